@@ -1,0 +1,91 @@
+"""The asynchronous driver: reads of a local engine inline, everything that may wait in a thread.
+
+Knows requests, effects, an engine's face and the event loop. Must not know models or which engine it is. A read of a local engine takes
+microseconds, a hop to a thread a hundred: so reads stay on the loop and commits leave it. The law is "Plans" of the architecture page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from oneread.plans.effects import Atomically, Now, Random, Sleep, Together
+from oneread.plans.performer import Performer
+from oneread.plans.plan import Plan
+from oneread.plans.trace import Trace
+from oneread.store.engine import Engine
+from oneread.store.requests import Read, Request, Scan
+
+T = TypeVar("T")
+
+_THREADS = 8
+
+
+class AsyncDriver(Performer):
+    """Drives plans against one engine from one event loop.
+
+    A cancelled caller stops waiting at once. A commit that has started is not torn: it goes on in its thread and is either whole or nothing.
+    """
+
+    def __init__(self, engine: Engine, **options: Any) -> None:
+        super().__init__(engine, **options)
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="oneread")
+
+    async def run(self, plan: Plan[T], trace: Trace) -> T:
+        """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
+        try:
+            asked = next(plan)
+            while True:
+                try:
+                    answer = await self._perform(asked, trace)
+                except BaseException as failure:  # noqa: BLE001 - cancellation included: the plan cleans up without yielding
+                    asked = plan.throw(failure)
+                else:
+                    asked = plan.send(answer)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        finally:
+            plan.close()
+
+    def close(self) -> None:
+        """Waits for the commits under way and ends the threads."""
+        self._threads.shutdown(wait=True)
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Runs what may wait in one of the driver's threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _perform(self, asked: Any, trace: Trace) -> Any:
+        if isinstance(asked, Request):
+            inline = self.engine.capabilities.local and isinstance(asked, (Read, Scan))
+            answer = self.engine.answer(asked) if inline else await self.in_thread(lambda: self.engine.answer(asked))
+            trace.note(asked, answer)
+            return answer
+        return await _EFFECTS[type(asked)](self, asked, trace)
+
+    async def _sleep(self, effect: Sleep, _trace: Trace) -> None:
+        await asyncio.sleep(effect.seconds)
+
+    async def _together(self, effect: Together[T], trace: Trace) -> list[T]:
+        return list(await asyncio.gather(*(self.run(plan, trace) for plan in effect.plans)))
+
+    async def _atomically(self, effect: Atomically[T], trace: Trace) -> T:
+        return await self.in_thread(lambda: self.transact(effect, trace))
+
+    async def _now(self, _effect: Now, _trace: Trace) -> int:
+        return self.clock()
+
+    async def _random(self, _effect: Random, _trace: Trace) -> float:
+        return self.chance()
+
+
+_EFFECTS: dict[type[Any], Callable[[AsyncDriver, Any, Trace], Awaitable[Any]]] = {
+    Sleep: AsyncDriver._sleep,
+    Together: AsyncDriver._together,
+    Atomically: AsyncDriver._atomically,
+    Now: AsyncDriver._now,
+    Random: AsyncDriver._random,
+}

@@ -1,0 +1,60 @@
+"""What a plan may ask for besides rows: time, chance, company, and one transaction around a sub-plan.
+
+Knows plans. Must not know how any of it is done: the drivers do it, and the simulator does it differently.
+The law is "Plans" of the architecture page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from oneread.plans.plan import Plan
+
+Answer = TypeVar("Answer")
+T = TypeVar("T")
+
+
+class Effect(msgspec.Struct, Generic[Answer], frozen=True, gc=False):
+    """What every effect shares: it can be yielded from a plan, which is then sent the answer."""
+
+    def __iter__(self) -> Generator[Any, Any, Answer]:
+        return cast("Answer", (yield self))
+
+
+class Now(Effect[int], frozen=True, gc=False):
+    """The database's clock: whole milliseconds since 1970."""
+
+
+class Sleep(Effect[None], frozen=True, gc=False):
+    """Waits for that many seconds."""
+
+    seconds: float
+
+
+class Random(Effect[float], frozen=True, gc=False):
+    """A number from 0 (included) to 1 (excluded)."""
+
+
+class Together(Effect["list[Any]"], Generic[T], frozen=True, gc=False):
+    """Several independent plans, in parallel where the driver can: one round trip. Answers their results in the same order."""
+
+    plans: Sequence[Plan[T]]
+
+    def __iter__(self) -> Generator[Any, Any, list[T]]:
+        return cast("list[T]", (yield self))
+
+
+class Atomically(Effect[Any], Generic[T], frozen=True, gc=False):
+    """A whole sub-plan inside ONE engine transaction; only on engines whose `capabilities.spans_rows` is true.
+
+    `plan` makes the sub-plan afresh, because a transaction that shared a failing commit is run again. It may yield requests (`Replace`
+    among them), `Now` and `Random`, never `Sleep`, `Together` or another `Atomically`. It reads and decides first and writes last.
+    """
+
+    plan: Callable[[], Plan[T]]
+
+    def __iter__(self) -> Generator[Any, Any, T]:
+        return cast("T", (yield self))

@@ -1,0 +1,87 @@
+"""What both drivers share: stepping a plan, and running a sub-plan inside one engine transaction.
+
+Knows requests, effects and an engine's face. Must not know threads or event loops. The law is "Plans" of the architecture page.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from oneread.errors import Unsupported
+from oneread.plans.effects import Atomically, Now, Random
+from oneread.plans.plan import Plan
+from oneread.plans.trace import Trace
+from oneread.store.engine import Answerer, Engine
+from oneread.store.requests import Request
+
+T = TypeVar("T")
+
+
+def wall_clock() -> int:
+    """Whole milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def drive(plan: Plan[T], perform: Callable[[Any], Any]) -> T:
+    """Steps a plan to its end; an error of `perform` is raised inside the plan, where it was asked for."""
+    try:
+        asked = next(plan)
+        while True:
+            try:
+                answer = perform(asked)
+            except BaseException as failure:  # noqa: BLE001 - the plan decides what a failure means; what it lets through goes on up
+                asked = plan.throw(failure)
+            else:
+                asked = plan.send(answer)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+class Performer:
+    """One engine with the clock, the chance and the patience its plans see.
+
+    Arguments:
+        engine: answers the requests.
+        clock: whole milliseconds since 1970.
+        chance: uniform numbers in [0, 1).
+        timeout: seconds a transaction waits for its turn before it raises Unavailable.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], int] = wall_clock,
+        chance: Callable[[], float] = random.random,
+        timeout: float = 30.0,
+    ) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.chance = chance
+        self.timeout = timeout
+
+    def transact(self, effect: Atomically[T], trace: Trace) -> T:
+        """Runs the sub-plan in one engine transaction; an attempt that is run again is counted once."""
+
+        def attempt(answer: Answerer) -> tuple[T, Trace]:
+            part = trace.part()
+
+            def perform(asked: Any) -> Any:
+                if isinstance(asked, Request):
+                    answered = answer(asked)
+                    part.note(asked, answered)
+                    return answered
+                if type(asked) is Now:
+                    return self.clock()
+                if type(asked) is Random:
+                    return self.chance()
+                raise Unsupported("a plan inside a transaction asks only for rows, time and chance", asked=type(asked).__name__)
+
+            return drive(effect.plan(), perform), part
+
+        result, part = self.engine.transaction(attempt, self.timeout)
+        trace.add(part)
+        return result

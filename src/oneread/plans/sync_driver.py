@@ -1,0 +1,57 @@
+"""The synchronous driver: performs a plan's requests one after the other, in the caller's thread.
+
+Knows requests, effects and an engine's face. Must not know models or which engine it is. The law is "Plans" of the architecture page.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from oneread.plans.effects import Atomically, Now, Random, Sleep, Together
+from oneread.plans.performer import Performer, drive
+from oneread.plans.plan import Plan
+from oneread.plans.trace import Trace
+from oneread.store.requests import Request
+
+T = TypeVar("T")
+
+
+class SyncDriver(Performer):
+    """Drives plans against one engine; may be used by many threads at once."""
+
+    def run(self, plan: Plan[T], trace: Trace) -> T:
+        """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
+        return drive(plan, lambda asked: self._perform(asked, trace))
+
+    def _perform(self, asked: Any, trace: Trace) -> Any:
+        if isinstance(asked, Request):
+            answer = self.engine.answer(asked)
+            trace.note(asked, answer)
+            return answer
+        return _EFFECTS[type(asked)](self, asked, trace)
+
+    def _sleep(self, effect: Sleep, _trace: Trace) -> None:
+        time.sleep(effect.seconds)
+
+    def _together(self, effect: Together[T], trace: Trace) -> list[T]:
+        return [self.run(plan, trace) for plan in effect.plans]
+
+    def _atomically(self, effect: Atomically[T], trace: Trace) -> T:
+        return self.transact(effect, trace)
+
+    def _now(self, _effect: Now, _trace: Trace) -> int:
+        return self.clock()
+
+    def _random(self, _effect: Random, _trace: Trace) -> float:
+        return self.chance()
+
+
+_EFFECTS: dict[type[Any], Callable[[SyncDriver, Any, Trace], Any]] = {
+    Sleep: SyncDriver._sleep,
+    Together: SyncDriver._together,
+    Atomically: SyncDriver._atomically,
+    Now: SyncDriver._now,
+    Random: SyncDriver._random,
+}

@@ -1,0 +1,127 @@
+"""What a plan asked of the store: the one door for costs, logs, metrics and tests.
+
+Knows requests and answers. Must not know what they are for. The law is "Nothing is fetched that you did not ask for" of the API page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
+from oneread.store.rows import Row, RowMutation
+
+Observer: TypeAlias = Callable[[Request[Any], Any], None]
+"""Called with every request and its answer, in the order in which they were made."""
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What a result cost.
+
+    Arguments:
+        requests: store requests made.
+        rows: rows asked for by key, returned by scans, and written.
+        bytes: bytes of keys and values read and written.
+        skipped: rows that were read and not shown (tombstones, residual filters).
+    """
+
+    requests: int = 0
+    rows: int = 0
+    bytes: int = 0
+    skipped: int = 0
+
+
+class Trace:
+    """Adds up what one operation asks of the store, and tells observers."""
+
+    __slots__ = ("bytes", "observers", "requests", "rows", "skipped")
+
+    def __init__(self, observers: tuple[Observer, ...] = ()) -> None:
+        self.requests = 0
+        self.rows = 0
+        self.bytes = 0
+        self.skipped = 0
+        self.observers = observers
+
+    def note(self, request: Request[Any], answer: Any) -> None:
+        """Counts one answered request."""
+        rows, size = _MEASURES[type(request)](request, answer)
+        self.requests += 1
+        self.rows += rows
+        self.bytes += size
+        for observer in self.observers:
+            observer(request, answer)
+
+    def add(self, other: Trace) -> None:
+        """Takes over what a finished part has counted."""
+        self.requests += other.requests
+        self.rows += other.rows
+        self.bytes += other.bytes
+        self.skipped += other.skipped
+
+    def part(self) -> Trace:
+        """A trace for a part that may be run again: it is added when the part succeeds."""
+        return Trace(self.observers)
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(self.requests, self.rows, self.bytes, self.skipped)
+
+
+def _cells(row: Row) -> int:
+    size = 0
+    for cell in row.values():
+        size += len(cell.value)
+    return size
+
+
+def _read(request: Read, answer: list[Row | None]) -> tuple[int, int]:
+    size = 0
+    for row in answer:
+        if row is not None:
+            size += _cells(row)
+    return len(request.keys), size
+
+
+def _scan(_request: Scan, answer: list[tuple[bytes, Row]]) -> tuple[int, int]:
+    size = 0
+    for key, row in answer:
+        size += len(key) + _cells(row)
+    return len(answer), size
+
+
+def _mutation(mutation: RowMutation) -> int:
+    return len(mutation.key) + _cells(mutation.puts)
+
+
+def _mutate(request: Mutate, _answer: None) -> tuple[int, int]:
+    return len(request.rows), sum(map(_mutation, request.rows))
+
+
+def _check(request: CheckAndMutate, _answer: bool) -> tuple[int, int]:
+    return 1, _mutation(request.mutation)
+
+
+def _increment(request: Increment, _answer: int) -> tuple[int, int]:
+    return 1, len(request.key) + 8
+
+
+def _replace(request: Replace, _answer: None) -> tuple[int, int]:
+    size = 0
+    for key, row in request.rows.items():
+        size += len(key)
+        if row is not None:
+            size += _cells(row)
+    return len(request.rows), size
+
+
+_MEASURES: dict[type[Request[Any]], Callable[[Any, Any], tuple[int, int]]] = {
+    Read: _read,
+    Scan: _scan,
+    Mutate: _mutate,
+    CheckAndMutate: _check,
+    Increment: _increment,
+    Replace: _replace,
+}

@@ -1,0 +1,90 @@
+"""The requests a plan may make of a store.
+
+Knows rows. Must not know who makes them or which engine answers. `row = yield from Read(...)` is typed: each request's type parameter is its
+answer. Five requests are answered by every engine; `Replace` only by engines whose atomic span is many rows, inside `Atomically`.
+The law is "The store contract" of the architecture page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
+
+import msgspec
+
+from oneread.store.rows import Families, Row, RowMutation, RowRange, Table
+
+Answer = TypeVar("Answer")
+
+ABSENT: Final = None
+"""What `CheckAndMutate` expects of a column that must not be there."""
+
+Found: TypeAlias = "tuple[bytes, Row]"
+"""One row of a scan: its key and its cells."""
+
+
+class Request(msgspec.Struct, Generic[Answer], frozen=True, gc=False):
+    """What every request shares: it can be yielded from a plan, which is then sent the answer."""
+
+    def __iter__(self) -> Generator[Any, Any, Answer]:
+        return cast("Answer", (yield self))
+
+
+class Read(Request["list[Row | None]"], frozen=True, gc=False):
+    """Several rows by key, in one round trip. Answers in the order of `keys`, None for a row that is absent."""
+
+    table: Table
+    keys: list[bytes]
+    families: Families = "d"
+
+
+class Scan(Request["list[Found]"], frozen=True, gc=False):
+    """The first `limit` rows of a range in key order (from its end when `reverse`). Fewer than `limit` means the range is exhausted.
+
+    Atomic per row; not a snapshot, except inside `Atomically` and on engines that declare `snapshot`.
+    """
+
+    table: Table
+    range: RowRange
+    limit: int
+    reverse: bool = False
+    families: Families = "d"
+
+
+class Mutate(Request[None], frozen=True, gc=False):
+    """Blind stamped puts and deletes; atomic per row, batched in one round trip. On failure any subset of the rows may be written."""
+
+    table: Table
+    rows: list[RowMutation]
+
+
+class CheckAndMutate(Request[bool], frozen=True, gc=False):
+    """Applies `mutation` to one row if `column` holds exactly `expected` (or is absent, when ABSENT); the only conditional write.
+
+    Answers whether it was applied. An empty value never stands in a checked column: HBase cannot tell it from an absent one.
+    """
+
+    table: Table
+    column: bytes
+    expected: bytes | None
+    mutation: RowMutation
+
+
+class Increment(Request[int], frozen=True, gc=False):
+    """Adds to an 8-byte big-endian signed column and answers the new value. Not idempotent: only for counters declared approximate."""
+
+    table: Table
+    key: bytes
+    column: bytes
+    amount: int
+
+
+class Replace(Request[None], frozen=True, gc=False):
+    """Rows as they shall stand, whatever stood there: cells in full, or None for a row that shall be gone.
+
+    Only inside `Atomically`: the transaction that states a row has read it, or is the only one that ever writes it, so there is nothing to
+    merge and the engine is spared a read per row. `docs/decisions/0002-replace.md` says why this sixth request exists.
+    """
+
+    table: Table
+    rows: dict[bytes, Row | None]

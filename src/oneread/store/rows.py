@@ -1,0 +1,58 @@
+"""Rows as every engine has them: a few named columns, each a value with its stamp.
+
+Knows bytes and stamps. Must not know what a column means.
+A column's name begins with its family: `d:` for what reads need, `m:` for what only writers need. A stamp is whole milliseconds since 1970;
+the newest stamp wins and an equal stamp is overwritten. The law is "The store contract" of the architecture page.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+Families: TypeAlias = Literal["d", "dm"]
+"""Which families a read wants: what readers need, or everything."""
+
+Table: TypeAlias = Literal["roots", "views", "counts", "system"]
+"""The four tables of every store."""
+
+TABLES: Final[tuple[Table, ...]] = ("roots", "views", "counts", "system")
+
+
+class Cell(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """One value of a row and the stamp it was written with."""
+
+    value: bytes
+    stamp: int
+
+
+Row: TypeAlias = dict[bytes, Cell]
+"""Column name (family included, as in `b"d:b"`) to cell. An absent row is None, never an empty dict."""
+
+
+class RowRange(msgspec.Struct, frozen=True, gc=False):
+    """The keys k with start <= k < stop, in byte order. An empty `stop` means "to the end of the table"."""
+
+    start: bytes
+    stop: bytes
+
+    @property
+    def is_empty(self) -> bool:
+        return bool(self.stop) and self.start >= self.stop
+
+
+class RowMutation(msgspec.Struct, frozen=True, gc=False):
+    """The changes of one row, applied as one: deletes first, then puts.
+
+    Arguments:
+        key: the row.
+        puts: column to the cell it gets, unless the row has a newer stamp there.
+        deletes: column to a stamp T; removes the cell when its stamp is <= T. A put at or below T afterwards is undefined.
+        delete_row: a stamp T that deletes every cell with a stamp <= T.
+    """
+
+    key: bytes
+    puts: Row = {}
+    deletes: dict[bytes, int] = {}
+    delete_row: int | None = None
