@@ -1,0 +1,133 @@
+"""Documentation runs: the `python` blocks of each page, one after the other in one namespace, in a folder of their own.
+
+A block announced by `<!-- not run: why -->` on the line above is only compiled, and its test says why it was skipped.
+A page may open with hidden set-up: a block inside an HTML comment is code like any other.
+"""
+
+import ast
+import asyncio
+import inspect
+import re
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("examples/**/README.md"))]
+
+FENCE = re.compile(
+    r"^(?P<indent> *)```python(?P<options>[^\n]*)\n(?P<code>.*?)^(?P=indent)```[ ]*$",
+    re.MULTILINE | re.DOTALL,
+)
+NOT_RUN = re.compile(r"<!-- not run: (?P<why>.+?) -->\s*\Z")
+OPTIONS = re.compile(r"(\s+(title|hl_lines|linenums)=\"[^\"]*\")*\s*")
+
+
+class Block(NamedTuple):
+    line: int
+    code: str
+    not_run: str | None
+
+
+def blocks(text):
+    """The python blocks of a page, with the line of the page each one starts on."""
+    found = []
+    for fence in FENCE.finditer(text):
+        line = text.count("\n", 0, fence.start("code")) + 1
+        if not OPTIONS.fullmatch(fence["options"]):
+            message = (
+                f"line {line - 1}: what is {fence['options'].strip()!r}? Put `<!-- not run: why -->` above the block"
+            )
+            raise ValueError(message)
+        marked = NOT_RUN.search(text, 0, fence.start())
+        found.append(Block(line, textwrap.dedent(fence["code"]), marked["why"] if marked else None))
+    return found
+
+
+def compiled(block, page):
+    """The block's code, with the page's own line numbers in tracebacks; `await` is allowed at its top."""
+    padded = "\n" * (block.line - 1) + block.code
+    return compile(padded, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+def run(text, page):
+    """Run a page's blocks; one event loop serves them all."""
+    namespace = {"__name__": "__page__"}
+    with asyncio.Runner() as runner:
+        for block in blocks(text):
+            code = compiled(block, page)
+            if block.not_run is not None:
+                continue
+            waiting = eval(code, namespace)
+            if inspect.iscoroutine(waiting):
+                runner.run(finished(waiting))
+
+
+async def finished(waiting):
+    await waiting
+
+
+def name(page):
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(page.read_text(encoding="utf-8"), str(page))
+
+
+NOT_RUN_BLOCKS = [
+    pytest.param(page, block, id=f"{name(page)}:{block.line}", marks=pytest.mark.skip(reason=block.not_run))
+    for page in PAGES
+    for block in blocks(page.read_text(encoding="utf-8"))
+    if block.not_run is not None
+]
+if NOT_RUN_BLOCKS:
+
+    @pytest.mark.parametrize(("page", "block"), NOT_RUN_BLOCKS)
+    def test_a_block_that_needs_more_than_a_test_has(page, block):
+        """Shown as skipped, with its reason, in every run."""
+        compiled(block, str(page))
+
+
+def test_blocks_share_one_namespace():
+    run("```python\nx = 1\n```\ntext\n\n```python\nassert x == 1\n```\n", "page.md")
+
+
+def test_a_wrong_block_fails_with_the_line_of_the_page():
+    with pytest.raises(ZeroDivisionError) as caught:
+        run("# Title\n\n```python\nx = 1\nx / 0\n```\n", "page.md")
+    assert caught.traceback[-1].lineno + 1 == 5
+
+
+def test_a_block_may_await():
+    with pytest.raises(RuntimeError, match="reached"):
+        run("```python\nimport asyncio\nawait asyncio.sleep(0)\nraise RuntimeError('reached')\n```\n", "page.md")
+
+
+def test_an_indented_block_runs():
+    with pytest.raises(ZeroDivisionError):
+        run('=== "Tab"\n\n    ```python title="x"\n    if True:\n        1 / 0\n    ```\n', "page.md")
+
+
+def test_a_block_that_is_not_run_must_still_be_python():
+    run("<!-- not run: needs a cluster -->\n```python\n1 / 0\n```\n", "page.md")
+    with pytest.raises(SyntaxError):
+        run("<!-- not run: needs a cluster -->\n```python\n1 /\n```\n", "page.md")
+
+
+def test_the_mark_holds_for_the_next_block_only():
+    with pytest.raises(ZeroDivisionError):
+        run("<!-- not run: why -->\n```python\n1\n```\n\n```python\n1 / 0\n```\n", "page.md")
+
+
+def test_an_unknown_word_behind_python_is_refused():
+    with pytest.raises(ValueError, match="not run: why"):
+        blocks("```python no-run\n1 / 0\n```\n")
+
+
+def test_other_languages_are_left_alone():
+    assert blocks("```text\n1 / 0\n```\n```pycon\n>>> 1\n```\n".replace("pycon", "console")) == []
