@@ -1,0 +1,186 @@
+"""Codecs: keys of declared elements, checked against their types, at the speed of inlined code.
+
+Knows declared elements and their bytes, which are those of `ordered`. Must not know models, rows or engines.
+The law is docs/formats/keys.md.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from oneread.encoding import framing
+from oneread.encoding.fastpath import compile_decoder, compile_encoder
+from oneread.encoding.framing import take_tag
+from oneread.encoding.parts import Part, part_of
+from oneread.encoding.ranges import ByteRange, bounded_range, prefix_range
+from oneread.encoding.values import Value, complement, kind_of
+from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey
+
+TRAILING = "bytes follow the last element of the key"
+TOO_LONG = "the key is longer than its limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One declared element of a key.
+
+    Args:
+        name: the field's name, which errors give as `field`.
+        type: bool, int, float, Decimal, str, bytes, date, datetime, timedelta, UUID, an Enum class, or tuple.
+        descending: sorts from greatest to least.
+        none: where None sorts, whatever the direction; without it None is refused.
+        max_length: bytes the element may have.
+        elements: of a tuple with a fixed shape; without them a tuple may hold anything.
+    """
+
+    name: str
+    type: type
+    descending: bool = False
+    none: Literal["first", "last"] | None = None
+    max_length: int | None = None
+    elements: "tuple[Element, ...]" = ()
+
+
+class Codec:
+    """Encodes and decodes keys of declared elements.
+
+    `encode` and `decode_prefix` run through functions generated from the declaration (fastpath); whatever those do not
+    take as a matter of course - prefixes, subclasses, errors - is done by the plain methods here, with the same bytes.
+    """
+
+    def __init__(self, elements: tuple[Element, ...], *, max_length: int | None = None) -> None:
+        names = [element.name for element in elements]
+        if len(set(names)) != len(names):
+            raise InvalidDeclaration("two elements of a key have one name", fields=names)
+        self.elements = elements
+        self.max_length = max_length
+        self.parts: tuple[Part, ...] = tuple(_compiled(element) for element in elements)
+        self.encode = compile_encoder(self.parts, max_length, self._encode)
+        """The key of a tuple of values, or of its first few: `(values) -> bytes`.
+
+        Raises:
+            InvalidKey: a value is not of its declared type or cannot be part of a key; `field` names it.
+        """
+        self._decode_all = compile_decoder(self.parts, self._decode)
+
+    def _encode(self, values: tuple[object, ...]) -> bytes:
+        if not isinstance(values, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise InvalidKey("a key is given as a tuple", value=values)
+        if len(values) > len(self.parts):
+            raise InvalidKey("more values than the key has elements", given=len(values), limit=len(self.parts))
+        elements = [part.put(value) for part, value in zip(self.parts, values, strict=False)]
+        length = sum(map(len, elements))
+        if self.max_length is not None and length > self.max_length:
+            longest = max(range(len(elements)), key=lambda position: len(elements[position]))
+            raise InvalidKey(TOO_LONG, field=self.parts[longest].name, length=length, limit=self.max_length)
+        return b"".join(elements)
+
+    def _decode(self, data: bytes, offset: int, count: int) -> tuple[tuple[object, ...], int]:
+        if not 0 <= offset <= len(data):
+            raise Corrupt("the offset lies outside the key")
+        complemented = complement(data)
+        values: list[object] = []
+        for part in self.parts[:count]:
+            value, offset = part.take(data, complemented, offset)
+            values.append(value)
+        return tuple(values), offset
+
+    def encode_element(self, position: int, value: object) -> bytes:
+        """The bytes of one element, for keys that are put together by the caller."""
+        return self.parts[position].put(value)
+
+    def decode(self, data: bytes) -> tuple[object, ...]:
+        """All values of a whole key, of the declared types, up to equality; instants in UTC.
+
+        Raises:
+            Corrupt: these bytes are no such key.
+        """
+        values, end = self._decode_all(data, 0)
+        if end != len(data):
+            raise Corrupt(TRAILING)
+        return values
+
+    def decode_prefix(self, data: bytes, offset: int = 0, count: int | None = None) -> tuple[tuple[object, ...], int]:
+        """The values of the first `count` elements (default: all), read from `offset`, and the offset behind them.
+
+        Raises:
+            Corrupt: there are no such elements.
+        """
+        return self._decode_all(data, offset) if count is None else self._decode(data, offset, count)
+
+    def prefix_range(self, values: tuple[object, ...], *, prefix: bytes = b"") -> ByteRange:
+        """The keys that begin with exactly these values, behind `prefix` (a view's id, say)."""
+        return prefix_range(prefix + self.encode(values))
+
+    def bounded_range(
+        self,
+        values: tuple[object, ...],
+        *,
+        prefix: bytes = b"",
+        since: Value = None,
+        after: Value = None,
+        until: Value = None,
+        through: Value = None,
+        starts_with: str | bytes | None = None,
+    ) -> ByteRange:
+        """The keys that begin with these values and whose next element lies between bounds, in values' order.
+
+        Args:
+            values: the elements before the bounded one.
+            prefix: raw bytes before the key.
+            since: the element is >= this.
+            after: it is > this.
+            until: it is < this.
+            through: it is <= this.
+            starts_with: it begins with this text or these bytes.
+
+        A bound of None bounds nothing, and an element of None lies in no such range.
+
+        Raises:
+            InvalidKey: a value or bound is not of its declared type, or no element is left to be bounded.
+        """
+        position = len(values)
+        if position >= len(self.parts):
+            raise InvalidKey("no element is left to be bounded", given=position, limit=len(self.parts))
+        part = self.parts[position]
+        head = prefix + self.encode(values)
+        bounds = {
+            name: None if bound is None else part.put(bound)
+            for name, bound in (("since", since), ("after", after), ("until", until), ("through", through))
+        }
+        bounded = bounded_range(head, descending=part.descending, **bounds)
+        return (
+            bounded if starts_with is None else bounded.intersection(prefix_range(head + _opening(part, starts_with)))
+        )
+
+
+def _opening(part: Part, start: str | bytes) -> bytes:
+    """A text's element without its end: what the elements of all texts that start so begin with."""
+    if part.type not in (str, bytes) or kind_of(start) is not part.type:
+        raise InvalidKey("only text can start with text, and bytes with bytes", field=part.name, value=start)
+    opening = part.put_ascending(start)[:-1]
+    return complement(opening) if part.descending else opening
+
+
+def _compiled(element: Element) -> Part:
+    if not element.elements:
+        return part_of(element)
+    if element.type is not tuple:
+        raise InvalidDeclaration("only a tuple has elements", field=element.name, type=element.type)
+    shape = Codec(element.elements)
+
+    def put(value: object) -> bytes:
+        if not isinstance(value, tuple) or len(value) != len(element.elements):
+            raise InvalidKey("not a tuple of the declared length", field=element.name, value=value)
+        return b"\x04" + shape.encode(tuple(value)) + b"\x00"
+
+    def take(data: bytes, complemented: bytes, offset: int) -> tuple[object, int]:
+        values: list[object] = []
+        offset += 1
+        for part in shape.parts:
+            value, offset = part.take(data, complemented, offset)
+            values.append(value)
+        if take_tag(data, offset) != framing.END:
+            raise Corrupt(framing.NOT_CANONICAL)
+        return tuple(values), offset + 1
+
+    return part_of(element, put=put, take=take)

@@ -1,0 +1,187 @@
+"""Fast paths: a function generated per declared key, usual cases inlined, the rest left to the plain methods.
+
+Knows how parts are encoded. Must not decide anything: where a value is not plainly right it calls the slow function,
+which encodes again from the beginning, or raises. Generated because a key is encoded on every request: a loop over
+parts costs several times as much as straight code. The source holds no text of a user's, only numbered names.
+The law is docs/formats/keys.md.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias, cast
+
+from oneread.encoding.framing import COMPLEMENT, escape, unescape
+from oneread.encoding.numeric import SMALL, SMALL_DESCENDING
+from oneread.encoding.parts import Part
+from oneread.encoding.values import putter_of
+
+Encoder: TypeAlias = Callable[[tuple[object, ...]], bytes]
+Decoder: TypeAlias = Callable[[bytes, int], tuple[tuple[object, ...], int]]
+SlowDecoder: TypeAlias = Callable[[bytes, int, int], tuple[tuple[object, ...], int]]
+
+_SMALL_END: Final = len(SMALL)
+
+
+def compile_encoder(parts: Sequence[Part], max_length: int | None, slow: Encoder) -> Encoder:
+    """A function from a tuple of values to its key."""
+    names: dict[str, object] = {"slow": slow, "escape": escape, "COMPLEMENT": COMPLEMENT}
+    lines: list[str] = []
+    terms: list[str] = []
+    for number, part in enumerate(parts):
+        lines += _encoder_lines(number, part, names)
+        terms += _terms(number, part)
+    limits = [limit for limit in (max_length, *(part.max_length for part in parts)) if limit is not None]
+    # Below the least limit nothing can be too long; above it the slow function looks at each.
+    check = [f"if len(key) > {min(limits)}: return slow(values)"] if limits else []
+    unpacking = [f"{''.join(f'v{number},' for number in range(len(parts)))} = values"] if parts else []
+    source = _source(
+        "encode(values)",
+        [
+            f"if type(values) is not tuple or len(values) != {len(parts)}: return slow(values)",
+            *unpacking,
+            "try:",
+            *_indented([*lines, "pass"]),
+            "except UnicodeEncodeError: return slow(values)",
+            f"key = {' + '.join(_merged(terms)) or repr(b'')}",
+            *check,
+            "return key",
+        ],
+    )
+    return cast("Encoder", _compiled(source, "encode", names))
+
+
+def _is_open(part: Part) -> bool:
+    """Whether a text stands in the key without its tag and end, which then are constants beside it."""
+    return part.type in (str, bytes) and part.none is None and not part.descending
+
+
+def _terms(number: int, part: Part) -> list[str]:
+    if not _is_open(part):
+        return [f"p{number}"]
+    return [repr(_opening_tag(part)), f"p{number}", repr(b"\x00")]
+
+
+def _opening_tag(part: Part) -> bytes:
+    return bytes(part.tags)
+
+
+def _merged(terms: list[str]) -> list[str]:
+    """Neighbouring constants become one."""
+    merged: list[str] = []
+    for term in terms:
+        if merged and term.startswith("b'") and merged[-1].startswith("b'"):
+            merged[-1] = merged[-1][:-1] + term[2:]
+        else:
+            merged.append(term)
+    return merged
+
+
+def _encoder_lines(number: int, part: Part, names: dict[str, object]) -> list[str]:
+    value, element = f"v{number}", f"p{number}"
+    names[f"put{number}"] = part.put
+    names[f"T{number}"] = part.type
+    lines = _plain_lines(number, part, names)
+    if lines is None:
+        return [f"{element} = put{number}({value})"]
+    none = [] if part.none is None else [f"elif {value} is None: {element} = {part.none_element!r}"]
+    # A subclass, an int for a float, a wrong type: the part's own method knows what to do, or what to say.
+    return [f"if type({value}) is T{number}:", *_indented(lines), *none, "else: return slow(values)"]
+
+
+def _plain_lines(number: int, part: Part, names: dict[str, object]) -> list[str] | None:
+    """The lines for a value of exactly the declared type; None where the part's own method is as fast."""
+    value, element = f"v{number}", f"p{number}"
+    turned = ".translate(COMPLEMENT)" if part.descending else ""
+    if part.type in (str, bytes):
+        raw = f"{value}.encode()" if part.type is str else value
+        lines = [f"{element} = {raw}", f"if 0 in {element} or 1 in {element}: {element} = escape({element})"]
+        tag, end = _opening_tag(part), b"\x00"
+        return lines if _is_open(part) else [*lines, f"{element} = ({tag!r} + {element} + {end!r}){turned}"]
+    scalar = putter_of(part.type)
+    if scalar is None:
+        return None
+    names[f"scalar{number}"] = scalar
+    names[f"name{number}"] = part.name
+    call = f"scalar{number}({value}, name{number}){turned}"
+    if part.type is not int:
+        return [f"{element} = {call}"]
+    names["SMALL"], names["SMALL_DESCENDING"] = SMALL, SMALL_DESCENDING
+    table = "SMALL_DESCENDING" if part.descending else "SMALL"
+    return [f"{element} = {table}[{value}] if 0 <= {value} < {_SMALL_END} else {call}"]
+
+
+def compile_decoder(parts: Sequence[Part], slow: SlowDecoder) -> Decoder:
+    """A function from a key and an offset to all declared values and the offset behind them."""
+    names: dict[str, object] = {
+        "slow": slow,
+        "unescape": unescape,
+        "COMPLEMENT": COMPLEMENT,
+        "from_bytes": int.from_bytes,
+    }
+    lines: list[str] = []
+    for number, part in enumerate(parts):
+        names |= {f"take{number}": part.take, f"plain{number}": part.take_ascending, f"tags{number}": part.tags}
+        lines += _decoder_lines(number, part)
+    if any("complemented" in line for line in lines):
+        lines.insert(0, "complemented = data.translate(COMPLEMENT)")
+    values = "".join(f"v{number}," for number in range(len(parts)))
+    source = _source(
+        "decode(data, offset)",
+        [
+            f"if not 0 <= offset <= len(data): return slow(data, offset, {len(parts)})",
+            "start = offset",
+            "try:",
+            *_indented([*lines, "pass"]),
+            # Torn or not UTF-8, or a bound that is not there: the slow function says which.
+            f"except (IndexError, ValueError): return slow(data, start, {len(parts)})",
+            f"return ({values}), offset",
+        ],
+    )
+    return cast("Decoder", _compiled(source, "decode", names))
+
+
+def _decoder_lines(number: int, part: Part) -> list[str]:
+    value = f"v{number}"
+    if part.none is not None:
+        return [f"{value}, offset = take{number}(data, complemented, offset)"]
+    read, other = ("complemented", "data") if part.descending else ("data", "complemented")
+    general = [
+        f"if {read}[offset] not in tags{number}: return slow(data, start, {number + 1})",
+        f"{value}, offset = plain{number}({read}, {other}, offset)",
+    ]
+    if part.descending:
+        return general
+    if part.type in (str, bytes):
+        decoded = ".decode()" if part.type is str else ""
+        return [
+            f"if data[offset] != {min(part.tags)}: return slow(data, start, {number + 1})",
+            "end = data.index(0, offset)",
+            f"{value} = data[offset + 1 : end]",
+            f"if 1 in {value}: {value} = unescape({value})",
+            *([f"{value} = {value}{decoded}"] if decoded else []),
+            "offset = end + 1",
+        ]
+    if part.type is int:
+        return [
+            "end = offset + data[offset] - 19",  # one byte of tag, and the tag says 0x14 + the number of bytes
+            "if 1 < end - offset < 10 and data[offset + 1] and end <= len(data):",
+            f"    {value} = from_bytes(data[offset + 1 : end], 'big')",
+            "    offset = end",
+            "elif data[offset] == 20:",
+            f"    {value} = 0",
+            "    offset += 1",
+            f"else: {value}, offset = take{number}(data, b'', offset)",
+        ]
+    return general
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _source(signature: str, body: list[str]) -> str:
+    return "\n".join([f"def {signature}:", *_indented(body)])
+
+
+def _compiled(source: str, name: str, names: dict[str, object]) -> object:
+    exec(compile(source, "<a generated key codec>", "exec"), names)  # noqa: S102  see the module's docstring
+    return names[name]

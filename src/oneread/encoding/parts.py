@@ -1,0 +1,171 @@
+"""Parts: one declared element of a key, checked and encoded by plain methods; what the fast paths must equal.
+
+Knows one element's declared type, direction and place of None. Must not know the elements beside it.
+The law is docs/formats/keys.md.
+"""
+
+from collections.abc import Callable
+from enum import Enum, Flag
+from typing import Final, Literal, Protocol, TypeAlias, cast
+
+from oneread.encoding.framing import UNKNOWN_TAG, take_tag
+from oneread.encoding.values import (
+    TAGS,
+    Value,
+    complement,
+    kind_of,
+    put_none,
+    put_value,
+    putter_of,
+    take_value,
+    taker_of,
+)
+from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey
+
+WRONG_TYPE: Final = "the value is not of the field's declared type"
+
+Put: TypeAlias = Callable[[object], bytes]
+Take: TypeAlias = Callable[[bytes, bytes, int], tuple[object, int]]
+
+
+class Declared(Protocol):
+    """What a part needs of a declared element (codec.Element)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> "type[object]": ...
+    @property
+    def descending(self) -> bool: ...
+    @property
+    def none(self) -> Literal["first", "last"] | None: ...
+    @property
+    def max_length(self) -> int | None: ...
+
+
+class Part:
+    """One element in its place: `put` and `take` know direction and None, the two `..._ascending` know only values."""
+
+    __slots__ = (
+        "descending",
+        "max_length",
+        "name",
+        "none",
+        "none_element",
+        "put_ascending",
+        "tags",
+        "take_ascending",
+        "type",
+    )
+
+    def __init__(self, declared: Declared, tags: frozenset[int], put: Put, take: Take) -> None:
+        self.name = declared.name
+        self.type = declared.type
+        self.descending = declared.descending
+        self.none = declared.none
+        self.max_length = declared.max_length
+        self.none_element = put_none(last=declared.none == "last")
+        self.tags = tags
+        self.put_ascending = put
+        self.take_ascending = take
+
+    def put(self, value: object) -> bytes:
+        """The element's bytes."""
+        if value is None:
+            if self.none is None:
+                raise InvalidKey("None has no place in this element of the key", field=self.name)
+            return self.none_element
+        element = self.put_ascending(value)
+        if self.max_length is not None and len(element) > self.max_length:
+            raise InvalidKey(
+                "the value is too long for a key", field=self.name, length=len(element), limit=self.max_length
+            )
+        return complement(element) if self.descending else element
+
+    def take(self, data: bytes, complemented: bytes, offset: int) -> tuple[object, int]:
+        """The value of the element at `offset`, and the offset behind it."""
+        if self.none is not None and data[offset : offset + 1] == self.none_element:
+            return None, offset + 1
+        if self.descending:
+            data, complemented = complemented, data
+        if take_tag(data, offset) not in self.tags:
+            raise Corrupt(UNKNOWN_TAG, field=self.name)
+        return self.take_ascending(data, complemented, offset)
+
+
+def part_of(declared: Declared, put: Put | None = None, take: Take | None = None) -> Part:
+    """The part of a declared element; `put` and `take` stand in for tuples with a declared shape."""
+    if put is not None and take is not None:
+        return Part(declared, TAGS[tuple], put, take)
+    if issubclass(declared.type, Enum):
+        return _enum_part(declared, declared.type)
+    if declared.type not in TAGS:
+        raise InvalidDeclaration(
+            "a field of this type cannot be part of a key", field=declared.name, type=declared.type
+        )
+    put = _float_putter(declared.name) if declared.type is float else _putter(declared.name, declared.type)
+    return Part(declared, TAGS[declared.type], put, taker_of(declared.type))
+
+
+def _putter(name: str, kind: type) -> Put:
+    scalar = putter_of(kind)
+
+    def put(value: object) -> bytes:
+        if kind_of(value) is not kind:
+            raise InvalidKey(WRONG_TYPE, field=name, value=value, type=kind)
+        return put_value(cast("Value", value), name) if scalar is None else scalar(value, name)
+
+    return put
+
+
+def _float_putter(name: str) -> Put:
+    put_float = _putter(name, float)
+
+    def put(value: object) -> bytes:
+        if kind_of(value) is not int:
+            return put_float(value)
+        whole = cast("int", value)
+        try:
+            exact = float(whole)
+        except OverflowError:
+            exact = None
+        if exact != whole:
+            raise InvalidKey("the int has no exact float", field=name, value=whole)
+        return put_float(exact)
+
+    return put
+
+
+def _enum_part(declared: Declared, members: type[Enum]) -> Part:
+    """Members by their value's element; what no member has is Corrupt, but a Flag's combinations are made on demand."""
+    try:
+        elements = {member.name: put_value(cast("Value", member.value), declared.name) for member in members}
+    except InvalidKey as exc:
+        raise InvalidDeclaration("a member's value cannot be part of a key", **exc.facts) from exc
+    owners = {element: members[name] for name, element in elements.items()}
+    combines = issubclass(members, Flag)
+
+    def put(value: object) -> bytes:
+        if not isinstance(value, members):
+            raise InvalidKey(WRONG_TYPE, field=declared.name, value=value, type=members)
+        return put_value(cast("Value", value.value), declared.name) if combines else elements[value.name]
+
+    def take(data: bytes, complemented: bytes, offset: int) -> tuple[object, int]:
+        value, end = take_value(data, complemented, offset)
+        member = owners.get(data[offset:end])
+        if member is None and combines:
+            member = _combination(members, value)
+        if member is None:
+            raise Corrupt("the key holds a value that no member of its Enum has", field=declared.name)
+        return member, end
+
+    tags = frozenset(element[0] for element in elements.values())
+    return Part(declared, tags | TAGS[int] if combines else tags, put, take)
+
+
+def _combination(members: type[Enum], value: object) -> Enum | None:
+    try:
+        member = members(value)
+    except ValueError:
+        return None
+    return member if member.value == value else None
