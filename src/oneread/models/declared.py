@@ -1,0 +1,62 @@
+"""How a class becomes a declaration: the metaclass of models, copies and views.
+
+Knows msgspec's structs. Must not know what a declaration means: the schema reads it later. It does three things only: fields are keyword-only
+(msgspec does not inherit that option), `Model[str, int]` leaves its key types behind as `key_types` (a struct cannot be generic over them at
+run time), and the names that declarations themselves need are refused as field names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic
+
+import msgspec
+from typing_extensions import TypeVarTuple, Unpack
+
+from oneread.errors import InvalidDeclaration
+
+Ks = TypeVarTuple("Ks", default=Unpack[tuple[Any, ...]])
+
+if TYPE_CHECKING:
+    Declared = msgspec.StructMeta
+
+    class Keyed(Generic[Unpack[Ks]]):
+        """Carries the types of the key's parts for type checkers."""
+else:
+
+    class Declared(msgspec.StructMeta):
+        """The metaclass of every declaration."""
+
+        def __new__(mcs, name, bases, space, **config):
+            arguments = ()
+            if "__orig_bases__" in space:
+                written = space["__orig_bases__"]
+                for base in written:
+                    arguments = getattr(base, "key_types", None) or getattr(base, "__args__", None) or arguments
+                space["__orig_bases__"] = tuple(base.cls if isinstance(base, _KeyedBase) else base for base in written)
+            for base in bases:
+                taken = getattr(base, "reserved_names", frozenset())
+                for field in space.get("__annotations__", {}):
+                    if field in taken or field.startswith("_"):
+                        raise InvalidDeclaration("this field name is reserved; choose another", declaration=name, field=field)
+            made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
+            if arguments:
+                made.type_arguments = tuple(arguments)
+            return made
+
+    class _KeyedBase:
+        """What `Model[str, int]` is at run time: a base that resolves to Model and remembers the types."""
+
+        def __init__(self, cls, key_types):
+            self.cls = cls
+            self.key_types = key_types if isinstance(key_types, tuple) else (key_types,)
+
+        def __mro_entries__(self, bases):
+            return (self.cls,)
+
+    class Keyed:
+        """Carries the types of the key's parts."""
+
+        __slots__ = ()
+
+        def __class_getitem__(cls, key_types):
+            return _KeyedBase(cls, key_types)

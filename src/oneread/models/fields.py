@@ -1,0 +1,43 @@
+"""What a field can say besides its type: that it is a key, generated, a stamp, or a reference with a policy.
+
+Knows markers. Must not know who reads them. The law is the API page.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, cast
+
+import msgspec
+
+
+class Marker(msgspec.Struct, frozen=True):
+    """A default that says what the database puts there on `save`."""
+
+    what: Literal["key", "generated", "created", "updated", "reference"]
+    missing_ok: bool = False
+    on_delete: Literal["keep", "refuse"] = "keep"
+
+    def __repr__(self) -> str:
+        return f"<{self.what}>"
+
+
+KEY: Final = Marker("key")
+
+GENERATED: Final[Any] = Marker("generated")
+"""`id: Key[UUID] = GENERATED`: a UUID of version 7 (RFC 9562), made on `save` from the database's clock."""
+
+CREATED: Final[Any] = Marker("created")
+"""`made_at: datetime = CREATED`: the instant of the first save."""
+
+UPDATED: Final[Any] = Marker("updated")
+"""`changed_at: datetime = UPDATED`: the instant of the newest save or patch; copies that follow their source do not count."""
+
+
+def reference(*, missing_ok: bool = False, on_delete: Literal["keep", "refuse"] = "keep") -> Any:
+    """What a `Ref` field (or a list of them) promises: `tag: Ref[Tag] = reference(on_delete="refuse")`.
+
+    Arguments:
+        missing_ok: a new reference to an entity that does not exist is allowed.
+        on_delete: "keep" leaves the reference pointing; "refuse" forbids the delete while it is referenced.
+    """
+    return cast("Any", Marker("reference", missing_ok, on_delete))

@@ -1,0 +1,75 @@
+"""Models: typed entities found by their key.
+
+Knows types. Must not know stores or views. The law is the API page.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import msgspec
+from typing_extensions import Self, Unpack, dataclass_transform
+
+from oneread.models.declared import Declared, Keyed, Ks
+from oneread.models.fields import KEY, reference
+from oneread.models.references import Ref
+
+T = TypeVar("T")
+
+Key = Annotated[T, KEY]
+"""`code: Key[str]` declares a part of the key, in the order of declaration."""
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field, reference))
+class Model(msgspec.Struct, Keyed[Unpack[Ks]], frozen=True, dict=True, metaclass=Declared):
+    """An entity. Declare a subclass with `Key[...]` fields and others; frozen: change one with `db.patch` or `msgspec.structs.replace`.
+
+    `Model[str, int]` lets type checkers see the key; it must agree with the `Key[...]` fields, which is checked when the schema is built.
+    A subclass of a model is a variant: kept in the same table under the same keys, with further fields of its own.
+
+    Class options: `stored_as` (the name in the store, which survives a rename of the class), `max_limit` (the largest page of entities,
+    default 1,000).
+    """
+
+    reserved_names: ClassVar[frozenset[str]] = frozenset(
+        {"at", "ref", "check", "stored_as", "max_limit", "type_arguments", "reserved_names", "key_fields"}
+    )
+    type_arguments: ClassVar[tuple[Any, ...]] = ()
+    stored_as: ClassVar[str | None] = None
+    max_limit: ClassVar[int] = 1000
+
+    @classmethod
+    def at(cls, *key: Unpack[Ks]) -> Ref[Self]:
+        """A reference to the entity with this key; nothing is read. The key is checked where the reference is used."""
+        given: tuple[Any, ...] = key
+        return Ref(given)
+
+    def ref(self) -> Ref[Self]:
+        """A reference to this entity."""
+        return Ref(tuple(getattr(self, name) for name in type(self).__struct_fields__ if name in key_names(type(self))))
+
+    def check(self) -> None:
+        """The validation hook: override and raise ValueError for an entity that must not be stored. Called on save and on load of old rows."""
+
+
+_KEY_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def key_names(cls: type) -> tuple[str, ...]:
+    """The names of a model's key fields, in the order of declaration, base classes first."""
+    known = _KEY_NAMES.get(cls)
+    if known is None:
+        names: dict[str, None] = {}
+        for base in reversed(cls.__mro__):
+            for name, annotation in vars(base).get("__annotations__", {}).items():
+                if _is_key(annotation):
+                    names[name] = None
+        known = _KEY_NAMES[cls] = tuple(names)
+    return known
+
+
+def _is_key(annotation: Any) -> bool:
+    """Told without resolving names: an annotation may still be the text that `from __future__ import annotations` leaves."""
+    if isinstance(annotation, str):
+        return annotation.replace(" ", "").split("[")[0].rsplit(".", 1)[-1] == "Key"
+    return KEY in getattr(annotation, "__metadata__", ())

@@ -1,0 +1,69 @@
+"""References to entities, and copies: what an entity shows of another one.
+
+Knows keys. Must not know stores or how a copy is kept right (derivations/copies does). The law is "Copies" of the decisions page.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+from typing_extensions import Self, dataclass_transform
+
+from oneread.models.declared import Declared
+
+T = TypeVar("T")
+
+OnDelete: TypeAlias = Literal["keep", "refuse", "clear"]
+"""What a copy becomes when its source is deleted: frozen, forbidden while referenced, or None."""
+
+
+class Ref(msgspec.Struct, Generic[T], frozen=True, array_like=True):
+    """A reference to an entity of T by its key; hashable, and nothing is fetched through it."""
+
+    key: tuple[Any, ...]
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=())
+class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
+    """The fields of an entity of T that its carrier shows, copied into the carrier and kept right.
+
+    Declare a subclass whose fields have names and types of T's fields; a field may take another path with `within`:
+
+        class Buyer(Copy[Customer]):
+            name: str
+            city: str = within(Customer.home, Home.city)
+
+    Class options: `on_delete` (default "keep": the last values stay and `deleted` is true), `missing_ok` (a reference to an entity that does
+    not exist yet is allowed; its fields are None until it does).
+    """
+
+    reserved_names: ClassVar[frozenset[str]] = frozenset({"of", "ref", "deleted", "on_delete", "missing_ok", "type_arguments", "reserved_names"})
+    type_arguments: ClassVar[tuple[Any, ...]] = ()
+    on_delete: ClassVar[OnDelete] = "keep"
+    missing_ok: ClassVar[bool] = False
+
+    ref: Ref[T]
+    deleted: bool = False
+
+    @classmethod
+    def of(cls, *key: Any) -> Self:
+        """A copy that only refers yet: `save` fills it. Reading a field before that raises AttributeError instead of lying."""
+        empty: dict[str, Any] = dict.fromkeys(copied_names(cls))
+        made = cls(ref=Ref(key), **empty)
+        for name in empty:
+            getattr(cls, name).__delete__(made)
+        return made
+
+
+_OWN = frozenset(Copy.__struct_fields__)
+
+
+def copied_names(cls: type[Copy[Any]]) -> tuple[str, ...]:
+    """The names of the fields that a copy class takes over from its source."""
+    return tuple(name for name in cls.__struct_fields__ if name not in _OWN)
+
+
+def is_filled(copy: Copy[Any]) -> bool:
+    """Whether the copied fields have been filled from the source."""
+    return all(hasattr(copy, name) for name in copied_names(type(copy)))
