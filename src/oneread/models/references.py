@@ -55,6 +55,12 @@ class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
             getattr(cls, name).__delete__(made)
         return made
 
+    def __repr__(self) -> str:
+        if not is_filled(self):
+            return f"{type(self).__name__}.of({', '.join(map(repr, self.ref.key))})"
+        shown = {name: getattr(self, name) for name in ("ref", *copied_names(type(self)))} | ({"deleted": True} if self.deleted else {})
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
 
 _OWN = frozenset(Copy.__struct_fields__)
 
