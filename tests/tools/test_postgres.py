@@ -39,3 +39,15 @@ def test_without_a_server_the_error_says_how_to_install_one(monkeypatch, tmp_pat
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="apt-get install"), postgres.postgres_server():
         pytest.fail("a server was found where none is")
+
+
+def test_installing_does_nothing_where_a_server_is(monkeypatch):
+    monkeypatch.setattr(postgres, "INSTALL", "false")
+    assert postgres.install() == 0
+
+
+def test_who_may_not_install_is_told_how(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(postgres, "DEBIAN", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert postgres.install() == 1
+    assert postgres.INSTALL in capsys.readouterr().err
