@@ -69,8 +69,8 @@ types: setup ## two type checkers, both strict
 
 .PHONY: format
 format: setup ## rewrite the tree as `make lint` wants it
-	$(BIN)/ruff check --fix
 	$(BIN)/python -m tools.unasync
+	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 .PHONY: sim
