@@ -13,7 +13,7 @@ PYTHON ?= $(shell for candidate in python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell sed -n 's/.*"\(uv==[0-9.]*\)".*/\1/p' pyproject.toml)
-SYNC := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv sync --active --locked --quiet --all-extras
+SYNC := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv sync --active --locked --quiet
 LOCKED := pyproject.toml uv.lock
 JOBS ?= 2
 SEEDS ?= 2000
@@ -26,14 +26,14 @@ $(BIN)/uv: pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(UV)"
 	@touch $@
 
-# What running needs. --inexact: a later `make demo` must not take the developers' tools away again.
+# What running on the embedded store needs. --inexact: a later `make demo` must not take the developers' tools away again.
 $(VENV)/.runtime: $(BIN)/uv $(LOCKED)
 	@$(SYNC) --no-default-groups --group setup --inexact
 	@touch $@
 
 # What developing needs as well.
 $(VENV)/.everything: $(BIN)/uv $(LOCKED)
-	@$(SYNC)
+	@$(SYNC) --all-extras
 	@touch $(VENV)/.runtime $@
 
 .PHONY: help
