@@ -137,7 +137,7 @@ def take_decimal(data: bytes, complemented: bytes, offset: int) -> tuple[Decimal
     adjusted, start = take_int(body, offset + 1)
     nibbles, end = _take_nibbles(body, start)
     exponent = adjusted - len(nibbles) + 1
-    if abs(adjusted) > MAX_EMAX or exponent < MIN_ETINY:
+    if adjusted > MAX_EMAX or exponent < MIN_ETINY:
         raise Corrupt(NOT_CANONICAL)
     digits = nibbles.translate(_NIBBLES_TO_DIGITS)
     if exponent > 0 and adjusted < _PLAIN_INTEGER_DIGITS:

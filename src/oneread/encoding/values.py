@@ -165,7 +165,7 @@ def _take_str(data: bytes, _complemented: bytes, offset: int) -> tuple[str, int]
     try:
         return raw.decode(), end
     except UnicodeDecodeError as exc:
-        raise Corrupt("a text element of the key is not UTF-8") from exc
+        raise Corrupt("a text element of the key is not valid text") from exc
 
 
 def _take_bool(data: bytes, _complemented: bytes, offset: int) -> tuple[bool, int]:
