@@ -1,0 +1,133 @@
+"""What the engines that live inside the process share: what a mutation makes of a row, and how large a row may be.
+
+Knows rows. Must not know where they are kept. The limits are the same for every embedded engine, so that what fits in
+memory fits on disk. The law is "The store contract" of the architecture page.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import Final
+
+from oneread.errors import InvalidKey, InvalidValue, LimitExceeded
+from oneread.store.requests import Found, Increment
+from oneread.store.rows import Cell, Families, Row, RowMutation, RowRange, Table
+
+MAX_KEY: Final = 511
+MAX_COLUMN: Final = 255
+MAX_VALUE: Final = 10 << 20
+MAX_ROW: Final = 16 << 20
+MAX_STAMP: Final = (1 << 63) - 1
+
+_COUNTER = struct.Struct(">q")
+
+
+def check_key(table: Table, key: bytes) -> None:
+    """A key that is written has 1 to `MAX_KEY` bytes."""
+    if not key:
+        raise InvalidKey("a row's key is at least one byte long", table=table)
+    if len(key) > MAX_KEY:
+        raise LimitExceeded("the row's key is too long", table=table, key=key, bytes=len(key), limit=MAX_KEY)
+
+
+def check_row(table: Table, key: bytes, row: Row) -> None:
+    """A row that is written keeps to the limits, and its columns to the two families."""
+    check_key(table, key)
+    size = 0
+    for column, cell in row.items():
+        check_column(table, column)
+        value = cell.value
+        if len(value) > MAX_VALUE:
+            raise LimitExceeded(
+                "a cell is too large", table=table, key=key, column=column, bytes=len(value), limit=MAX_VALUE
+            )
+        if not 0 <= cell.stamp <= MAX_STAMP:
+            raise InvalidValue(
+                "a stamp is a whole number of milliseconds since 1970", table=table, column=column, stamp=cell.stamp
+            )
+        size += len(column) + len(value)
+    if size > MAX_ROW:
+        raise LimitExceeded("the row is too large", table=table, key=key, bytes=size, limit=MAX_ROW)
+
+
+def check_column(table: Table, column: bytes) -> None:
+    """A column's name begins with its family and has at most `MAX_COLUMN` bytes."""
+    if not column.startswith((b"d:", b"m:")):
+        raise InvalidValue("a column's name begins with its family, d: or m:", table=table, column=column)
+    if len(column) > MAX_COLUMN:
+        raise LimitExceeded(
+            "the column's name is too long", table=table, column=column, bytes=len(column), limit=MAX_COLUMN
+        )
+
+
+def changed(row: Row | None, mutation: RowMutation) -> Row | None:
+    """The row after `mutation`: deletes first, then puts; a newer stamp wins, an equal one is overwritten."""
+    cells = dict(row) if row else {}
+    if mutation.delete_row is not None:
+        last = mutation.delete_row
+        cells = {column: cell for column, cell in cells.items() if cell.stamp > last}
+    for column, last in mutation.deletes.items():
+        standing = cells.get(column)
+        if standing is not None and standing.stamp <= last:
+            del cells[column]
+    for column, cell in mutation.puts.items():
+        standing = cells.get(column)
+        if standing is None or standing.stamp <= cell.stamp:
+            cells[column] = cell
+    return cells or None
+
+
+def expected_stands(row: Row | None, column: bytes, expected: bytes | None) -> bool:
+    """Whether `column` holds exactly `expected`, or is absent when that is None."""
+    cell = row.get(column) if row else None
+    return cell is None if expected is None else cell is not None and cell.value == expected
+
+
+def increased(row: Row | None, asked: Increment) -> tuple[int, Cell]:
+    """The counter's new value and the cell that holds it, stamped now; the stamp never goes back."""
+    table, key, column, amount = asked.table, asked.key, asked.column, asked.amount
+    standing = row.get(column) if row else None
+    stamp = time.time_ns() // 1_000_000
+    if standing is None:
+        total = amount
+    else:
+        if len(standing.value) != _COUNTER.size:
+            raise InvalidValue("only a column of 8 bytes can be incremented", table=table, key=key, column=column)
+        total, stamp = _COUNTER.unpack(standing.value)[0] + amount, max(stamp, standing.stamp)
+    try:
+        return total, Cell(_COUNTER.pack(total), stamp)
+    except struct.error as failure:
+        raise LimitExceeded(
+            "a counter holds 64 bits, sign included", table=table, key=key, column=column, total=total
+        ) from failure
+
+
+def merged(
+    stored: Iterable[Found], written: dict[bytes, Row | None], wanted: RowRange, *, reverse: bool
+) -> Iterator[Found]:
+    """What a transaction sees of a range: its own rows in place of the store's, in the same order."""
+    start, stop = wanted.start, wanted.stop
+    own = sorted(
+        ((key, row) for key, row in written.items() if row and start <= key and (not stop or key < stop)),
+        key=itemgetter(0),
+        reverse=reverse,
+    )
+    others = (found for found in stored if found[0] not in written)
+    return heapq.merge(own, others, key=itemgetter(0), reverse=reverse)
+
+
+def first(found: Iterable[Found], limit: int, families: Families) -> list[Found]:
+    """The first `limit` rows that a reader of `families` sees."""
+    if families == "d":
+        return list(islice(((key, seen) for key, row in found if (seen := readable(row))), max(limit, 0)))
+    return list(islice(found, max(limit, 0)))
+
+
+def readable(row: Row) -> Row | None:
+    """The cells of family `d`; a row that has none is absent for whoever reads only those."""
+    return {column: cell for column, cell in row.items() if column.startswith(b"d:")} or None

@@ -1,0 +1,275 @@
+"""The memory engine: rows in sorted lists, for tests and for data that may be lost.
+
+Knows rows and requests. Must not know models, plans or other engines. It is also the strictest reader of the contract:
+what the contract leaves undefined it refuses, so that a test finds it before a cluster does. The law is "The store contract" of the architecture page.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+from oneread.engines import embedded
+from oneread.errors import Closed, InvalidValue, Unavailable, Unsupported
+from oneread.store.capabilities import Capabilities
+from oneread.store.engine import Answerer
+from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
+from oneread.store.rows import TABLES, Cell, Row, RowMutation, RowRange, Table
+
+T = TypeVar("T")
+
+CAPABILITIES: Final = Capabilities(
+    spans_rows=True,
+    reverse_scan=True,
+    snapshot=True,
+    persistent=False,
+    local=True,
+    max_key=embedded.MAX_KEY,
+    max_value=embedded.MAX_VALUE,
+    max_row=embedded.MAX_ROW,
+)
+
+PATIENCE: Final = 30.0
+"""Seconds a request that writes on its own waits for its turn."""
+
+
+class MemoryEngine:
+    """An open store that lives as long as this object.
+
+    Arguments:
+        strict: refuses what the contract leaves undefined: a put at or below an earlier delete, an empty value in a
+            checked column.
+    """
+
+    def __init__(self, *, strict: bool = True) -> None:
+        self._rows: dict[Table, _Rows] = {table: _Rows() for table in TABLES}
+        self._law = _Law() if strict else None
+        self._turn = threading.Lock()  # held for a whole transaction
+        self._latch = threading.Lock()  # held while rows are looked at or changed, never while foreign code runs
+        self._closed = False
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    def answer(self, request: Request[Any]) -> Any:
+        if type(request) is Read or type(request) is Scan:
+            self._check_open()
+            with self._latch:
+                return _READS[type(request)](self._rows, request)
+        if type(request) is Replace:
+            raise Unsupported("Replace needs a transaction: yield it inside Atomically", table=request.table)
+        return self.transaction(lambda answer: answer(request), PATIENCE)
+
+    def point(self, table: Table, key: bytes, column: bytes) -> Cell | None:
+        self._check_open()
+        row = self._rows[table].get(key)
+        return None if row is None else row.get(column)
+
+    def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:
+        if not self._turn.acquire(timeout=max(timeout, 0)):
+            raise Unavailable("other transactions took too long; nothing was written", seconds=timeout)
+        try:
+            self._check_open()
+            attempt = _Transaction(self._rows, self._latch, self._law)
+            result = run(attempt.answer)
+            attempt.apply()
+            return result
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        with self._turn:
+            self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the store was closed before this call")
+
+
+_FEW: Final = 64
+"""Up to this many new or gone keys are put in their places one by one; for more the keys are sorted again."""
+
+
+class _Rows:
+    """One table: rows by key, and the keys in order."""
+
+    __slots__ = ("get", "keys", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, Row] = {}
+        self.keys: list[bytes] = []
+        self.get = self.rows.get
+
+    def update(self, written: dict[bytes, Row | None]) -> None:
+        gone = [key for key, row in written.items() if row is None and self.rows.pop(key, None) is not None]
+        kept = {key: row for key, row in written.items() if row is not None}
+        new = [key for key in kept if key not in self.rows]
+        self.rows.update(kept)
+        if len(gone) + len(new) > _FEW:
+            self.keys[:] = sorted(self.rows)
+            return
+        for key in gone:
+            del self.keys[bisect_left(self.keys, key)]
+        for key in new:
+            insort(self.keys, key)
+
+    def between(self, wanted: RowRange, *, reverse: bool) -> Iterator[Found]:
+        keys, rows = self.keys, self.rows
+        places = range(bisect_left(keys, wanted.start), bisect_left(keys, wanted.stop) if wanted.stop else len(keys))
+        return ((keys[place], rows[keys[place]]) for place in (reversed(places) if reverse else places))
+
+
+def _read(rows: dict[Table, _Rows], asked: Read) -> list[Row | None]:
+    get = rows[asked.table].get
+    return [_seen(get(key), asked.families) for key in asked.keys]
+
+
+def _scan(rows: dict[Table, _Rows], asked: Scan) -> list[Found]:
+    return _first(asked, rows[asked.table].between(asked.range, reverse=asked.reverse))
+
+
+def _first(asked: Scan, found: Iterator[Found]) -> list[Found]:
+    return [(key, dict(row)) for key, row in embedded.first(found, asked.limit, asked.families)]
+
+
+def _seen(row: Row | None, families: str) -> Row | None:
+    """What a reader gets: a copy, so that nobody holds the store's own dict."""
+    if row is None:
+        return None
+    return embedded.readable(row) if families == "d" else dict(row)
+
+
+_READS: Final[dict[type[Any], Callable[[dict[Table, _Rows], Any], Any]]] = {Read: _read, Scan: _scan}
+
+
+class _Transaction:
+    """One attempt: reads see its own writes before the store's, and nothing reaches the store until `apply`."""
+
+    def __init__(self, rows: dict[Table, _Rows], latch: threading.Lock, law: _Law | None) -> None:
+        self._rows = rows
+        self._latch = latch
+        self._law = law
+        self._written: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
+        self._notes: list[Callable[[], None]] = []
+
+    def answer(self, request: Request[Any]) -> Any:
+        return _ANSWERS[type(request)](self, request)
+
+    def apply(self) -> None:
+        with self._latch:
+            for table, written in self._written.items():
+                if written:
+                    self._rows[table].update(written)
+            for note in self._notes:
+                note()
+
+    def row(self, table: Table, key: bytes) -> Row | None:
+        written = self._written[table]
+        return written[key] if key in written else self._rows[table].get(key)
+
+    def _put(self, table: Table, key: bytes, row: Row | None) -> None:
+        if row is None:
+            embedded.check_key(table, key)
+        else:
+            embedded.check_row(table, key, row)
+        self._written[table][key] = row
+
+    def _change(self, table: Table, mutation: RowMutation) -> None:
+        if self._law is not None:
+            self._notes.append(self._law.judged(table, mutation))
+        self._put(table, mutation.key, embedded.changed(self.row(table, mutation.key), mutation))
+
+    def read(self, asked: Read) -> list[Row | None]:
+        return [_seen(self.row(asked.table, key), asked.families) for key in asked.keys]
+
+    def scan(self, asked: Scan) -> list[Found]:
+        stored = self._rows[asked.table].between(asked.range, reverse=asked.reverse)
+        written = self._written[asked.table]
+        return _first(
+            asked, embedded.merged(stored, written, asked.range, reverse=asked.reverse) if written else stored
+        )
+
+    def mutate(self, asked: Mutate) -> None:
+        for mutation in asked.rows:
+            self._change(asked.table, mutation)
+
+    def check_and_mutate(self, asked: CheckAndMutate) -> bool:
+        if self._law is not None:
+            self._notes.append(self._law.checked(asked))
+        if not embedded.expected_stands(self.row(asked.table, asked.mutation.key), asked.column, asked.expected):
+            return False
+        self._change(asked.table, asked.mutation)
+        return True
+
+    def increment(self, asked: Increment) -> int:
+        row = self.row(asked.table, asked.key)
+        total, cell = embedded.increased(row, asked)
+        self._put(asked.table, asked.key, {**(row or {}), asked.column: cell})
+        return total
+
+    def replace(self, asked: Replace) -> None:
+        for key, row in asked.rows.items():
+            self._put(asked.table, key, dict(row) if row else None)
+            if self._law is not None:
+                self._notes.append(self._law.restated(asked.table, key))
+
+
+_ANSWERS: Final[dict[type[Any], Callable[[_Transaction, Any], Any]]] = {
+    Read: _Transaction.read,
+    Scan: _Transaction.scan,
+    Mutate: _Transaction.mutate,
+    CheckAndMutate: _Transaction.check_and_mutate,
+    Increment: _Transaction.increment,
+    Replace: _Transaction.replace,
+}
+
+
+class _Law:
+    """Remembers what was deleted and what is checked, in order to refuse what the contract leaves undefined.
+
+    Every judgement answers what to note down once the transaction has committed.
+    """
+
+    def __init__(self) -> None:
+        self._deleted: dict[tuple[Table, bytes], dict[bytes, int]] = {}
+        self._checked: set[tuple[Table, bytes]] = set()
+
+    def judged(self, table: Table, mutation: RowMutation) -> Callable[[], None]:
+        deleted = self._deleted.get((table, mutation.key), {})
+        for column, cell in mutation.puts.items():
+            last = max(deleted.get(column, -1), deleted.get(b"", -1))
+            if cell.stamp <= last:
+                raise InvalidValue(
+                    "a put at or below the stamp of an earlier delete is undefined",
+                    table=table,
+                    key=mutation.key,
+                    column=column,
+                    stamp=cell.stamp,
+                    deleted=last,
+                )
+            if not cell.value and (table, column) in self._checked:
+                raise InvalidValue("a checked column never holds an empty value", table=table, column=column)
+        return lambda: self._note(table, mutation)
+
+    def checked(self, asked: CheckAndMutate) -> Callable[[], None]:
+        put = asked.mutation.puts.get(asked.column)
+        if asked.expected == b"" or (put is not None and not put.value):
+            raise InvalidValue("a checked column never holds an empty value", table=asked.table, column=asked.column)
+        return lambda: self._checked.add((asked.table, asked.column))
+
+    def restated(self, table: Table, key: bytes) -> Callable[[], None]:
+        return lambda: self._forget(table, key)
+
+    def _note(self, table: Table, mutation: RowMutation) -> None:
+        stamps = dict(mutation.deletes)
+        if mutation.delete_row is not None:
+            stamps[b""] = mutation.delete_row
+        deleted = self._deleted.setdefault((table, mutation.key), {}) if stamps else {}
+        for column, last in stamps.items():
+            deleted[column] = max(last, deleted.get(column, -1))
+
+    def _forget(self, table: Table, key: bytes) -> None:
+        self._deleted.pop((table, key), None)
