@@ -230,6 +230,20 @@ def test_a_key_is_a_tuple_of_no_more_than_its_elements():
         codec.encode(("a", "b", "c"))
 
 
+def test_a_prefix_has_an_encoder_of_its_own_with_the_same_bytes_and_errors():
+    codec = Codec((Element("a", str), Element("b", int), Element("c", str)), max_length=10)
+    for count, values in ((0, ()), (1, ("a\0",)), (2, (Text("a"), -1)), (3, ("a", 1, "c"))):
+        encoder = codec.prefix_encoder(count)
+        assert encoder(values) == codec.encode(values)
+        assert codec.prefix_encoder(count) is encoder
+    with pytest.raises(InvalidKey, match="longer"):
+        codec.prefix_encoder(1)(("a" * 9,))
+    with pytest.raises(InvalidKey, match="declared type"):
+        codec.prefix_encoder(1)((1,))
+    with pytest.raises(InvalidKey, match="more values"):
+        codec.prefix_range(("a", 1, "c", "d"))
+
+
 def test_a_key_without_elements_is_empty():
     codec = Codec(())
     assert codec.encode(()) == b""
