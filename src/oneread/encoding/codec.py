@@ -4,18 +4,18 @@ Knows declared elements and their bytes, which are those of `ordered`. Must not 
 The law is docs/formats/keys.md.
 """
 
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from oneread.encoding import framing
 from oneread.encoding.fastpath import Encoder, compile_decoder, compile_encoder
 from oneread.encoding.framing import take_tag
+from oneread.encoding.ordered import TOO_LONG
 from oneread.encoding.parts import Part, part_of
 from oneread.encoding.ranges import ByteRange, bounded_range, prefix_range
 from oneread.encoding.values import Value, complement, kind_of
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey
 
-TRAILING = "bytes follow the last element of the key"
-TOO_LONG = "the key is longer than its limit"
+TRAILING: Final = "bytes follow the last element of the key"
 
 
 class Element(NamedTuple):

@@ -5,12 +5,12 @@ The law is docs/formats/keys.md.
 """
 
 from collections.abc import Collection
+from typing import Final
 
 from oneread.encoding.values import Value, complement, put_none, put_value, take_value
-from oneread.errors import Corrupt, InvalidKey
+from oneread.errors import InvalidKey
 
-TRAILING = "bytes follow the last element of the key"
-TOO_LONG = "the key is longer than its limit"
+TOO_LONG: Final = "the key is longer than its limit"
 
 
 def encode(
@@ -66,8 +66,6 @@ def decode_prefix(data: bytes, offset: int = 0, *, count: int) -> tuple[tuple[Va
     Raises:
         Corrupt: there are not that many elements.
     """
-    if offset < 0:
-        raise Corrupt("the offset lies before the key")
     complemented = complement(data)
     values: list[Value] = []
     for _ in range(count):
