@@ -1,0 +1,222 @@
+"""Layouts: a model's instance to the bytes of its document, and back.
+
+A document is a layout id (two bytes, big-endian) and one msgpack array with the fields in the order of declaration. Knows declared classes and
+bytes. Must not know rows, stores or how a schema changes. The functions that run per document are generated, because a loop over fields would
+cost more than msgspec does. The law is "Documents" of docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Generic, NoReturn, TypeVar
+
+import msgspec
+
+from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue
+from oneread.models.annotations import Names
+from oneread.models.layout_code import functions_of
+from oneread.models.model import Model
+from oneread.models.shadow import FieldShape, Shapes, revive, shadow_of
+from oneread.models.wide import pack_wide, unpack_wide
+
+E = TypeVar("E")
+
+WIDE_BIT: Final = 0x8000
+WIDE_WITHOUT_ID: Final = b"\xc1"  # the one byte that never begins a msgpack value
+LAST_ID: Final = WIDE_BIT - 1
+
+_FAULTS: Final = (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError)
+_REFUSED: Final = "a value does not fit its field"
+_STRANGE: Final = "a stored document does not fit its model"
+_pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
+
+
+class Layout(Generic[E]):
+    """The document format of one class: a model, a copy, or the row class of a view.
+
+    Arguments:
+        cls: the declared class.
+        layout_id: 0 to 0x7FFF, in the first two bytes of every document; None leaves it out.
+        nullable: the copy classes whose copied fields may be None in a document although they are declared otherwise.
+        names: classes by name, for annotations that the class's own module cannot resolve.
+
+    Raises:
+        InvalidDeclaration: a type cannot be resolved, or cannot be stored.
+    """
+
+    encode: Callable[[E], bytes]
+    """The document of an entity. Types are not checked. Raises InvalidValue for what cannot be encoded."""
+    decode: Callable[[bytes], E]
+    """The entity of a document. Raises Corrupt."""
+    decode_known: Callable[[bytes], E]
+    """`decode` for a document whose first two bytes have been looked at."""
+
+    def __init__(
+        self, cls: type[E], layout_id: int | None, *, nullable: frozenset[type] = frozenset(), names: Names = MappingProxyType({})
+    ) -> None:
+        if layout_id is not None and not 0 <= layout_id <= LAST_ID:
+            raise InvalidDeclaration("there are no more layout ids", declaration=cls, layout=layout_id)
+        self.cls = cls
+        self.layout_id = layout_id
+        self.prefix = b"" if layout_id is None else layout_id.to_bytes(2, "big")
+        self.wide_prefix = WIDE_WITHOUT_ID if layout_id is None else (layout_id | WIDE_BIT).to_bytes(2, "big")
+        self.fields = Shapes(names, nullable).of(cls)
+        self._shadow = shadow_of(cls, {each.name: each.concrete for each in self.fields})
+        self._has_check = issubclass(cls, Model) and cls.check is not Model.check
+        self._generate()
+
+    def _generate(self) -> None:
+        try:
+            unpack = msgspec.msgpack.Decoder(self._shadow, dec_hook=revive).decode
+            self._unpack_many = msgspec.msgpack.Decoder(list[self._shadow], dec_hook=revive).decode  # type: ignore[name-defined]
+        except (TypeError, NameError) as error:
+            raise InvalidDeclaration("msgspec cannot store a field of this class", declaration=self.cls, reason=str(error)) from error
+        scope = {
+            "PREFIX": self.prefix,
+            "FAULTS": _FAULTS,
+            "pack": _pack,
+            "unpack": unpack,
+            "encode_beyond": self._encode_beyond,
+            "decode_beyond": self._decode_beyond,
+        }
+        made = functions_of(self.cls, self.fields, scope, has_id=self.layout_id is not None)
+        self.encode, self.decode, self.decode_known = made["encode"], made["decode"], made["decode_known"]
+        self._row, self._take, self._settle, self._settle_all = made["row"], made["take"], made["settle"], made["settle_all"]
+
+    def decode_many(self, docs: Sequence[bytes]) -> list[E]:
+        """The entities of several documents, in one call of msgspec when none of them is wide."""
+        prefix, size = self.prefix, len(self.prefix)
+        if any(doc[:size] != prefix for doc in docs):
+            return [self.decode(doc) for doc in docs]
+        array = b"".join((b"\xdd", len(docs).to_bytes(4, "big"), *(doc[size:] for doc in docs)))
+        try:
+            decoded: list[E] = self._settle_all(self._unpack_many(array))
+        except _FAULTS:
+            return [self.decode(doc) for doc in docs]  # one of them is wide or strange: each says for itself
+        return decoded
+
+    def checked_decode(self, doc: bytes) -> E:
+        """`decode`, then the entity's own `check`, for documents that older code wrote. Raises InvalidValue as well."""
+        return self._checked(self.decode(doc))
+
+    def validated(self, entity: E) -> tuple[bytes, E]:
+        """The document of an entity, and the entity as it will be read: types, constraints and the entity's own `check` hold.
+
+        Raises:
+            InvalidValue: with the dotted path of the field and the reason.
+        """
+        if type(entity) is not self.cls:
+            raise InvalidValue("this is not an instance of the model", model=self.cls.__name__, given=type(entity))
+        doc = self.encode(entity)
+        try:
+            seen = self._take_wide(doc) if doc.startswith(self.wide_prefix) else self._take(doc)
+        except _FAULTS as error:
+            self._refuse(error)
+        return doc, self._checked(seen)
+
+    def _checked(self, entity: E) -> E:
+        if self._has_check:
+            try:
+                entity.check()  # type: ignore[attr-defined]
+            except ValueError as error:
+                raise InvalidValue("the model's own check refuses it", model=self.cls.__name__, reason=str(error)) from error
+        return entity
+
+    def _encode_beyond(self, entity: E, error: Exception) -> bytes:
+        """What the fast path could not encode: big ints, or nothing that can be stored."""
+        if not isinstance(error, OverflowError):
+            self._refuse_unencodable(entity, error)
+        try:
+            return self.wide_prefix + pack_wide(self._row(entity))
+        except _FAULTS as deeper:
+            self._refuse_unencodable(entity, deeper)
+
+    def _decode_beyond(self, doc: bytes, error: Exception | None) -> E:
+        """What the fast path could not decode: wide documents and strange ones."""
+        if doc.startswith(self.wide_prefix):
+            try:
+                return self._take_wide(doc)
+            except _FAULTS as deeper:
+                error = deeper
+        reason = "the layout id is another one" if error is None else str(error)
+        raise Corrupt(_STRANGE, model=self.cls.__name__, layout=self.layout_id, reason=reason) from error
+
+    def _take_wide(self, doc: bytes) -> E:
+        plain = unpack_wide(doc[len(self.wide_prefix) :])
+        entity: E = self._settle(msgspec.convert(plain, self._shadow, dec_hook=revive))
+        return entity
+
+    def _refuse(self, error: Exception) -> NoReturn:
+        reason, _, path = str(error).partition(" - at ")
+        raise InvalidValue(_REFUSED, model=self.cls.__name__, field=field_path(path.strip("`"), self.fields), reason=reason) from error
+
+    def _refuse_unencodable(self, entity: E, error: Exception) -> NoReturn:
+        """Encoding names no path: each field is tried by itself."""
+        raise InvalidValue(_REFUSED, model=self.cls.__name__, field=_unencodable(entity, self.fields), reason=str(error)) from error
+
+
+def _unencodable(owner: object, fields: tuple[FieldShape, ...]) -> str:
+    """The dotted path of the first field of `owner` that cannot be encoded."""
+    for field in fields:
+        try:
+            value = getattr(owner, field.name)
+            if field.kind != "copy" or (value is None and field.optional):
+                pack_wide((value,))
+            elif not isinstance(value, field.cls):
+                return field.name
+            elif inner := _unencodable(value, field.fields):
+                return f"{field.name}.{inner}"
+        except _FAULTS:
+            return field.name
+    return ""
+
+
+def field_path(path: str, fields: tuple[FieldShape, ...]) -> str:
+    """The path in msgspec's words (`$[2][3]`) in the user's (`buyer.name`)."""
+    named = ""
+    rest = path.removeprefix("$")
+    while fields and rest.startswith("["):
+        number, _, behind = rest[1:].partition("]")
+        if not number.isdecimal():
+            break
+        field, rest = fields[int(number)], behind
+        named = f"{named}.{field.name}" if named else field.name
+        fields = field.fields
+        if field.kind == "ref" and rest.startswith("[0]"):
+            rest = f".key{rest.removeprefix('[0]')}"
+    return named + rest
+
+
+class Layouts:
+    """The layouts of one table, picked by the first two bytes of a document. A model and its variants share one."""
+
+    def __init__(self) -> None:
+        self._readers: dict[bytes, Callable[[bytes], Any]] = {}
+        self._by_prefix: dict[bytes, Layout[Any]] = {}
+
+    def add(self, layout: Layout[Any]) -> None:
+        """Takes one more layout in; its id must be new here."""
+        if layout.layout_id is None or layout.prefix in self._readers:
+            raise InvalidDeclaration("a layout needs an id of its own", declaration=layout.cls, layout=layout.layout_id)
+        self._by_prefix[layout.prefix] = layout
+        self._readers[layout.prefix] = layout.decode_known
+        self._readers[layout.wide_prefix] = layout.decode
+
+    def decode(self, doc: bytes) -> Any:
+        """The entity of a document of any of the layouts. Raises Corrupt."""
+        try:
+            reader = self._readers[doc[:2]]
+        except KeyError:
+            raise Corrupt("a stored document has a layout that is not known", layout=doc[:2].hex()) from None
+        return reader(doc)
+
+    def decode_many(self, docs: Sequence[bytes]) -> list[Any]:
+        """The entities of several documents, together where all have the same layout."""
+        layout = self._by_prefix.get(docs[0][:2]) if docs else None
+        return [self.decode(doc) for doc in docs] if layout is None or _mixed(docs) else layout.decode_many(docs)
+
+
+def _mixed(docs: Sequence[bytes]) -> bool:
+    first = docs[0][:2]
+    return any(doc[:2] != first for doc in docs)

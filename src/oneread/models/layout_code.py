@@ -1,0 +1,126 @@
+"""The text of the functions that run once per document: one statement a field, as dataclasses generate theirs.
+
+Knows field shapes. Must not know bytes: what packs and unpacks is handed in by layout.py. Only names of fields, which Python itself let stand in
+a class, and numbers get into the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from oneread.errors import InvalidDeclaration
+from oneread.models.references import Ref
+from oneread.models.shadow import FieldShape, become
+
+_TEMPLATE = """
+def row(entity):
+    {copies}
+    return {row}
+
+def encode(entity):
+    try:
+        {copies}
+        return PREFIX + pack({row})
+    except FAULTS as error:
+        return encode_beyond(entity, error)
+
+def settle(entity):
+    {settle}
+    return entity
+
+def take(doc):
+    entity = unpack(doc{behind_prefix})
+    {settle}
+    return entity
+
+def decode_known(doc):
+    try:
+        entity = unpack(doc{behind_prefix})
+        {settle}
+        return entity
+    except FAULTS as error:
+        return decode_beyond(doc, error)
+
+def decode(doc):
+    {guard}
+    try:
+        entity = unpack(doc{behind_prefix})
+        {settle}
+        return entity
+    except FAULTS as error:
+        return decode_beyond(doc, error)
+
+def settle_all(entities):
+    for entity in entities:
+        {settle}
+    return entities
+"""
+_GUARD = "if doc[:2] != PREFIX: return decode_beyond(doc, None)"
+
+
+def functions_of(cls: type, fields: tuple[FieldShape, ...], scope: dict[str, Any], *, has_id: bool) -> dict[str, Callable[..., Any]]:
+    """Generates the functions of the template for a class; `scope` holds PREFIX, FAULTS, pack, unpack and the two `..._beyond`."""
+    if odd := [each.name for each in fields if not each.name.isidentifier()]:
+        raise InvalidDeclaration("a field's name must be an identifier", declaration=cls, field=odd[0])
+    space: dict[str, Any] = scope | {"become": become, "CLS": cls, "REF": Ref}
+    space |= {f"COPY_{at}": field.cls for at, field in enumerate(fields) if field.kind == "copy"}
+    text = _filled(
+        {
+            "copies": [f"copy_{at} = entity.{field.name}" for at, field in enumerate(fields) if field.kind == "copy"],
+            "row": [f"({''.join(_value(at, field) for at, field in enumerate(fields))})"],
+            "settle": ["become(entity, CLS)", *(line for at, field in enumerate(fields) for line in _settled(at, field))],
+            "guard": [_GUARD] if has_id else [],
+            "behind_prefix": ["[2:]" if has_id else ""],
+        }
+    )
+    exec(compile(text, f"<layout of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
+    return space
+
+
+def _filled(parts: dict[str, list[str]]) -> str:
+    """The template with its slots filled; a slot alone on its line takes several, all as deep as it stands."""
+    lines: list[str] = []
+    for line in _TEMPLATE.splitlines():
+        slot = line.strip()
+        if slot.startswith("{") and slot.endswith("}"):
+            lines += [line[: -len(slot)] + part for part in parts[slot[1:-1]]]
+        else:
+            lines.append(line.format(**{name: "".join(part) for name, part in parts.items() if name in ("row", "behind_prefix")}))
+    return "\n".join(lines)
+
+
+def _value(at: int, field: FieldShape) -> str:
+    """One element of the array, as an expression and a comma."""
+    if field.kind != "copy":
+        return f"entity.{field.name}, "
+    copy = f"copy_{at}"
+    elements = f"({''.join(f'{copy}.{inner.name}, ' for inner in field.fields)})"
+    return f"None if {copy} is None else {elements}, " if field.optional else f"{elements}, "
+
+
+def _settled(at: int, field: FieldShape) -> Iterator[str]:
+    """The statements that give what was decoded into shadows the user's classes."""
+    if field.kind == "copy":
+        yield f"copy_{at} = entity.{field.name}"
+        inner = [f"become(copy_{at}, COPY_{at})", *(line for each in field.fields for line in _settled_refs(f"copy_{at}", each))]
+        yield from _unless_none(f"copy_{at}", inner, field.optional)
+    else:
+        yield from _settled_refs("entity", field)
+
+
+def _settled_refs(owner: str, field: FieldShape) -> Iterator[str]:
+    if field.shadow is None:
+        return
+    if field.kind == "ref":
+        yield f"ref = {owner}.{field.name}"
+        yield from _unless_none("ref", ["become(ref, REF)"], field.optional)
+    else:
+        many = f"{owner}.{field.name} or ()" if field.optional else f"{owner}.{field.name}"
+        yield f"for ref in {many}: become(ref, REF)"
+
+
+def _unless_none(name: str, lines: list[str], optional: bool) -> Iterator[str]:
+    if optional:
+        yield f"if {name} is not None:"
+    yield from (f"    {line}" if optional else line for line in lines)

@@ -1,0 +1,67 @@
+"""Wide documents: those with an int beyond 64 bits somewhere, which msgpack cannot hold.
+
+Such an int becomes an extension of type 1 holding its two's complement, big-endian, in as few bytes as hold it; everything else is as usual.
+Knows values. Must not know models. The law is "Wide documents" of docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+EXTENSION: Final = 1
+_LEAST, _MOST = -(2**63), 2**64 - 1
+_NATIVE = (bytes, bytearray, memoryview, datetime, UUID)
+
+
+class _Big:
+    """An int beyond 64 bits on its way into an extension: hashable, because it may be the key of a dict, which an Ext may not."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+
+def _extension(big: Any) -> msgspec.msgpack.Ext:
+    value = big.value
+    return msgspec.msgpack.Ext(EXTENSION, value.to_bytes(_size(value), "big", signed=True))
+
+
+def _size(value: int) -> int:
+    """How many bytes hold the value with its sign."""
+    return (value if value >= 0 else ~value).bit_length() // 8 + 1
+
+
+_PACK: Final = msgspec.msgpack.Encoder(uuid_format="bytes", enc_hook=_extension).encode
+
+
+def pack_wide(values: tuple[Any, ...]) -> bytes:
+    """The msgpack array of values some of which are, or contain, big ints."""
+    return _PACK(_marked(msgspec.to_builtins(values, builtin_types=_NATIVE)))
+
+
+def _marked(value: Any) -> Any:
+    if type(value) is int:
+        return value if _LEAST <= value <= _MOST else _Big(value)
+    if isinstance(value, tuple):
+        return tuple(map(_marked, value))  # as the key of a dict it must stay hashable
+    if isinstance(value, list):
+        return list(map(_marked, value))
+    if isinstance(value, dict):
+        return {_marked(key): _marked(each) for key, each in value.items()}
+    return value
+
+
+def _restored(code: int, data: memoryview) -> int:
+    value = int.from_bytes(data, "big", signed=True)
+    if code != EXTENSION or _LEAST <= value <= _MOST or len(data) != _size(value):
+        raise msgspec.DecodeError("not an extension of a wide document")
+    return value
+
+
+unpack_wide: Final = msgspec.msgpack.Decoder(ext_hook=_restored).decode
+"""The plain values of a wide document's array; `msgspec.convert` gives them their types."""
