@@ -199,8 +199,9 @@ def test_a_tuple_may_have_a_declared_shape():
         with pytest.raises(InvalidKey, match="declared type") as refused:
             codec.encode((("a", "b"),))
         assert refused.value.facts["field"] == "at"
-    with pytest.raises(Corrupt):
-        one(tuple, elements=(Element("a", int),)).decode(encode(((1, 2),)))
+    for longer in (encode(((1, 2),)), b"\x04\x14\x14"):
+        with pytest.raises(Corrupt):
+            one(tuple, elements=(Element("a", int),)).decode(longer)
 
 
 def test_too_long_a_key_names_its_longest_element():
@@ -249,6 +250,11 @@ def test_a_key_without_elements_is_empty():
     assert codec.encode(()) == b""
     assert codec.decode(b"") == ()
     assert codec.decode_prefix(b"rest") == ((), 0)
+    for offset in (-1, 5):
+        with pytest.raises(Corrupt, match="outside"):
+            codec.decode_prefix(b"rest", offset)
+        with pytest.raises(Corrupt, match="outside"):
+            one(int, none="first").decode_prefix(b"\x01\x01\x01", offset)
 
 
 def test_the_first_elements_are_read_behind_raw_bytes_and_before_others():
