@@ -296,6 +296,8 @@ def test_bytes_that_the_fast_path_must_not_believe_are_corrupt():
     ):
         with pytest.raises(Corrupt):
             one(kind).decode(bytes.fromhex(hostile))
+        with pytest.raises(Corrupt):
+            one(kind).decode_prefix(bytes.fromhex(hostile))
 
 
 def test_a_prefix_range_is_that_of_its_values():
