@@ -1,7 +1,8 @@
 """The memory engine: rows in sorted lists, for tests and for data that may be lost.
 
 Knows rows and requests. Must not know models, plans or other engines. It is also the strictest reader of the contract:
-what the contract leaves undefined it refuses, so that a test finds it before a cluster does. The law is "The store contract" of the architecture page.
+what the contract leaves undefined it refuses, so that a test finds it before a cluster does. The law is "The store
+contract" of the architecture page.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class MemoryEngine:
             with self._latch:
                 return _READS[type(request)](self._rows, request)
         if type(request) is Replace:
-            raise Unsupported("Replace needs a transaction: yield it inside Atomically", table=request.table)
+            raise Unsupported("Replace needs a transaction: yield it inside Atomically")
         return self.transaction(lambda answer: answer(request), PATIENCE)
 
     def point(self, table: Table, key: bytes, column: bytes) -> Cell | None:
@@ -109,7 +110,10 @@ class _Rows:
         new = [key for key in kept if key not in self.rows]
         self.rows.update(kept)
         if len(gone) + len(new) > _FEW:
-            self.keys[:] = sorted(self.rows)
+            left = set(gone)
+            self.keys[:] = [key for key in self.keys if key not in left] if gone else self.keys
+            self.keys += sorted(new)
+            self.keys.sort()  # two sorted runs: one merge
             return
         for key in gone:
             del self.keys[bisect_left(self.keys, key)]

@@ -1,0 +1,180 @@
+"""The LMDB engine: an embedded store in a folder, for any number of threads and processes of one machine.
+
+Knows rows, requests and its environment. Must not know models or plans. A read is one short read transaction in the
+caller's thread; a write goes through the process's writer. The law is "The store contract" of the architecture page.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import lmdb
+
+from oneread.engines import embedded
+from oneread.engines.lmdb import environment as environments
+from oneread.engines.lmdb import options, transaction
+from oneread.engines.lmdb.environment import Durability, Environment, Settings
+from oneread.engines.lmdb.row_format import decode_cell
+from oneread.engines.lmdb.transaction import Database, Tables, Work
+from oneread.engines.lmdb.translate import translate
+from oneread.errors import Closed, OnereadError, Unsupported
+from oneread.store.capabilities import Capabilities
+from oneread.store.engine import Answerer
+from oneread.store.requests import Read, Replace, Request, Scan
+from oneread.store.rows import Cell, Table
+
+T = TypeVar("T")
+
+CAPABILITIES: Final = Capabilities(
+    spans_rows=True,
+    reverse_scan=True,
+    snapshot=True,
+    persistent=True,
+    local=True,
+    max_key=embedded.MAX_KEY,
+    max_value=embedded.MAX_VALUE,
+    max_row=embedded.MAX_ROW,
+)
+
+PATIENCE: Final = 30.0
+"""Seconds a request that writes on its own waits for its turn, and that opening and closing wait for others."""
+
+
+class LmdbEngine:
+    """An open store in a folder.
+
+    Arguments:
+        path: the store's folder; made when its parent is there.
+        durability: `group`: a commit is on disk before it is acknowledged, and commits that wait together share one;
+            `sync`: each commit is on disk by itself, LMDB's own page about it included; `none`: the operating system
+            writes when it likes: survives the death of the process, not of the machine, which may damage the store.
+        read_only: never writes; the store must exist.
+        map_size: the most bytes the store may grow to. Address space, not memory or disk.
+        prefix: stands before the name of each table, so that several tenants share a folder.
+        max_readers: the most readers at one time, of all processes together.
+        timeout: seconds that opening, closing and a request that writes on its own wait for others.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        durability: Durability = "group",
+        read_only: bool = False,
+        map_size: int = 1 << 40,
+        prefix: str = "",
+        max_readers: int = 1024,
+        timeout: float = PATIENCE,
+    ) -> None:
+        options.check_prefix(prefix)
+        self._path = path
+        self._prefix = prefix
+        self._timeout = timeout
+        self._settings = Settings(durability, read_only, map_size, max_readers)
+        self._opening = threading.Lock()
+        self._closed = False
+        self._environment: Environment | None = None
+        self._tables: Tables = {}
+        self._open()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return CAPABILITIES
+
+    def answer(self, request: Request[Any]) -> Any:
+        kind = type(request)
+        if kind is Read or kind is Scan:
+            return self._reading(request)
+        if kind is Replace:
+            raise Unsupported("Replace needs a transaction: yield it inside Atomically")
+        return self.transaction(lambda answer: answer(request), self._timeout)
+
+    def point(self, table: Table, key: bytes, column: bytes) -> Cell | None:
+        reading = None
+        try:
+            database = self._tables[table]  # before _begin: after a fork, this is what opens the store again
+            reading = self._begin(database)
+            value = reading.get(key)
+            reading.abort()
+        except lmdb.Error as failure:
+            raise self._failed(failure, reading) from failure
+        return None if value is None else decode_cell(table, key, value, column)
+
+    def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:
+        tables = self._tables
+        if type(tables) is not dict:
+            tables = self._open()
+        assert self._environment is not None
+        writer = self._environment.writer
+        if writer is None:
+            raise Unsupported("the store was opened with read_only", path=self._path)
+        result: T = writer.transaction(Work(run, tables), timeout)
+        return result
+
+    def close(self) -> None:
+        with self._opening:
+            if self._closed:
+                return
+            self._closed = True
+            environment, self._environment = self._environment, None
+            self._tables = _Shut(self._open)
+            if environment is not None:
+                environments.leave(environment, self._timeout)
+
+    def inherit(self) -> None:
+        """In the child of a fork: forgets the parent's environment; the first use opens the child's own."""
+        self._opening = threading.Lock()
+        self._environment = None
+        self._tables = _Shut(self._open)
+
+    def _open(self) -> Tables:
+        with self._opening:
+            if self._closed:
+                raise Closed("the store was closed before this call", path=self._path)
+            if self._environment is None:
+                environment = environments.shared(self._path, self._settings, self._timeout)
+                try:
+                    self._tables = environment.tables(self._prefix)
+                except BaseException:
+                    environments.leave(environment, self._timeout)
+                    raise
+                self._begin = environment.lmdb.begin
+                self._environment = environment
+                environment.users.add(self)
+            return self._tables
+
+    def _reading(self, request: Any) -> Any:
+        reading = None
+        try:
+            database = self._tables[request.table]
+            reading = self._begin(database)
+            answer = (transaction.read if type(request) is Read else transaction.scan)(reading, database, request)
+            reading.abort()
+            return answer
+        except lmdb.Error as failure:
+            raise self._failed(failure, reading) from failure
+        except OnereadError:
+            if reading is not None:
+                reading.abort()
+            raise
+
+    def _failed(self, failure: lmdb.Error, reading: lmdb.Transaction[bytes] | None) -> OnereadError:
+        """Ends the read transaction, which the failure's traceback would keep open, and says what happened."""
+        if reading is not None:
+            reading.abort()
+        if self._closed:
+            return Closed("the store was closed during this call", path=self._path)
+        return translate(failure, self._path)
+
+
+class _Shut(dict[Table, Database]):
+    """Stands in for the tables of an engine that has none: a look into it opens the store again, or raises Closed."""
+
+    def __init__(self, again: Callable[[], Tables]) -> None:
+        super().__init__()
+        self._again = again
+
+    def __missing__(self, table: Table) -> Database:
+        return self._again()[table]

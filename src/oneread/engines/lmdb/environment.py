@@ -1,0 +1,245 @@
+"""One open LMDB environment per folder and process, shared by every engine of that folder.
+
+Knows files, LMDB's settings, processes and threads. Must not know rows. After a fork the child never touches what it
+inherited, not even to close it: the reader slots it would clear are the parent's. It opens the folder again, on first
+use. The law is docs/decisions/0012-one-environment.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+import lmdb
+import msgspec
+
+from oneread.engines.lmdb.transaction import Tables, WriteGroup
+from oneread.engines.lmdb.translate import translate
+from oneread.engines.lmdb.turn import Turn
+from oneread.engines.lmdb.writer import Writer
+from oneread.errors import Corrupt, InvalidUrl, Unavailable, Unsupported
+from oneread.store.rows import TABLES
+
+Durability: TypeAlias = Literal["group", "sync", "none"]
+
+FORMAT: Final = b"oneread lmdb 1"
+_META: Final = b"oneread"
+_MARK: Final = b"format"
+_MAX_DATABASES: Final = 129  # 32 prefixes of four tables, and the mark
+_CHECK_SECONDS: Final = 60.0
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What one process has to agree on about one folder."""
+
+    durability: Durability
+    read_only: bool
+    map_size: int
+    max_readers: int
+
+
+class User(Protocol):
+    """An engine, as its environment sees it."""
+
+    def inherit(self) -> None:
+        """Told in the child of a fork: what this engine knows belongs to the parent."""
+        ...
+
+
+class Environment:
+    """An LMDB environment with its writer; made by `shared`, given back by `leave`."""
+
+    def __init__(self, path: str, settings: Settings, timeout: float) -> None:
+        self.path = path
+        self.settings = settings
+        self.users: weakref.WeakSet[User] = weakref.WeakSet()
+        self._deadline = time.monotonic() + timeout
+        self._checked = time.monotonic()
+        self.lmdb = _open(path, settings)
+        try:
+            self.turn = None if settings.read_only else Turn(str(Path(path) / "writer.lock"))
+            self._check_format()
+            self.lmdb.reader_check()
+        except BaseException:
+            self._release()
+            raise
+        self.writer = None if self.turn is None else Writer(self._group, self.turn, alone=settings.durability == "sync")
+
+    def tables(self, prefix: str) -> Tables:
+        """The four tables under a prefix; made when they are not there yet."""
+        names = {table: (prefix + table).encode() for table in TABLES}
+        try:
+            with self.lmdb.begin() as transaction:
+                return {table: self.lmdb.open_db(name, transaction, create=False) for table, name in names.items()}
+        except lmdb.NotFoundError as failure:
+            if self.turn is None:
+                raise InvalidUrl(
+                    "nothing was ever written under this prefix, and read_only makes nothing",
+                    path=self.path,
+                    prefix=prefix,
+                ) from failure
+        with self._writing() as transaction:
+            return {table: self.lmdb.open_db(name, transaction) for table, name in names.items()}
+
+    def close(self, timeout: float) -> None:
+        """Waits for the transaction that runs and releases everything."""
+        if self.writer is not None:
+            self.writer.wait(timeout)
+        self._release()
+
+    def forsake(self) -> None:
+        """In the child of a fork: keeps LMDB's objects from being cleared, and closes what is the child's own."""
+        _Kept(self.lmdb)
+        if self.turn is not None:
+            self.turn.close()
+        for user in self.users:
+            user.inherit()
+
+    def _release(self) -> None:
+        self.lmdb.close()
+        turn: Turn | None = getattr(self, "turn", None)
+        if turn is not None:
+            turn.close()
+
+    def _group(self) -> WriteGroup:
+        now = time.monotonic()
+        if now - self._checked > _CHECK_SECONDS:
+            self._checked = now
+            self.lmdb.reader_check()
+        return WriteGroup(self.lmdb, self.path)
+
+    def _check_format(self) -> None:
+        try:
+            with self.lmdb.begin() as transaction:
+                meta = self.lmdb.open_db(_META, transaction, create=False)
+                mark = transaction.get(_MARK, db=meta)
+        except (lmdb.NotFoundError, lmdb.IncompatibleError) as failure:
+            if self.turn is None or self.lmdb.stat()["entries"]:
+                raise Corrupt(
+                    "an LMDB store that no release of oneread has made; give another path", path=self.path
+                ) from failure
+            self._mark()
+            return
+        if mark != FORMAT:
+            raise Unsupported(
+                "the store has another format than this release writes; use the release that made it",
+                path=self.path,
+                format=mark,
+                known=FORMAT,
+            )
+
+    def _mark(self) -> None:
+        with self._writing() as transaction:
+            transaction.put(_MARK, FORMAT, db=self.lmdb.open_db(_META, transaction))
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[lmdb.Transaction[bytes]]:
+        """A transaction while nobody's jobs run, for what is made once."""
+        assert self.turn is not None
+        if not self.turn.take(self._deadline):
+            raise Unavailable("another process writes to the store and does not end", path=self.path)
+        try:
+            with self.lmdb.begin(write=True) as transaction:
+                yield transaction
+        except lmdb.Error as failure:
+            raise translate(failure, self.path) from failure
+        finally:
+            self.turn.give_back()
+
+
+class _Kept(msgspec.Struct, gc=False):
+    """Refers to itself and is unknown to the garbage collector, so that it and what it holds are never cleared.
+
+    An inherited environment that is cleared in the child, at its exit for instance, would free reader slots of the parent.
+    """
+
+    kept: Any
+    itself: _Kept | None = None
+
+    def __post_init__(self) -> None:
+        self.itself = self
+
+
+_opened: dict[str, tuple[Environment, int]] = {}
+_mutex = threading.Lock()
+
+
+def shared(path: str, settings: Settings, timeout: float) -> Environment:
+    """The environment of a folder: the one this process has open already, or a new one."""
+    real = os.path.realpath(path)
+    with _locked(timeout):
+        environment, users = _opened.get(real, (None, 0))
+        if environment is None:
+            environment = Environment(real, settings, timeout)
+        elif environment.settings != settings:
+            raise InvalidUrl(
+                "this process has the store open with other options; use the same, or close it first",
+                path=real,
+                open=environment.settings,
+                asked=settings,
+            )
+        _opened[real] = environment, users + 1
+        return environment
+
+
+def leave(environment: Environment, timeout: float) -> None:
+    """Gives an environment back; the last engine closes it."""
+    with _locked(timeout):
+        _, users = _opened[environment.path]
+        if users > 1:
+            _opened[environment.path] = environment, users - 1
+            return
+        environment.close(timeout)
+        del _opened[environment.path]
+
+
+@contextlib.contextmanager
+def _locked(timeout: float) -> Iterator[None]:
+    if not _mutex.acquire(timeout=max(timeout, 0)):
+        raise Unavailable("another thread is opening or closing a store and does not end", seconds=timeout)
+    try:
+        yield
+    finally:
+        _mutex.release()
+
+
+def _open(path: str, settings: Settings) -> lmdb.Environment:
+    if settings.read_only and not (Path(path) / "data.mdb").exists():
+        raise InvalidUrl("no store is there, and read_only makes none; correct the path", path=path)
+    try:
+        return lmdb.open(
+            path,
+            map_size=settings.map_size,
+            readonly=settings.read_only,
+            metasync=settings.durability == "sync",
+            sync=settings.durability != "none",
+            writemap=False,  # a full disk would kill the process
+            max_readers=settings.max_readers,
+            max_dbs=_MAX_DATABASES,
+            max_spare_txns=1,  # saves a read a quarter of its time; see _Kept for what makes it safe
+        )
+    except (lmdb.Error, OSError) as failure:
+        raise translate(failure, path) from failure
+
+
+def _after_fork_in_child() -> None:
+    global _mutex  # noqa: PLW0603 - the parent's may be held by a thread that is not here
+    _mutex = threading.Lock()
+    inherited = [environment for environment, _ in _opened.values()]
+    _opened.clear()
+    for environment in inherited:
+        environment.forsake()
+    identity = getattr(lmdb, "_envid", None)
+    if inherited and identity is not None:
+        # py-lmdb refuses to open a file twice in a process, and takes the parent's environment for the child's.
+        files, child = identity.env_keys, os.getpid()
+        identity.env_keys = lambda path, subdir: tuple((*key, child) for key in files(path, subdir))
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,80 @@
+"""The options of a store's URL, and what is wrong with them.
+
+Knows words. Must not know LMDB. A table says which option is of which kind. The law is the page of URLs in the
+reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from oneread.errors import InvalidUrl
+
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{0,64}")
+_SIZE: Final = re.compile(r"(\d+)(|[KMGT])(?:i?B)?", re.IGNORECASE)
+_UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_TRUTHS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_DURABILITIES: Final = ("group", "sync", "none")
+
+
+def options_from_url(query: Mapping[str, str]) -> dict[str, Any]:
+    """The keyword arguments of `LmdbEngine` that a URL's query stands for.
+
+    Raises:
+        InvalidUrl: names the option that is unknown or has a value it cannot have.
+    """
+    options: dict[str, Any] = {}
+    for name, value in query.items():
+        parse = _OPTIONS.get(name)
+        if parse is None:
+            raise InvalidUrl("an option that lmdb: URLs do not have", option=name, known=sorted(_OPTIONS))
+        options[name] = parse(name, value)
+    return options
+
+
+def check_prefix(prefix: str) -> str:
+    """A prefix is up to 64 letters, digits, dots, dashes and underscores."""
+    if not _PREFIX.fullmatch(prefix):
+        raise InvalidUrl("a prefix is up to 64 letters, digits, dots, dashes and underscores", prefix=prefix)
+    return prefix
+
+
+def _one_of(name: str, value: str) -> str:
+    if value not in _DURABILITIES:
+        raise InvalidUrl("an unknown durability", option=name, value=value, known=_DURABILITIES)
+    return value
+
+
+def _truth(name: str, value: str) -> bool:
+    if value.lower() not in _TRUTHS:
+        raise InvalidUrl("an option that is true or false", option=name, value=value)
+    return _TRUTHS[value.lower()]
+
+
+def _size(name: str, value: str) -> int:
+    parts = _SIZE.fullmatch(value)
+    size = int(parts[1]) * _UNITS[parts[2].upper()] if parts else 0
+    if not 1 << 20 <= size <= 1 << 46:
+        raise InvalidUrl("a size is from 1M to 64T, as in 512M or 1T", option=name, value=value)
+    return size
+
+
+def _count(name: str, value: str) -> int:
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= 1 << 16:
+        raise InvalidUrl("a whole number from 1 to 65536", option=name, value=value)
+    return int(value)
+
+
+def _prefix(_name: str, value: str) -> str:
+    return check_prefix(value)
+
+
+_OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
+    "durability": _one_of,
+    "read_only": _truth,
+    "map_size": _size,
+    "max_readers": _count,
+    "prefix": _prefix,
+}

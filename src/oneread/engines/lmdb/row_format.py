@@ -1,0 +1,159 @@
+"""The row format: one row is one LMDB value, its shape first, so that reading what readers need never touches the rest.
+
+Knows rows and bytes. Must not know transactions or files. A shape is the row's column names; rows of one model share
+it, so it is parsed once and kept with the struct that reads its numbers. The law is docs/formats/lmdb.md.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, TypeVar
+
+from oneread.engines import embedded
+from oneread.errors import Corrupt
+from oneread.store.rows import Cell, Families, Row, Table
+
+Known = TypeVar("Known")
+
+_LONG = struct.Struct("<BI")  # a zero, then the whole length of a shape that one byte cannot say
+_CELL = struct.Struct("<IqI")  # where the value starts, its stamp, where it ends
+_STEP: Final = 12  # from one cell to the next: the end of one is the start of the next
+_LONGEST_SHORT: Final = 255
+_KEPT: Final = 4096  # shapes remembered; a store has a few per model, so more are somebody's column names gone wild
+
+
+class Shape:
+    """The columns of a row, in the order in which their values stand: those of family `d` first, each family sorted."""
+
+    __slots__ = ("at", "columns", "head", "readable", "unpack", "unpack_readable", "values")
+
+    def __init__(self, columns: tuple[bytes, ...], head: bytes) -> None:
+        count = len(columns)
+        self.columns = columns
+        self.head = head
+        self.readable = tuple(column for column in columns if column.startswith(b"d:"))
+        self.at = {column: len(head) + _STEP * place for place, column in enumerate(columns)}
+        self.values = len(head) + 4 + _STEP * count
+        self.unpack = struct.Struct("<I" + "qI" * count)
+        self.unpack_readable = struct.Struct("<I" + "qI" * len(self.readable))
+
+
+_read_shapes: dict[bytes, Shape] = {}
+_written_shapes: dict[tuple[bytes, ...], Shape] = {}
+
+
+def encode(table: Table, key: bytes, row: Row) -> bytes:
+    """The bytes of a row; refuses what is over the limits."""
+    shape = _written_shapes.get(tuple(row)) or _new_shape(table, row)
+    columns = shape.columns
+    cells = [row[column] for column in columns]
+    values = [cell.value for cell in cells]
+    numbers: list[int] = [shape.values]
+    end = shape.values
+    for cell in cells:
+        end += len(cell.value)
+        numbers.append(cell.stamp)
+        numbers.append(end)
+    if end > embedded.MAX_VALUE:
+        embedded.check_row(table, key, row)
+    try:
+        return b"".join((shape.head, shape.unpack.pack(*numbers), *values))
+    except struct.error:
+        embedded.check_row(table, key, row)
+        raise
+
+
+def decode(table: Table, key: bytes, value: bytes, families: Families) -> Row | None:
+    """The cells of a row that a reader of `families` sees; None where it sees none."""
+    shape = _read_shapes.get(value[: value[0]]) if value else None
+    if shape is None:
+        shape = _parsed_shape(table, key, value)
+    try:
+        if families == "d":
+            columns = shape.readable
+            numbers = shape.unpack_readable.unpack_from(value, len(shape.head))
+        else:
+            columns = shape.columns
+            numbers = shape.unpack.unpack_from(value, len(shape.head))
+    except struct.error as failure:
+        raise _corrupt(table, key, value) from failure
+    row: Row = {}
+    start = numbers[0]
+    place = 1
+    for column in columns:
+        end = numbers[place + 1]
+        if end < start:
+            raise _corrupt(table, key, value)
+        row[column] = Cell(value[start:end], numbers[place])
+        start = end
+        place += 2
+    if start > len(value) or numbers[0] != shape.values:
+        raise _corrupt(table, key, value)
+    return row or None
+
+
+def decode_cell(table: Table, key: bytes, value: bytes, column: bytes) -> Cell | None:
+    """One cell of a row: what `decode` gives for that column, without the others."""
+    try:
+        shape = _read_shapes.get(value[: value[0]]) or _parsed_shape(table, key, value)
+        start, stamp, end = _CELL.unpack_from(value, shape.at[column])
+    except KeyError:
+        return None
+    except (struct.error, IndexError) as failure:
+        raise _corrupt(table, key, value) from failure
+    if shape.values <= start <= end <= len(value):
+        return Cell(value[start:end], stamp)
+    raise _corrupt(table, key, value)
+
+
+def _new_shape(table: Table, row: Row) -> Shape:
+    """The shape of a row that is about to be written for the first time."""
+    for column in row:
+        embedded.check_column(table, column)
+    columns = tuple(sorted(row))  # d: sorts before m:
+    shape = Shape(columns, _head(columns))
+    _keep(_written_shapes, tuple(row), shape)
+    return shape
+
+
+def _head(columns: tuple[bytes, ...]) -> bytes:
+    names = b"".join(bytes((len(column),)) + column for column in columns)
+    if len(names) < _LONGEST_SHORT:
+        return bytes((len(names) + 1,)) + names
+    return _LONG.pack(0, len(names) + _LONG.size) + names
+
+
+def _parsed_shape(table: Table, key: bytes, value: bytes) -> Shape:
+    """The shape that `value` opens with."""
+    try:
+        if value[0]:
+            size, place = value[0], 1
+        else:
+            (_, size), place = _LONG.unpack_from(value), _LONG.size
+        head = value[:size]
+        if len(head) != size:
+            raise _corrupt(table, key, value)
+        columns: list[bytes] = []
+        while place < size:
+            stop = place + 1 + head[place]
+            columns.append(head[place + 1 : stop])
+            place = stop
+    except (IndexError, struct.error) as failure:
+        raise _corrupt(table, key, value) from failure
+    shape = Shape(tuple(columns), head)
+    if place != size or not columns or columns != sorted(set(columns)) or _head(shape.columns) != head:
+        raise _corrupt(table, key, value)
+    if head[0]:
+        _keep(_read_shapes, head, shape)
+    return shape
+
+
+def _keep(shapes: dict[Known, Shape], known: Known, shape: Shape) -> None:
+    """Remembers a shape; all are forgotten when there are too many, which costs each one parsing."""
+    if len(shapes) >= _KEPT:
+        shapes.clear()
+    shapes[known] = shape
+
+
+def _corrupt(table: Table, key: bytes, value: bytes) -> Corrupt:
+    return Corrupt("a row's bytes are not in the row format", table=table, key=key, bytes=len(value), head=value[:32])

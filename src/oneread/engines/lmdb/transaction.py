@@ -1,0 +1,222 @@
+"""One LMDB write transaction that runs the jobs of a group, each with its own buffer.
+
+Knows rows, requests and LMDB's transactions. Must not know locks, queues or files. A job's writes are buffered as the
+bytes they will be and put, sorted by key, when the job has ended: a job that raises leaves nothing, and reads see the
+job's own writes first. The law is "The store contract" of the architecture page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+import lmdb
+
+from oneread.engines import embedded
+from oneread.engines.lmdb import row_format
+from oneread.engines.lmdb.translate import translate, translate_commit
+from oneread.engines.lmdb.writer import Job
+from oneread.store.engine import Answerer
+from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
+from oneread.store.rows import TABLES, Row, RowMutation, RowRange, Table
+
+Database: TypeAlias = "lmdb._Database"
+"""A named database; py-lmdb has no public name for it."""
+
+Tables: TypeAlias = Mapping[Table, Database]
+"""Each table's named database."""
+
+
+class Work:
+    """What a job runs: a function of an answerer, and the tables of the engine it came from."""
+
+    __slots__ = ("run", "tables")
+
+    def __init__(self, run: Callable[[Answerer], Any], tables: Tables) -> None:
+        self.run = run
+        self.tables = tables
+
+
+class WriteGroup:
+    """The LMDB transaction of a group."""
+
+    def __init__(self, environment: lmdb.Environment, path: str) -> None:
+        self._path = path
+        try:
+            self._transaction = environment.begin(write=True)
+        except lmdb.Error as failure:
+            raise translate(failure, path) from failure
+
+    def run(self, job: Job) -> None:
+        """Runs one job; what it raises is its own failure, what LMDB raises is the group's."""
+        work: Work = job.work
+        attempt = Attempt(self._transaction, work.tables, self._path)
+        try:
+            job.result = work.run(attempt.answer)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as failure:  # noqa: BLE001 - it is raised again where the job is waited for
+            job.failure = failure
+            return
+        try:
+            attempt.apply()
+        except lmdb.Error as failure:
+            raise translate(failure, self._path) from failure
+
+    def commit(self) -> None:
+        try:
+            self._transaction.commit()
+        except lmdb.Error as failure:
+            raise translate_commit(failure, self._path) from failure
+
+    def abort(self) -> None:
+        self._transaction.abort()
+
+
+class Attempt:
+    """One job inside the group's transaction."""
+
+    def __init__(self, transaction: lmdb.Transaction[bytes], tables: Tables, path: str) -> None:
+        self._transaction = transaction
+        self._tables = tables
+        self._path = path
+        self._written: dict[Table, dict[bytes, bytes | None]] = {table: {} for table in TABLES}
+
+    def answer(self, request: Request[Any]) -> Any:
+        try:
+            return _ANSWERS[type(request)](self, request)
+        except lmdb.Error as failure:
+            raise translate(failure, self._path) from failure
+
+    def apply(self) -> None:
+        """Puts what was buffered. Sorted, because LMDB finds the place of a neighbour cheaper than any other."""
+        transaction = self._transaction
+        for table, written in self._written.items():
+            database = self._tables[table]
+            for key in sorted(written):
+                value = written[key]
+                if value is None:
+                    transaction.delete(key, db=database)
+                else:
+                    transaction.put(key, value, db=database)
+
+    def _bytes(self, table: Table, key: bytes) -> bytes | None:
+        written = self._written[table]
+        if key in written:
+            return written[key]
+        return self._transaction.get(key, None, self._tables[table])
+
+    def _row(self, table: Table, key: bytes) -> Row | None:
+        value = self._bytes(table, key)
+        return None if value is None else row_format.decode(table, key, value, "dm")
+
+    def _put(self, table: Table, key: bytes, row: Row | None) -> None:
+        if not 0 < len(key) <= embedded.MAX_KEY:
+            embedded.check_key(table, key)
+        self._written[table][key] = row_format.encode(table, key, row) if row else None
+
+    def _change(self, table: Table, mutation: RowMutation) -> None:
+        self._put(table, mutation.key, embedded.changed(self._row(table, mutation.key), mutation))
+
+    def read(self, asked: Read) -> list[Row | None]:
+        if not self._written[asked.table]:
+            return read(self._transaction, self._tables[asked.table], asked)
+        return [
+            None
+            if (value := self._bytes(asked.table, key)) is None
+            else row_format.decode(asked.table, key, value, asked.families)
+            for key in asked.keys
+        ]
+
+    def scan(self, asked: Scan) -> list[Found]:
+        written = self._written[asked.table]
+        if not written:
+            return scan(self._transaction, self._tables[asked.table], asked)
+        own = {
+            key: None if value is None else row_format.decode(asked.table, key, value, "dm")
+            for key, value in written.items()
+        }
+        stored = (
+            (key, row)
+            for key, value in between(self._transaction, self._tables[asked.table], asked.range, reverse=asked.reverse)
+            if (row := row_format.decode(asked.table, key, value, "dm"))
+        )
+        return embedded.first(
+            embedded.merged(stored, own, asked.range, reverse=asked.reverse), asked.limit, asked.families
+        )
+
+    def mutate(self, asked: Mutate) -> None:
+        for mutation in asked.rows:
+            self._change(asked.table, mutation)
+
+    def check_and_mutate(self, asked: CheckAndMutate) -> bool:
+        row = self._row(asked.table, asked.mutation.key)
+        if not embedded.expected_stands(row, asked.column, asked.expected):
+            return False
+        self._put(asked.table, asked.mutation.key, embedded.changed(row, asked.mutation))
+        return True
+
+    def increment(self, asked: Increment) -> int:
+        row = self._row(asked.table, asked.key)
+        total, cell = embedded.increased(row, asked)
+        self._put(asked.table, asked.key, {**(row or {}), asked.column: cell})
+        return total
+
+    def replace(self, asked: Replace) -> None:
+        put, table = self._put, asked.table
+        for key, row in asked.rows.items():
+            put(table, key, row)
+
+
+_ANSWERS: Final[dict[type[Any], Callable[[Attempt, Any], Any]]] = {
+    Read: Attempt.read,
+    Scan: Attempt.scan,
+    Mutate: Attempt.mutate,
+    CheckAndMutate: Attempt.check_and_mutate,
+    Increment: Attempt.increment,
+    Replace: Attempt.replace,
+}
+
+
+def read(transaction: lmdb.Transaction[bytes], database: Database, asked: Read) -> list[Row | None]:
+    """Rows by key, in the order of the keys."""
+    get, decode, table, families = transaction.get, row_format.decode, asked.table, asked.families
+    return [
+        None if (value := get(key, None, database)) is None else decode(table, key, value, families)
+        for key in asked.keys
+    ]
+
+
+def scan(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan) -> list[Found]:
+    """The first rows of a range that a reader of the wanted families sees."""
+    found: list[Found] = []
+    decode, table, families, limit = row_format.decode, asked.table, asked.families, asked.limit
+    if limit <= 0:
+        return found
+    for key, value in between(transaction, database, asked.range, reverse=asked.reverse):
+        row = decode(table, key, value, families)
+        if row is not None:
+            found.append((key, row))
+            if len(found) >= limit:
+                break
+    return found
+
+
+def between(
+    transaction: lmdb.Transaction[bytes], database: Database, wanted: RowRange, *, reverse: bool
+) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of a range, from its start or from its end."""
+    cursor = transaction.cursor(database)
+    start, stop = wanted.start, wanted.stop
+    if not reverse:
+        if cursor.set_range(start) if start else cursor.first():
+            for key, value in cursor:
+                if stop and key >= stop:
+                    break
+                yield key, value
+        return
+    if cursor.prev() if stop and cursor.set_range(stop) else cursor.last():
+        for key, value in cursor.iterprev():
+            if key < start:
+                break
+            yield key, value

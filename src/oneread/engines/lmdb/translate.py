@@ -1,0 +1,81 @@
+"""What LMDB's and the operating system's errors mean here.
+
+Knows both error families. Must not know transactions. A table says which error is whose fault; every raise keeps the
+cause. The law is the error tree in `oneread.errors`.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Final, TypeAlias
+
+import lmdb
+
+from oneread.errors import Corrupt, InvalidKey, InvalidUrl, LimitExceeded, OnereadError, OutcomeUnknown, Unavailable
+
+_Meaning: TypeAlias = "tuple[type[OnereadError], str]"
+
+FULL_DISK: Final = "the disk is full; nothing was written; make room and write again"
+_DAMAGED: _Meaning = (Corrupt, "LMDB finds its own file damaged; restore it from a copy")
+_FOREIGN: _Meaning = (Corrupt, "this is not an LMDB data file, or of another LMDB version; give the path of a store")
+_FORBIDDEN: _Meaning = (InvalidUrl, "the process may not use the store's files; mend their permissions")
+_CLIENT: Final[dict[type[lmdb.Error], _Meaning]] = {
+    lmdb.MapFullError: (LimitExceeded, "the store has reached its map_size; nothing was written; give a larger one"),
+    lmdb.MapResizedError: (LimitExceeded, "the store has outgrown this process's map_size; open it with a larger one"),
+    lmdb.ReadersFullError: (
+        LimitExceeded,
+        "more readers than max_readers at one time; all processes must be restarted with more",
+    ),
+    lmdb.DbsFullError: (LimitExceeded, "too many table-name prefixes are open in this process"),
+    lmdb.TxnFullError: (
+        LimitExceeded,
+        "the transaction changes too many pages; nothing was written; write in smaller parts",
+    ),
+    lmdb.BadValsizeError: (InvalidKey, "a row's key is at least one byte long"),
+    lmdb.DiskError: (LimitExceeded, FULL_DISK),
+    lmdb.ReadonlyError: _FORBIDDEN,
+    lmdb.LockError: (Unavailable, "the store's lock file is busy"),
+    lmdb.InvalidError: _FOREIGN,
+    lmdb.VersionMismatchError: _FOREIGN,
+    lmdb.CorruptedError: _DAMAGED,
+    lmdb.PageNotFoundError: _DAMAGED,
+    lmdb.PanicError: (Unavailable, "an earlier write failed in the middle; close the store and open it again"),
+}
+_SYSTEM: Final[dict[int, _Meaning]] = {
+    errno.ENOENT: (InvalidUrl, "there is no such folder; create it, or correct the path"),
+    errno.ENOTDIR: (InvalidUrl, "a file stands where the store's folder should be; correct the path"),
+    errno.EISDIR: (InvalidUrl, "a folder stands where a file of the store should be; correct the path"),
+    errno.ENAMETOOLONG: (InvalidUrl, "the path is too long"),
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: (InvalidUrl, "the file system is read-only; mount it for writing, or open the store with read_only"),
+    errno.ENOSPC: (LimitExceeded, FULL_DISK),
+    errno.EDQUOT: (LimitExceeded, FULL_DISK),
+    errno.EMFILE: (Unavailable, "this process has too many open files"),
+    errno.ENFILE: (Unavailable, "the machine has too many open files"),
+}
+_CERTAIN: Final = (lmdb.MapFullError, lmdb.DiskError, lmdb.TxnFullError)
+
+
+def translate(failure: lmdb.Error | OSError, path: str) -> OnereadError:
+    """What a failure of LMDB or of the system means for the store at `path`."""
+    if isinstance(failure, OSError):
+        code = failure.errno or 0
+        kind, message = _SYSTEM.get(code, (Unavailable, "the operating system refused"))
+    else:
+        code = failure.code
+        kind, message = (
+            _CLIENT.get(type(failure))
+            or _SYSTEM.get(code)
+            or (Unavailable, "LMDB could not answer; nothing was written")
+        )
+    return kind(message, path=path, error=str(failure))
+
+
+def translate_commit(failure: lmdb.Error, path: str) -> OnereadError:
+    """What a failed commit means: a full disk or map is known to leave nothing, any other failure is not."""
+    if isinstance(failure, _CERTAIN):
+        return translate(failure, path)
+    return OutcomeUnknown(
+        "the commit failed while it was being written; read before writing again", path=path, error=str(failure)
+    )

@@ -1,0 +1,49 @@
+"""Whose turn it is to write: a lock among processes that, unlike LMDB's own, can be waited for with a deadline.
+
+Knows one lock file. Must not know LMDB. The kernel gives the lock back when its holder dies, however it dies. It is
+asked for politely: at once, then after short and growing pauses. The law is docs/decisions/0011-writer-lock-and-group-
+commit.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from typing import Final
+
+_FIRST_SECONDS: Final = 0.00002
+_LONGEST_SECONDS: Final = 0.0005
+
+
+class Turn:
+    """The lock file of one store, opened by one process."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def take(self, deadline: float) -> bool:
+        """Waits for the turn until `deadline` (monotonic seconds); answers whether it came."""
+        pause = _FIRST_SECONDS
+        while not self._try():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, _LONGEST_SECONDS)
+        return True
+
+    def give_back(self) -> None:
+        fcntl.lockf(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._file)
+
+    def _try(self) -> bool:
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):  # POSIX allows either
+            return False
+        return True
