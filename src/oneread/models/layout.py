@@ -7,7 +7,7 @@ cost more than msgspec does. The law is "Documents" of docs/formats/rows.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
@@ -53,7 +53,12 @@ class Layout(Generic[E]):
     """`decode` for a document whose first two bytes have been looked at."""
 
     def __init__(
-        self, cls: type[E], layout_id: int | None, *, nullable: frozenset[type] = frozenset(), names: Names = MappingProxyType({})
+        self,
+        cls: type[E],
+        layout_id: int | None,
+        *,
+        nullable: frozenset[type] = frozenset(),
+        names: Names = MappingProxyType({}),
     ) -> None:
         if layout_id is not None and not 0 <= layout_id <= LAST_ID:
             raise InvalidDeclaration("there are no more layout ids", declaration=cls, layout=layout_id)
@@ -71,7 +76,9 @@ class Layout(Generic[E]):
             unpack = msgspec.msgpack.Decoder(self._shadow, dec_hook=revive).decode
             self._unpack_many = msgspec.msgpack.Decoder(list[self._shadow], dec_hook=revive).decode  # type: ignore[name-defined]
         except (TypeError, NameError) as error:
-            raise InvalidDeclaration("msgspec cannot store a field of this class", declaration=self.cls, reason=str(error)) from error
+            raise InvalidDeclaration(
+                "msgspec cannot store a field of this class", declaration=self.cls, reason=str(error)
+            ) from error
         scope = {
             "PREFIX": self.prefix,
             "FAULTS": _FAULTS,
@@ -82,7 +89,12 @@ class Layout(Generic[E]):
         }
         made = functions_of(self.cls, self.fields, scope, has_id=self.layout_id is not None)
         self.encode, self.decode, self.decode_known = made["encode"], made["decode"], made["decode_known"]
-        self._row, self._take, self._settle, self._settle_all = made["row"], made["take"], made["settle"], made["settle_all"]
+        self._row, self._take, self._settle, self._settle_all = (
+            made["row"],
+            made["take"],
+            made["settle"],
+            made["settle_all"],
+        )
 
     def decode_many(self, docs: Sequence[bytes]) -> list[E]:
         """The entities of several documents, in one call of msgspec when none of them is wide."""
@@ -120,7 +132,9 @@ class Layout(Generic[E]):
             try:
                 entity.check()  # type: ignore[attr-defined]
             except ValueError as error:
-                raise InvalidValue("the model's own check refuses it", model=self.cls.__name__, reason=str(error)) from error
+                raise InvalidValue(
+                    "the model's own check refuses it", model=self.cls.__name__, reason=str(error)
+                ) from error
         return entity
 
     def _encode_beyond(self, entity: E, error: Exception) -> bytes:
@@ -149,11 +163,15 @@ class Layout(Generic[E]):
 
     def _refuse(self, error: Exception) -> NoReturn:
         reason, _, path = str(error).partition(" - at ")
-        raise InvalidValue(_REFUSED, model=self.cls.__name__, field=field_path(path.strip("`"), self.fields), reason=reason) from error
+        raise InvalidValue(
+            _REFUSED, model=self.cls.__name__, field=field_path(path.strip("`"), self.fields), reason=reason
+        ) from error
 
     def _refuse_unencodable(self, entity: E, error: Exception) -> NoReturn:
         """Encoding names no path: each field is tried by itself."""
-        raise InvalidValue(_REFUSED, model=self.cls.__name__, field=_unencodable(entity, self.fields), reason=str(error)) from error
+        raise InvalidValue(
+            _REFUSED, model=self.cls.__name__, field=_unencodable(entity, self.fields), reason=str(error)
+        ) from error
 
 
 def _unencodable(owner: object, fields: tuple[FieldShape, ...]) -> str:

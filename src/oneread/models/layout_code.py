@@ -59,7 +59,9 @@ def settle_all(entities):
 _GUARD = "if doc[:2] != PREFIX: return decode_beyond(doc, None)"
 
 
-def functions_of(cls: type, fields: tuple[FieldShape, ...], scope: dict[str, Any], *, has_id: bool) -> dict[str, Callable[..., Any]]:
+def functions_of(
+    cls: type, fields: tuple[FieldShape, ...], scope: dict[str, Any], *, has_id: bool
+) -> dict[str, Callable[..., Any]]:
     """Generates the functions of the template for a class; `scope` holds PREFIX, FAULTS, pack, unpack and the two `..._beyond`."""
     if odd := [each.name for each in fields if not each.name.isidentifier()]:
         raise InvalidDeclaration("a field's name must be an identifier", declaration=cls, field=odd[0])
@@ -69,7 +71,10 @@ def functions_of(cls: type, fields: tuple[FieldShape, ...], scope: dict[str, Any
         {
             "copies": [f"copy_{at} = entity.{field.name}" for at, field in enumerate(fields) if field.kind == "copy"],
             "row": [f"({''.join(_value(at, field) for at, field in enumerate(fields))})"],
-            "settle": ["become(entity, CLS)", *(line for at, field in enumerate(fields) for line in _settled(at, field))],
+            "settle": [
+                "become(entity, CLS)",
+                *(line for at, field in enumerate(fields) for line in _settled(at, field)),
+            ],
             "guard": [_GUARD] if has_id else [],
             "behind_prefix": ["[2:]" if has_id else ""],
         }
@@ -86,7 +91,9 @@ def _filled(parts: dict[str, list[str]]) -> str:
         if slot.startswith("{") and slot.endswith("}"):
             lines += [line[: -len(slot)] + part for part in parts[slot[1:-1]]]
         else:
-            lines.append(line.format(**{name: "".join(part) for name, part in parts.items() if name in ("row", "behind_prefix")}))
+            lines.append(
+                line.format(**{name: "".join(part) for name, part in parts.items() if name in ("row", "behind_prefix")})
+            )
     return "\n".join(lines)
 
 
@@ -103,7 +110,10 @@ def _settled(at: int, field: FieldShape) -> Iterator[str]:
     """The statements that give what was decoded into shadows the user's classes."""
     if field.kind == "copy":
         yield f"copy_{at} = entity.{field.name}"
-        inner = [f"become(copy_{at}, COPY_{at})", *(line for each in field.fields for line in _settled_refs(f"copy_{at}", each))]
+        inner = [
+            f"become(copy_{at}, COPY_{at})",
+            *(line for each in field.fields for line in _settled_refs(f"copy_{at}", each)),
+        ]
         yield from _unless_none(f"copy_{at}", inner, field.optional)
     else:
         yield from _settled_refs("entity", field)

@@ -45,19 +45,25 @@ def shadow_of(cls: Any, fields: dict[str, Any]) -> Any:
         type(cls), cls.__name__, (cls,), space, array_like=True, forbid_unknown_fields=True, tag=False
     )
     if made.__struct_fields__ != cls.__struct_fields__ or made.__struct_fields__ != tuple(fields):
-        raise InvalidDeclaration("the fields of this class are not in one order with those of its bases", declaration=cls)
+        raise InvalidDeclaration(
+            "the fields of this class are not in one order with those of its bases", declaration=cls
+        )
     _try_to_become(made, cls)
     return made
 
 
 def _try_to_become(shadow: Any, cls: type) -> None:
     """Whether this interpreter lets an instance change from the one class to the other is found out when the schema is built."""
-    quiet = msgspec.StructMeta.__new__(type(shadow), cls.__name__, (shadow,), {"__post_init__": lambda _: None, "__module__": cls.__module__})
+    quiet = msgspec.StructMeta.__new__(
+        type(shadow), cls.__name__, (shadow,), {"__post_init__": lambda _: None, "__module__": cls.__module__}
+    )
     probe = quiet(**dict.fromkeys(shadow.__struct_fields__))
     try:
         become(probe, cls)
     except TypeError as error:
-        raise InvalidDeclaration("this interpreter cannot decode into this class", declaration=cls, reason=str(error)) from error
+        raise InvalidDeclaration(
+            "this interpreter cannot decode into this class", declaration=cls, reason=str(error)
+        ) from error
 
 
 class _ByKey(type):
@@ -115,7 +121,9 @@ class Shapes:
         bare, optional, metadata = peeled(annotation)
         if is_copy(bare):
             if issubclass(cls, Copy):
-                raise InvalidDeclaration("a copy cannot hold a copy; take the field itself with within()", declaration=cls, field=name)
+                raise InvalidDeclaration(
+                    "a copy cannot hold a copy; take the field itself with within()", declaration=cls, field=name
+                )
             return self._copy(name, bare, optional)
         argument = get_args(bare)[0] if get_origin(bare) is list else None
         if argument is not None and is_ref(peeled(argument).bare) and not peeled(argument).optional:
@@ -130,7 +138,10 @@ class Shapes:
         fields = self.of(cls)
         if cls in self.nullable:
             own = Copy.__struct_fields__
-            fields = tuple(each if each.name in own else each._replace(optional=True, concrete=each.concrete | None) for each in fields)
+            fields = tuple(
+                each if each.name in own else each._replace(optional=True, concrete=each.concrete | None)
+                for each in fields
+            )
         shadow = shadow_of(cls, {each.name: each.concrete for each in fields})
         return FieldShape(name, "copy", optional, wrapped(shadow, optional, ()), cls, shadow, fields)
 
@@ -140,7 +151,11 @@ class Shapes:
         if types is None:
             return Ref, None
         shadow = msgspec.StructMeta.__new__(
-            type(Ref), "Ref", (Ref,), {"__annotations__": {"key": tuple[types]}, "__module__": Ref.__module__}, forbid_unknown_fields=True
+            type(Ref),
+            "Ref",
+            (Ref,),
+            {"__annotations__": {"key": tuple[types]}, "__module__": Ref.__module__},
+            forbid_unknown_fields=True,
         )
         _try_to_become(shadow, Ref)
         return shadow, shadow
@@ -150,7 +165,9 @@ class Shapes:
         arguments = getattr(cls, "type_arguments", ()) if issubclass(cls, Copy) and name == "ref" else get_args(bare)
         target = resolved(arguments[0], cls, self.names, name) if arguments else None
         if not (isinstance(target, type) and issubclass(target, Model)):
-            raise InvalidDeclaration("say what is referred to: Ref[Customer], Copy[Customer] with a model", declaration=cls, field=name)
+            raise InvalidDeclaration(
+                "say what is referred to: Ref[Customer], Copy[Customer] with a model", declaration=cls, field=name
+            )
         if target in self._seen:
             raise InvalidDeclaration("a key cannot contain a reference to its own model", declaration=target)
         self._seen.add(target)
@@ -165,7 +182,9 @@ class Shapes:
         if annotation is datetime:
             return Annotated[datetime, _AWARE]
         if is_copy(annotation):
-            raise InvalidDeclaration("a copy stands in a field by itself, optional at most", declaration=cls, field=name)
+            raise InvalidDeclaration(
+                "a copy stands in a field by itself, optional at most", declaration=cls, field=name
+            )
         if is_ref(annotation):
             types = self.key_types(cls, name, annotation)
             return Ref if types is None else _ByKey("Ref", (), {"key": tuple[types]})
