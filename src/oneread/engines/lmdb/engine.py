@@ -85,7 +85,7 @@ class LmdbEngine:
 
     def answer(self, request: Request[Any]) -> Any:
         kind = type(request)
-        if kind is Read or kind is Scan:
+        if kind in _READS:
             return self._reading(request)
         if kind is Replace:
             raise Unsupported("Replace needs a transaction: yield it inside Atomically")
@@ -136,7 +136,7 @@ class LmdbEngine:
             if self._environment is None:
                 environment = environments.shared(self._path, self._settings, self._timeout)
                 try:
-                    self._tables = environment.tables(self._prefix)
+                    self._tables = environment.tables(self._prefix, self._timeout)
                 except BaseException:
                     environments.leave(environment, self._timeout)
                     raise
@@ -150,7 +150,7 @@ class LmdbEngine:
         try:
             database = self._tables[request.table]
             reading = self._begin(database)
-            answer = (transaction.read if type(request) is Read else transaction.scan)(reading, database, request)
+            answer = _READS[type(request)](reading, database, request)
             reading.abort()
             return answer
         except lmdb.Error as failure:
@@ -167,6 +167,9 @@ class LmdbEngine:
         if self._closed:
             return Closed("the store was closed during this call", path=self._path)
         return translate(failure, self._path)
+
+
+_READS: Final[dict[type[Any], Callable[[Any, Database, Any], Any]]] = {Read: transaction.read, Scan: transaction.scan}
 
 
 class _Shut(dict[Table, Database]):

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
@@ -24,7 +24,7 @@ from oneread.engines.lmdb.translate import translate
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import Writer
 from oneread.errors import Corrupt, InvalidUrl, Unavailable, Unsupported
-from oneread.store.rows import TABLES
+from oneread.store.rows import TABLES, Table
 
 Durability: TypeAlias = Literal["group", "sync", "none"]
 
@@ -59,32 +59,33 @@ class Environment:
         self.path = path
         self.settings = settings
         self.users: weakref.WeakSet[User] = weakref.WeakSet()
-        self._deadline = time.monotonic() + timeout
         self._checked = time.monotonic()
         self.lmdb = _open(path, settings)
+        self.turn: Turn | None = None
+        self.writer: Writer | None = None
         try:
-            self.turn = None if settings.read_only else Turn(str(Path(path) / "writer.lock"))
-            self._check_format()
-            self.lmdb.reader_check()
+            if not settings.read_only:
+                self.turn = Turn(str(Path(path) / "writer.lock"))
+                self.writer = Writer(self._group, self.turn, alone=settings.durability == "sync")
+                self.lmdb.reader_check()
+            self._check_format(timeout)
         except BaseException:
             self._release()
             raise
-        self.writer = None if self.turn is None else Writer(self._group, self.turn, alone=settings.durability == "sync")
 
-    def tables(self, prefix: str) -> Tables:
+    def tables(self, prefix: str, timeout: float) -> Tables:
         """The four tables under a prefix; made when they are not there yet."""
-        names = {table: (prefix + table).encode() for table in TABLES}
-        try:
-            with self.lmdb.begin() as transaction:
-                return {table: self.lmdb.open_db(name, transaction, create=False) for table, name in names.items()}
-        except lmdb.NotFoundError as failure:
-            if self.turn is None:
+        names: dict[Table, bytes] = {table: (prefix + table).encode() for table in TABLES}
+        if self.writer is None:
+            try:
+                return {table: self.lmdb.open_db(name, create=False) for table, name in names.items()}
+            except lmdb.NotFoundError as failure:
                 raise InvalidUrl(
                     "nothing was ever written under this prefix, and read_only makes nothing",
                     path=self.path,
                     prefix=prefix,
                 ) from failure
-        with self._writing() as transaction:
+        with self._writing(self.writer, timeout) as transaction:
             return {table: self.lmdb.open_db(name, transaction) for table, name in names.items()}
 
     def close(self, timeout: float) -> None:
@@ -103,9 +104,8 @@ class Environment:
 
     def _release(self) -> None:
         self.lmdb.close()
-        turn: Turn | None = getattr(self, "turn", None)
-        if turn is not None:
-            turn.close()
+        if self.turn is not None:
+            self.turn.close()
 
     def _group(self) -> WriteGroup:
         now = time.monotonic()
@@ -114,49 +114,45 @@ class Environment:
             self.lmdb.reader_check()
         return WriteGroup(self.lmdb, self.path)
 
-    def _check_format(self) -> None:
-        try:
+    def _check_format(self, timeout: float) -> None:
+        if self.writer is None:
             with self.lmdb.begin() as transaction:
-                meta = self.lmdb.open_db(_META, transaction, create=False)
-                mark = transaction.get(_MARK, db=meta)
-        except (lmdb.NotFoundError, lmdb.IncompatibleError) as failure:
-            if self.turn is None or self.lmdb.stat()["entries"]:
-                raise Corrupt(
-                    "an LMDB store that no release of oneread has made; give another path", path=self.path
-                ) from failure
-            self._mark()
-            return
+                mark = self._mark(transaction, create=False)
+        else:
+            # py-lmdb keeps the handle of a named database only when a write transaction has opened it.
+            with self._writing(self.writer, timeout) as transaction:
+                mark = self._mark(transaction, create=not self.lmdb.stat()["entries"])
         if mark != FORMAT:
             raise Unsupported(
-                "the store has another format than this release writes; use the release that made it",
+                "the store has another format than this release knows; use the release that made it",
                 path=self.path,
                 format=mark,
                 known=FORMAT,
             )
 
-    def _mark(self) -> None:
-        with self._writing() as transaction:
-            transaction.put(_MARK, FORMAT, db=self.lmdb.open_db(_META, transaction))
+    def _mark(self, transaction: lmdb.Transaction[bytes], *, create: bool) -> bytes | None:
+        try:
+            meta = self.lmdb.open_db(_META, transaction, create=create)
+        except (lmdb.NotFoundError, lmdb.IncompatibleError) as failure:
+            raise Corrupt("no release of oneread made this LMDB store; give another path", path=self.path) from failure
+        if create:
+            transaction.put(_MARK, FORMAT, db=meta)
+        return transaction.get(_MARK, db=meta)
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[lmdb.Transaction[bytes]]:
+    def _writing(self, writer: Writer, timeout: float) -> Generator[lmdb.Transaction[bytes]]:
         """A transaction while nobody's jobs run, for what is made once."""
-        assert self.turn is not None
-        if not self.turn.take(self._deadline):
-            raise Unavailable("another process writes to the store and does not end", path=self.path)
         try:
-            with self.lmdb.begin(write=True) as transaction:
+            with writer.alone(timeout), self.lmdb.begin(write=True) as transaction:
                 yield transaction
         except lmdb.Error as failure:
             raise translate(failure, self.path) from failure
-        finally:
-            self.turn.give_back()
 
 
 class _Kept(msgspec.Struct, gc=False):
     """Refers to itself and is unknown to the garbage collector, so that it and what it holds are never cleared.
 
-    An inherited environment that is cleared in the child, at its exit for instance, would free reader slots of the parent.
+    An inherited environment that is cleared in the child, at its exit for instance, frees reader slots of the parent.
     """
 
     kept: Any
@@ -200,7 +196,7 @@ def leave(environment: Environment, timeout: float) -> None:
 
 
 @contextlib.contextmanager
-def _locked(timeout: float) -> Iterator[None]:
+def _locked(timeout: float) -> Generator[None]:
     if not _mutex.acquire(timeout=max(timeout, 0)):
         raise Unavailable("another thread is opening or closing a store and does not end", seconds=timeout)
     try:
@@ -235,11 +231,21 @@ def _after_fork_in_child() -> None:
     _opened.clear()
     for environment in inherited:
         environment.forsake()
+    if inherited:
+        _tell_apart(os.getpid())
+
+
+def _tell_apart(child: int) -> None:
+    """Teaches py-lmdb, which refuses to open a file twice in one process, that the parent's environment is not ours."""
     identity = getattr(lmdb, "_envid", None)
-    if inherited and identity is not None:
-        # py-lmdb refuses to open a file twice in a process, and takes the parent's environment for the child's.
-        files, child = identity.env_keys, os.getpid()
-        identity.env_keys = lambda path, subdir: tuple((*key, child) for key in files(path, subdir))
+    if identity is None:
+        return
+    files = identity.env_keys
+
+    def env_keys(path: Any, subdir: Any) -> tuple[Any, ...]:
+        return tuple((*key, child) for key in files(path, subdir))
+
+    identity.env_keys = env_keys
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

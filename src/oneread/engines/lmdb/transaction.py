@@ -20,8 +20,8 @@ from oneread.store.engine import Answerer
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import TABLES, Row, RowMutation, RowRange, Table
 
-Database: TypeAlias = "lmdb._Database"
-"""A named database; py-lmdb has no public name for it."""
+Database: TypeAlias = "lmdb._Database"  # noqa: SLF001 - py-lmdb has no public name for it
+"""A named database of LMDB."""
 
 Tables: TypeAlias = Mapping[Table, Database]
 """Each table's named database."""

@@ -8,10 +8,11 @@ ever (flat combining: Hendler and others, SPAA 2010). The law is docs/decisions/
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final, Protocol
 
 from oneread.engines.lmdb.turn import Turn
@@ -90,10 +91,26 @@ class Writer:
             self._serve(job)
         return job.outcome()
 
+    @contextlib.contextmanager
+    def alone(self, timeout: float) -> Generator[None]:
+        """A time in which no job of any process runs."""
+        deadline = time.monotonic() + timeout
+        if not self._lead.acquire(timeout=max(timeout, 0)):
+            raise _too_late()
+        try:
+            if not self._turn.take(deadline):
+                raise _too_late()
+            try:
+                yield
+            finally:
+                self._turn.give_back()
+        finally:
+            self._hand_over()
+
     def wait(self, timeout: float) -> None:
-        """Waits until what runs now has ended."""
-        if not self._lead.acquire(timeout=timeout):
-            raise Unavailable("a transaction is still running", seconds=timeout)
+        """Waits until what this process is writing has ended."""
+        if not self._lead.acquire(timeout=max(timeout, 0)):
+            raise _too_late()
         self._hand_over()
 
     def _queue(self, job: Job) -> bool:
