@@ -18,7 +18,7 @@ from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import Job
 from oneread.store.engine import Answerer
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
-from oneread.store.rows import TABLES, Row, RowMutation, RowRange, Table
+from oneread.store.rows import Row, RowMutation, RowRange, Table
 
 Database: TypeAlias = "lmdb._Database"  # noqa: SLF001 - py-lmdb has no public name for it
 """A named database of LMDB."""
@@ -80,7 +80,7 @@ class Attempt:
         self._transaction = transaction
         self._tables = tables
         self._path = path
-        self._written: dict[Table, dict[bytes, bytes | None]] = {table: {} for table in TABLES}
+        self._written: dict[Table, dict[bytes, bytes | None]] = {}
 
     def answer(self, request: Request[Any]) -> Any:
         try:
@@ -101,8 +101,8 @@ class Attempt:
                     transaction.put(key, value, db=database)
 
     def _bytes(self, table: Table, key: bytes) -> bytes | None:
-        written = self._written[table]
-        if key in written:
+        written = self._written.get(table)
+        if written is not None and key in written:
             return written[key]
         return self._transaction.get(key, None, self._tables[table])
 
@@ -113,13 +113,16 @@ class Attempt:
     def _put(self, table: Table, key: bytes, row: Row | None) -> None:
         if not 0 < len(key) <= embedded.MAX_KEY:
             embedded.check_key(table, key)
-        self._written[table][key] = row_format.encode(table, key, row) if row else None
+        written = self._written.get(table)
+        if written is None:
+            written = self._written[table] = {}
+        written[key] = row_format.encode(table, key, row) if row else None
 
     def _change(self, table: Table, mutation: RowMutation) -> None:
         self._put(table, mutation.key, embedded.changed(self._row(table, mutation.key), mutation))
 
     def read(self, asked: Read) -> list[Row | None]:
-        if not self._written[asked.table]:
+        if asked.table not in self._written:
             return read(self._transaction, self._tables[asked.table], asked)
         return [
             None
@@ -129,8 +132,8 @@ class Attempt:
         ]
 
     def scan(self, asked: Scan) -> list[Found]:
-        written = self._written[asked.table]
-        if not written:
+        written = self._written.get(asked.table)
+        if written is None:
             return scan(self._transaction, self._tables[asked.table], asked)
         own = {
             key: None if value is None else row_format.decode(asked.table, key, value, "dm")

@@ -13,37 +13,45 @@ import os
 import time
 from typing import Final
 
+_YIELDS: Final = 4
 _FIRST_SECONDS: Final = 0.00002
-_LONGEST_SECONDS: Final = 0.0005
+_LONGEST_SECONDS: Final = 0.0002
 
 
 class Turn:
     """The lock file of one store, opened by one process."""
 
     def __init__(self, path: str) -> None:
+        # Closed in a fork's child and on exec: an open copy elsewhere would keep the lock when its holder dies.
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     def take(self, deadline: float) -> bool:
         """Waits for the turn until `deadline` (monotonic seconds); answers whether it came."""
-        pause = _FIRST_SECONDS
-        while not self._try():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            time.sleep(min(pause, left))
-            pause = min(pause * 1.5, _LONGEST_SECONDS)
-        return True
+        return self._try() or self._wait(deadline)
 
     def give_back(self) -> None:
-        fcntl.lockf(self._file, fcntl.LOCK_UN)
+        fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             os.close(self._file)
 
+    def _wait(self, deadline: float) -> bool:
+        for _ in range(_YIELDS):  # an unsynced commit takes a few microseconds
+            os.sched_yield()
+            if self._try():
+                return True
+        pause = _FIRST_SECONDS
+        while (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(pause, left))
+            if self._try():
+                return True
+            pause = min(pause * 1.5, _LONGEST_SECONDS)
+        return False
+
     def _try(self) -> bool:
         try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):  # POSIX allows either
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             return False
         return True

@@ -150,7 +150,7 @@ class Writer:
                 own.failure = _too_late()
                 return
             try:
-                self._run([own, *self._next(self._most - 1)])
+                self._run([own, *self._next(self._most - 1)] if self._waiting else [own])
             finally:
                 self._turn.give_back()
         finally:
@@ -167,19 +167,19 @@ class Writer:
         return jobs
 
     def _hand_over(self) -> None:
+        waiting = self._waiting
         while True:
-            try:
-                first = self._waiting.popleft()
-            except IndexError:
+            if not waiting:
                 self._lead.release()
                 # A job queued just before the release saw the lead taken and waits: nobody else will look.
-                if self._waiting and self._lead.acquire(blocking=False):
+                if waiting and self._lead.acquire(blocking=False):
                     continue
                 return
-            if not first.gone:
-                assert first.wake is not None
-                first.wake.release()
-                return
+            for first in self._next(1):
+                if not first.gone:
+                    assert first.wake is not None
+                    first.wake.release()
+                    return
 
     def _run(self, jobs: list[Job]) -> None:
         """Commits a group; when the store fails the group, each job gets its own chance."""
