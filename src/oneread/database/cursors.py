@@ -64,8 +64,8 @@ def decode(text: object, *, view: int, generation: int, equality: bytes, secret:
     """The cursor that a client handed back for a page of this view, generation and parameters.
 
     Raises:
-        InvalidCursor: it is not one, was tampered with, or belongs elsewhere. A signed cursor is refused where there is no secret, and an
-            unsigned one where there is.
+        InvalidCursor: it is not one, was tampered with, or belongs elsewhere. A signed cursor is refused where there
+            is no secret, and an unsigned one where there is.
     """
     raw = _raw(text)
     version, its_view, its_generation, flags, its_equality = _HEAD.unpack_from(raw)

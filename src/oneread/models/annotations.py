@@ -1,17 +1,19 @@
 """What an annotation means: its names resolved to types, its wrappers peeled off.
 
-Knows types. Must not know bytes, nor what a declaration is for. A class declared inside a function is found through the names that the schema
-passes; nothing is looked up in frames. The law is "Documents" of docs/formats/rows.md.
+Knows types. Must not know bytes, nor what a declaration is for. A class declared inside a function is found through the
+names that the schema passes; nothing is looked up in frames. The law is "Documents" of docs/formats/rows.md.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import types
 from collections import ChainMap
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Annotated, Any, NamedTuple, NewType, Union, get_args, get_origin, get_type_hints
+from inspect import get_annotations
+from types import NoneType, SimpleNamespace
+from typing import Annotated, Any, NamedTuple, NewType, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from oneread.errors import InvalidDeclaration
 
@@ -25,7 +27,7 @@ def resolved(annotation: Any, written_in: type, names: Names, field: str) -> Any
         InvalidDeclaration: a name is known neither to the class's module nor to the schema.
     """
     module = vars(sys.modules[written_in.__module__]) if written_in.__module__ in sys.modules else {}
-    # A class inside a function means its neighbours there, which only the schema knows; another one means its own module first.
+    # A class inside a function means its neighbours there, which only the schema knows; another one means its module.
     inside_function = "<locals>" in written_in.__qualname__
     near = (names, module) if inside_function else (module, names)
     holder = SimpleNamespace(__annotations__={field: annotation})
@@ -34,7 +36,7 @@ def resolved(annotation: Any, written_in: type, names: Names, field: str) -> Any
         return get_type_hints(holder, globalns=dict(module), localns=scope, include_extras=True)[field]
     except Exception as error:
         raise InvalidDeclaration(
-            "the type of this field cannot be resolved; import it in the module, or declare it there, or add its class to the schema",
+            "the type of this field cannot be resolved; import it or declare it in the module, or add it to the schema",
             declaration=written_in,
             field=field,
             reason=str(error),
@@ -42,12 +44,28 @@ def resolved(annotation: Any, written_in: type, names: Names, field: str) -> Any
 
 
 def field_types(cls: Any, names: Names) -> dict[str, Any]:
-    """The resolved type of every field of a struct, in the order of declaration."""
-    found: dict[str, Any] = {}
-    for name in cls.__struct_fields__:
-        written_in = next(base for base in cls.__mro__ if name in base.__dict__.get("__annotations__", {}))
-        found[name] = resolved(written_in.__dict__["__annotations__"][name], written_in, names, name)
-    return found
+    """The resolved type of every field of a class, in the order of declaration; empty for a class without fields."""
+    written = written_annotations(cls)
+    return {name: resolved(*written[name], names, name) for name in field_names(cls)}
+
+
+def field_names(cls: Any) -> tuple[str, ...]:
+    """The fields of a Struct, dataclass, attrs class, NamedTuple or TypedDict."""
+    if dataclasses.is_dataclass(cls):
+        return tuple(each.name for each in dataclasses.fields(cls))
+    if hasattr(cls, "__attrs_attrs__"):
+        return tuple(each.name for each in cls.__attrs_attrs__)
+    if is_typeddict(cls):
+        return tuple(cls.__annotations__)
+    names: tuple[str, ...] = getattr(cls, "__struct_fields__", ()) or getattr(cls, "_fields", ())
+    return names
+
+
+def written_annotations(cls: type) -> dict[str, tuple[Any, type]]:
+    """Everything annotated in a class and its bases, unresolved, and the class each stands in."""
+    return {
+        name: (annotation, base) for base in reversed(cls.__mro__) for name, annotation in get_annotations(base).items()
+    }
 
 
 class Peeled(NamedTuple):
@@ -81,8 +99,10 @@ def peeled(annotation: Any) -> Peeled:
         if get_origin(annotation) is Annotated:
             annotation, *more = get_args(annotation)
             metadata = (*metadata, *more)
-        elif is_union(annotation) and type(None) in get_args(annotation) and len(get_args(annotation)) == 2:
-            (annotation,) = (each for each in get_args(annotation) if each is not type(None))
-            optional = True
+        elif (
+            is_union(annotation)
+            and len(present := [each for each in get_args(annotation) if each is not NoneType]) == 1
+        ):
+            annotation, optional = present[0], True
         else:
             return Peeled(annotation, optional, metadata)

@@ -243,7 +243,9 @@ class FieldExpression(Generic[T]):
 
 
 def field(of: T) -> FieldExpression[T]:
-    """A field of an entity in a condition: `where=field(Purchase.quantity) > 0`, `field(within(Purchase.buyer, Buyer.country)) == "France"`.
+    """A field of an entity in a condition: `where=field(Purchase.quantity) > 0`.
+
+    Through a copy: `field(within(Purchase.buyer, Buyer.country)) == "France"`.
 
     Raises:
         InvalidDeclaration: this is not a field.
@@ -287,4 +289,4 @@ def _framed(name: bytes, *parts: bytes) -> bytes:
 
 
 def _stored_name(cls: Any) -> str:
-    return getattr(cls, "stored_as", None) or cls.__name__
+    return str(getattr(cls, "stored_as", None) or cls.__name__)

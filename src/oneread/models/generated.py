@@ -1,7 +1,7 @@
 """Generated keys: UUIDs of version 7 (RFC 9562, section 5.7), which sort by the instant they were made at.
 
-Knows numbers. Must not know clocks or chance: both are handed in, so that a plan can be run again and a test can repeat it.
-The law is the RFC.
+Knows numbers. Must not know clocks or chance: both are handed in, so that a plan can be run again and a test can repeat
+it. The law is the RFC.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def uuid7(milliseconds: int, random: int, counter: int | None = None) -> UUID:
     Arguments:
         milliseconds: since 1970, below 2**48.
         random: 74 random bits.
-        counter: below 2**42; for equal milliseconds a greater one gives a greater UUID. It takes the place of the upper random bits.
+        counter: below 2**42; for equal milliseconds a greater one gives a greater UUID. It takes the place of the upper
+            random bits.
 
     Raises:
         UsageError: a number is out of its range.

@@ -1,8 +1,8 @@
 """Layouts: a model's instance to the bytes of its document, and back.
 
-A document is a layout id (two bytes, big-endian) and one msgpack array with the fields in the order of declaration. Knows declared classes and
-bytes. Must not know rows, stores or how a schema changes. The functions that run per document are generated, because a loop over fields would
-cost more than msgspec does. The law is "Documents" of docs/formats/rows.md.
+A document is a layout id (two bytes, big-endian) and one msgpack array with the fields in the order of declaration.
+Knows declared classes and bytes. Must not know rows, stores or how a schema changes. The functions that run per document
+are generated, because a loop over fields would cost more than msgspec does. The law is "Documents" of docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Layout(Generic[E]):
         return self._checked(self.decode(doc))
 
     def validated(self, entity: E) -> tuple[bytes, E]:
-        """The document of an entity, and the entity as it will be read: types, constraints and the entity's own `check` hold.
+        """The document of an entity, and the entity as it will be read: types, constraints and its own `check` hold.
 
         Raises:
             InvalidValue: with the dotted path of the field and the reason.
@@ -162,10 +162,9 @@ class Layout(Generic[E]):
         return entity
 
     def _refuse(self, error: Exception) -> NoReturn:
-        reason, _, path = str(error).partition(" - at ")
-        raise InvalidValue(
-            _REFUSED, model=self.cls.__name__, field=field_path(path.strip("`"), self.fields), reason=reason
-        ) from error
+        reason, _, where = str(error).partition(" - at ")
+        path = field_path(where[where.rfind("`$") + 1 :].strip("`"), self.fields)
+        raise InvalidValue(_REFUSED, model=self.cls.__name__, field=path, reason=reason) from error
 
     def _refuse_unencodable(self, entity: E, error: Exception) -> NoReturn:
         """Encoding names no path: each field is tried by itself."""

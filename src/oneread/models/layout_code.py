@@ -1,7 +1,7 @@
 """The text of the functions that run once per document: one statement a field, as dataclasses generate theirs.
 
-Knows field shapes. Must not know bytes: what packs and unpacks is handed in by layout.py. Only names of fields, which Python itself let stand in
-a class, and numbers get into the text.
+Knows field shapes. Must not know bytes: what packs and unpacks is handed in by layout.py. Only numbers and the names of
+fields, which are identifiers, get into the text.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ _GUARD = "if doc[:2] != PREFIX: return decode_beyond(doc, None)"
 def functions_of(
     cls: type, fields: tuple[FieldShape, ...], scope: dict[str, Any], *, has_id: bool
 ) -> dict[str, Callable[..., Any]]:
-    """Generates the functions of the template for a class; `scope` holds PREFIX, FAULTS, pack, unpack and the two `..._beyond`."""
+    """Generates the functions of the template for a class.
+
+    `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond and decode_beyond.
+    """
     if odd := [each.name for each in fields if not each.name.isidentifier()]:
         raise InvalidDeclaration("a field's name must be an identifier", declaration=cls, field=odd[0])
     space: dict[str, Any] = scope | {"become": become, "CLS": cls, "REF": Ref}
@@ -114,7 +117,7 @@ def _settled(at: int, field: FieldShape) -> Iterator[str]:
             f"become(copy_{at}, COPY_{at})",
             *(line for each in field.fields for line in _settled_refs(f"copy_{at}", each)),
         ]
-        yield from _unless_none(f"copy_{at}", inner, field.optional)
+        yield from _unless_none(f"copy_{at}", inner, optional=field.optional)
     else:
         yield from _settled_refs("entity", field)
 
@@ -124,13 +127,13 @@ def _settled_refs(owner: str, field: FieldShape) -> Iterator[str]:
         return
     if field.kind == "ref":
         yield f"ref = {owner}.{field.name}"
-        yield from _unless_none("ref", ["become(ref, REF)"], field.optional)
+        yield from _unless_none("ref", ["become(ref, REF)"], optional=field.optional)
     else:
         many = f"{owner}.{field.name} or ()" if field.optional else f"{owner}.{field.name}"
         yield f"for ref in {many}: become(ref, REF)"
 
 
-def _unless_none(name: str, lines: list[str], optional: bool) -> Iterator[str]:
+def _unless_none(name: str, lines: list[str], *, optional: bool) -> Iterator[str]:
     if optional:
         yield f"if {name} is not None:"
     yield from (f"    {line}" if optional else line for line in lines)

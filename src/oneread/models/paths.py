@@ -1,7 +1,7 @@
 """Paths: which value of an entity a rule or condition is about, by way of copies if need be.
 
-Knows the fields of declared classes. Must not know types (annotations.py does) or what a path is used for. A path can be the default of a
-field, which is how copies and views take one over. The law is the API page.
+Knows the fields of declared classes. Must not know types (annotations.py does) or what a path is used for. A path can
+be the default of a field, which is how copies and views take one over. The law is the API page.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _WRITE: Final = "this is not a field; write Purchase.quantity, or within(Purchas
 class Path(msgspec.Struct, frozen=True):
     """A field of a declared class, or of what that field holds.
 
-    Each step is a name and the class that declares it: a base class, when the field is inherited. `every` stands for each distinct element
-    of the collection at the end of the path.
+    Each step is a name and the class that declares it: a base class, when the field is inherited. `every` stands for
+    each distinct element of the collection at the end of the path.
     """
 
     steps: tuple[tuple[type, str], ...]
@@ -62,7 +62,7 @@ def path_of(field: object) -> Path:
 
 
 def within(copy: object, field: T) -> T:
-    """The field of a copy: `within(Purchase.buyer, Buyer.country)`. Copies of copies nest: `within(within(A.b, B.c), C.name)`.
+    """The field of a copy: `within(Purchase.buyer, Buyer.country)`; copies of copies nest.
 
     Raises:
         InvalidDeclaration: one of the two is not a field.
@@ -86,9 +86,12 @@ def each(field: list[T] | set[T] | frozenset[T] | tuple[T, ...] | None) -> T:
 
 
 def getter(path: Path) -> Callable[[Any], Any]:
-    """What reads the path's value from an entity: None where a copy on the way is None or unfilled. With `every`, the whole collection."""
+    """What reads the path's value from an entity; with `every`, the whole collection.
+
+    It is None where a copy on the way is None or unfilled.
+    """
     first, *names = path.names
-    read = attrgetter(first)
+    read: Callable[[Any], Any] = attrgetter(first)
     for name in names:
         read = _behind(read, name)
     return read

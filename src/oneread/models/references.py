@@ -11,6 +11,7 @@ import msgspec
 from typing_extensions import Self, dataclass_transform
 
 from oneread.models.declared import Declared
+from oneread.models.paths import within
 
 T = TypeVar("T")
 
@@ -24,7 +25,7 @@ class Ref(msgspec.Struct, Generic[T], frozen=True, array_like=True):
     key: tuple[Any, ...]
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=())
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(within,))
 class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
     """The fields of an entity of T that its carrier shows, copied into the carrier and kept right.
 

@@ -1,7 +1,7 @@
 """Wide documents: those with an int beyond 64 bits somewhere, which msgpack cannot hold.
 
-Such an int becomes an extension of type 1 holding its two's complement, big-endian, in as few bytes as hold it; everything else is as usual.
-Knows values. Must not know models. The law is "Wide documents" of docs/formats/rows.md.
+Such an int becomes an extension of type 1 holding its two's complement, big-endian, in as few bytes as hold it;
+everything else is as usual. Knows values. Must not know models. The law is "Wide documents" of docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NATIVE = (bytes, bytearray, memoryview, datetime, UUID)
 
 
 class _Big:
-    """An int beyond 64 bits on its way into an extension: hashable, because it may be the key of a dict, which an Ext may not."""
+    """An int beyond 64 bits on its way into an extension: it may be the key of a dict, for which an Ext has no hash."""
 
     __slots__ = ("value",)
 
