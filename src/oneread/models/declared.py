@@ -35,8 +35,8 @@ else:
                 space["__orig_bases__"] = tuple(base.cls if isinstance(base, _KeyedBase) else base for base in written)
             for base in bases:
                 taken = getattr(base, "reserved_names", frozenset())
-                for field in space.get("__annotations__", {}):
-                    if field in taken or field.startswith("_"):
+                for field, annotation in space.get("__annotations__", {}).items():
+                    if (field in taken or field.startswith("_")) and "ClassVar" not in str(annotation):
                         raise InvalidDeclaration("this field name is reserved; choose another", declaration=name, field=field)
             made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
             if arguments:

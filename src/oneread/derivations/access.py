@@ -1,0 +1,199 @@
+"""Access: how a view or a copy reaches a value from an entity, one or two hops away, as generated code.
+
+Knows models, copies and references. Must not know what is derived from the value. A path through a copy reads what the carrier holds; a path
+through a plain reference, or to a field that the copy does not show, makes the carrier hold that value out of sight ("hidden copy"), in its
+emitted record. So whatever a view needs of an entity is in that entity's own row. The law is "Semantics" of the decisions page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias, get_args, get_origin
+
+import msgspec
+
+from oneread.errors import InvalidDeclaration
+from oneread.models.annotations import field_types, peeled
+from oneread.models.model import Model
+from oneread.models.paths import Path, path_of
+from oneread.models.references import Copy, copied_names
+from oneread.models.registry import reference_target
+
+Names: TypeAlias = Mapping[str, Any]
+
+Route: TypeAlias = tuple[str, ...]
+"""Field names from a model to a value."""
+
+
+class Hidden(NamedTuple):
+    """A value of another entity that a carrier holds for its views' or copies' sake."""
+
+    reference: str
+    """The carrier's field that refers to the other entity."""
+    target: type[Model[Any]]
+    route: Route
+    """From the other entity to the value."""
+
+    @property
+    def name(self) -> str:
+        """What the value is called in the carrier's emitted record."""
+        return ".".join((self.reference, *self.route))
+
+
+class Access(NamedTuple):
+    """How to reach one value.
+
+    Arguments:
+        code: an expression over `e` (the entity) and `u` (its hidden copies by name); None where anything on the way is absent.
+        type: the value's declared type, None taken off.
+        optional: whether None is possible.
+        target: the model that the value refers to, if it is a reference or a copy.
+        copy: the copy class, if it is a copy.
+        many: the value is a list or set, each element of which counts.
+        hidden: the hidden copy this reads.
+    """
+
+    code: str
+    type: Any
+    optional: bool
+    target: type[Model[Any]] | None = None
+    copy: type[Copy[Any]] | None = None
+    many: bool = False
+    hidden: Hidden | None = None
+
+
+class Accesses:
+    """Resolves paths within one schema.
+
+    Arguments:
+        names: the schema's classes by name.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self._resolving: list[tuple[type, Route]] = []
+
+    def of_path(self, where: type, field: str, given: Any, model: type) -> Access:
+        """The access of what a rule or a copied field names.
+
+        Arguments:
+            where, field: the declaration that names it, for errors.
+            given: `Purchase.quantity`, `within(...)`, `each(...)`.
+            model: the model it must start at, or a base or variant of it.
+        """
+        path: Path = path_of(given)
+        if not (issubclass(model, path.declared_in) or issubclass(path.declared_in, model)):
+            raise InvalidDeclaration("this path starts at another model", declaration=where, field=field, model=model, path=str(path))
+        access = self.of_route(path.declared_in if issubclass(path.declared_in, model) else model, path.names)
+        if not path.every:
+            return access
+        return self._each(access, where, field)
+
+    def _each(self, access: Access, where: type, field: str) -> Access:
+        elements = self.elements_of(access, where, field)
+        if elements is None:
+            raise InvalidDeclaration("each(...) takes a list or a set", declaration=where, field=field, type=access.type)
+        return elements
+
+    def elements_of(self, access: Access, where: type, field: str) -> Access | None:
+        """The access of the elements of a list or set; None for anything else."""
+        if get_origin(access.type) not in (list, set, frozenset):
+            return None
+        inner = get_args(access.type)[0]
+        found = reference_target(inner, where, field, self.names)
+        return access._replace(type=peeled(inner).bare, many=True, target=found[0] if found else None, copy=found[1] if found else None)
+
+    def bare(self, annotation: Any) -> tuple[Any, bool]:
+        """A resolved type without its wrappers, and whether None is allowed."""
+        bare, optional, _metadata = peeled(annotation)
+        return bare, optional
+
+    def of_route(self, model: type, route: Route) -> Access:
+        """The access that starts at `model`.
+
+        Raises:
+            InvalidDeclaration: there is no such field, or the copies on the way depend on each other in a circle.
+        """
+        step = (model, route)
+        if step in self._resolving:
+            circle = [f"{owner.__name__}.{'.'.join(names)}" for owner, names in [*self._resolving, step]]
+            raise InvalidDeclaration("these copies depend on each other in a circle", circle=" <- ".join(circle))
+        self._resolving.append(step)
+        try:
+            return self._walk(model, route)
+        finally:
+            self._resolving.pop()
+
+    def _walk(self, model: type, route: Route) -> Access:
+        first, *rest = route
+        access = self._first(model, first)
+        for place, name in enumerate(rest):
+            if access.target is not None:
+                return self._onwards(model, first, access, tuple(rest[place:]))
+            access = self._inside(model, access, name)
+        return access
+
+    def _first(self, model: type, name: str) -> Access:
+        types = field_types(model, self.names)
+        if name not in types:
+            raise InvalidDeclaration("there is no such field", model=model, field=name)
+        return self._typed(f"e.{name}", types[name], model, name)
+
+    def _typed(self, code: str, annotation: Any, owner: type, name: str) -> Access:
+        bare, optional, _metadata = peeled(annotation)
+        found = reference_target(annotation, owner, name, self.names)
+        if found is None:
+            return Access(code, bare, optional)
+        return Access(code, bare, optional, found[0], found[1])
+
+    def _inside(self, model: type, access: Access, name: str) -> Access:
+        """A field of a nested struct."""
+        if not (isinstance(access.type, type) and issubclass(access.type, msgspec.Struct)):
+            raise InvalidDeclaration("a path goes through structs, copies and references only", model=model, field=name, type=access.type)
+        types = field_types(access.type, self.names)
+        if name not in types:
+            raise InvalidDeclaration("there is no such field", model=access.type, field=name)
+        return self._typed(_guarded(access.code, name), types[name], access.type, name)._replace(
+            optional=access.optional or peeled(types[name]).optional
+        )
+
+    def _onwards(self, model: type, first: str, access: Access, rest: Route) -> Access:
+        """Through a copy or a reference."""
+        assert access.target is not None  # noqa: S101 - the caller looked
+        copy = access.copy
+        if copy is None or rest[0] not in copied_names(copy):
+            if rest == ("ref",) and copy is not None:
+                return access
+            return self._hidden(model, access, Hidden(first, access.target, rest))
+        source = self.source_route(copy, rest[0])
+        self.of_route(access.target, source)  # a circle of copies shows here
+        types = field_types(copy, self.names)
+        shown = self._typed(_guarded(access.code, rest[0]), types[rest[0]], copy, rest[0])
+        optional = access.optional or copy.missing_ok or copy.on_delete == "clear"
+        if shown.target is not None:
+            return self._hidden(model, access, Hidden(first, access.target, (*source, *rest[1:])))
+        for name in rest[1:]:
+            shown = self._inside(copy, shown, name)
+        return shown._replace(optional=optional or shown.optional)
+
+    def _hidden(self, model: type, access: Access, hidden: Hidden) -> Access:
+        far = self.of_route(hidden.target, hidden.route)
+        if far.copy is not None or far.many:
+            raise InvalidDeclaration("a path ends at a plain value or a reference", model=model, path=hidden.name)
+        default = next(field.default for field in msgspec.structs.fields(model) if field.name == hidden.reference)
+        missing_ok = getattr(access.copy or default, "missing_ok", False)
+        return Access(f"u.get({hidden.name!r})", far.type, access.optional or far.optional or missing_ok, far.target, hidden=hidden)
+
+    def source_route(self, copy: type[Copy[Any]], name: str) -> Route:
+        """From a copy's source to the value that its field `name` takes over."""
+        default = next(field.default for field in msgspec.structs.fields(copy) if field.name == name)
+        if isinstance(default, Path):
+            return default.names
+        if default is not msgspec.NODEFAULT:
+            raise InvalidDeclaration("a copied field has no default, or within(...)", declaration=copy, field=name)
+        return (name,)
+
+
+def _guarded(code: str, name: str) -> str:
+    """`code.name`, or None where `code` is None. Nested ones share a variable: the inner one is done before the outer one is bound."""
+    return f"(None if (t := {code}) is None else t.{name})"

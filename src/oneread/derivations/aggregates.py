@@ -1,0 +1,224 @@
+"""Aggregates: counts and exact sums by group, and the least and greatest of them.
+
+Knows one aggregate's rules. Must not know other views. Counts and sums are deltas on one row a group; a mean is divided on read; least and greatest
+are rows of a hidden index each, so that they go back when the entity that had them changes. The law is docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from decimal import Context, Decimal
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from oneread.derivations.access import Access, Accesses
+from oneread.derivations.copies import Getter, compiled
+from oneread.derivations.derivation import Emission, Subject
+from oneread.derivations.emitted import ROWS, SUMS
+from oneread.derivations.indexes import check_type, condition
+from oneread.derivations.keyed import ViewKey
+from oneread.derivations.rules import Rule, rules_of
+from oneread.derivations.views import Aggregate
+from oneread.encoding.codec import Codec
+from oneread.errors import InvalidDeclaration, InvalidValue, LimitExceeded
+from oneread.models.annotations import field_types, peeled
+from oneread.models.model import Model
+from oneread.models.references import Copy, Ref
+from oneread.models.registry import Kind, element
+from oneread.models.wide import pack_wide, unpack_wide
+from oneread.transactions.deltas import Number, exact, wire
+
+MEAN_DIGITS: Final = 28
+
+_MEAN = Context(prec=MEAN_DIGITS)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class Slot(NamedTuple):
+    """One number of a group's row."""
+
+    name: str
+    get: Getter
+    """The amount that an entity contributes; None for nothing."""
+
+
+class Extremum(NamedTuple):
+    """One least or greatest: a hidden index."""
+
+    field: str
+    prefix: bytes
+    get: Getter
+    codec: Codec
+    type: Any
+
+
+class Folded(NamedTuple):
+    """How a field of the aggregate is read from the numbers."""
+
+    field: str
+    read: Callable[[list[Number]], Any]
+
+
+class AggregateView:
+    """One aggregate, compiled.
+
+    Arguments:
+        cls: the declaration.
+        model: whose entities it folds.
+        prefix: the view's id and generation, four bytes.
+        prefixes: of the hidden index of each field with least(...) or greatest(...).
+    """
+
+    def __init__(
+        self, cls: type[Aggregate[Any]], model: type[Model[Any]], prefix: bytes, prefixes: Mapping[str, bytes], accesses: Accesses, kinds: Mapping[type, Kind]
+    ) -> None:
+        self.cls = cls
+        self.model = model
+        self.prefix = prefix
+        self._rules = rules_of(cls)
+        self._accesses = accesses
+        self._types = field_types(cls, accesses.names)
+        self.key = ViewKey(cls, model, {name: rule for name, rule in self._rules.items() if rule.kind == "key"}, accesses, kinds)
+        for part in self.key.parts:
+            check_type(cls, part.field, self._types[part.field], part.access, optional=part.rule.none is not None)
+            if part.rule.descending or part.rule.hashed:
+                raise InvalidDeclaration("an aggregate groups by(...) and bucket(...); its groups are in ascending order", view=cls, field=part.field)
+        self._slots: dict[str, Slot] = {"contributions": Slot("contributions", lambda _e, _u: 1)}
+        self.folded: list[Folded] = []
+        self.extrema: list[Extremum] = []
+        for name, rule in self._rules.items():
+            if rule.kind != "key":
+                self._fold(name, rule, prefixes)
+        self._amounts = tuple(self._slots.values())
+        self._where = condition(cls, model)
+        self._sums = SUMS + prefix
+        self.tokens = (self._sums, *(ROWS + each.prefix for each in self.extrema))
+
+    def _fold(self, name: str, rule: Rule, prefixes: Mapping[str, bytes]) -> None:
+        if rule.fold is None:
+            raise InvalidDeclaration("an aggregate has no shown fields; declare an Index", view=self.cls, field=name)
+        if rule.field is None:
+            self.folded.append(Folded(name, lambda numbers: numbers[0] if numbers else 0))
+            return
+        access = self._accesses.of_path(self.cls, name, rule.field, self.model)
+        if access.many:
+            raise InvalidDeclaration("a fold takes one value of an entity", view=self.cls, field=name)
+        if rule.fold in ("least", "greatest"):
+            self._extremum(name, rule, access, prefixes[name])
+        elif rule.fold == "count":
+            place = self._slot(f"values of {rule.field}", _presence(access))
+            self.folded.append(Folded(name, lambda numbers: numbers[place] if numbers else 0))
+        else:
+            self._sum(name, rule, access)
+
+    def _slot(self, name: str, get: Getter) -> int:
+        """The place of a number in the row; folds of one field share it."""
+        if name not in self._slots:
+            self._slots[name] = Slot(name, get)
+        return list(self._slots).index(name)
+
+    def _sum(self, name: str, rule: Rule, access: Access) -> None:
+        kind = access.type
+        if kind not in (int, float, Decimal, timedelta):
+            raise InvalidDeclaration("only int, float, Decimal and timedelta can be summed", view=self.cls, field=name, type=kind)
+        place = self._slot(f"sum of {rule.field}", _amount(access, self.model, name))
+        back = _BACK[kind]
+        if rule.fold == "total":
+            self.folded.append(Folded(name, lambda numbers: back(numbers[place] if numbers else 0)))
+            return
+        values = self._slot(f"values of {rule.field}", _presence(access))
+        divided = _MEANS[kind]
+        self.folded.append(
+            Folded(name, lambda numbers: divided(numbers[place], numbers[values]) if numbers and numbers[values] else None)
+        )
+
+    def _extremum(self, name: str, rule: Rule, access: Access, prefix: bytes) -> None:
+        codec = Codec((element(name, access.type, self.cls, descending=rule.fold == "greatest"),))
+        self.extrema.append(Extremum(name, prefix, compiled(access.code), codec, access.type))
+
+    def emit(self, subject: Subject, into: Emission) -> None:
+        """Adds the entity's contribution to each of its groups."""
+        record, shown = into
+        entity, used, _parts, suffix = subject
+        for token in self.tokens:
+            record[token] = []
+        if self._where is not None and not self._where(entity):
+            return
+        groups = [self.key.codec.encode(values) for values in self.key.rows(entity, used)]
+        if not groups:
+            return
+        amounts = self._wired(entity, used)
+        record[self._sums] = [[group, amounts] for group in groups]
+        for extremum in self.extrema:
+            value = extremum.get(entity, used)
+            if value is not None:
+                place = extremum.codec.encode((value,)) + suffix
+                record[ROWS + extremum.prefix] = [[group + place, b""] for group in groups]
+                packed = pack_wide((value,))
+                shown.update((extremum.prefix + group + place, packed) for group in groups)
+
+    def _wired(self, entity: Any, used: Mapping[str, Any]) -> list[Any]:
+        try:
+            return wire([slot.get(entity, used) for slot in self._amounts])
+        except LimitExceeded as error:
+            raise InvalidValue(error.message, model=self.model.__name__, view=self.cls.__name__, **error.facts) from error
+
+    def instance(self, group: tuple[Any, ...], numbers: list[Number], extrema: Mapping[str, Any]) -> Any:
+        """The row as the user sees it.
+
+        Arguments:
+            group: values of the key's elements.
+            numbers: of the group's row; empty for an empty group.
+            extrema: field to its least or greatest value.
+        """
+        fields: dict[str, Any] = dict(extrema)
+        start = 0
+        for part in self.key.parts:
+            values = group[start : start + part.width]
+            start += part.width
+            fields[part.field] = _as_declared(part.access, values)
+        for each in self.folded:
+            fields[each.field] = each.read(numbers)
+        return self.cls(**fields)
+
+    def extremum_value(self, extremum: Extremum, packed: bytes) -> Any:
+        """The value that a row of a hidden index holds."""
+        return msgspec.convert(unpack_wide(packed), tuple[extremum.type])[0]  # type: ignore[name-defined]
+
+
+def _as_declared(access: Access, values: tuple[Any, ...]) -> Any:
+    if access.target is None:
+        return values[0]
+    if values[0] is None:
+        return None
+    copy: type[Copy[Any]] | None = access.copy
+    return copy.of(*values) if copy is not None else Ref(values)
+
+
+def _presence(access: Access) -> Getter:
+    return compiled(f"None if {access.code} is None else 1")
+
+
+def _amount(access: Access, model: type, name: str) -> Getter:
+    if peeled(access.type).bare is int:
+        return compiled(access.code)
+    if access.type is timedelta:
+        return compiled(f"None if (x := {access.code}) is None else x // microsecond", {"microsecond": _MICROSECOND})
+    return compiled(f"None if (x := {access.code}) is None else exact(x)", {"exact": exact, "model": model, "name": name})
+
+
+_BACK: Final[dict[type, Callable[[Number], Any]]] = {
+    int: lambda number: number,
+    Decimal: Decimal,
+    float: float,
+    timedelta: lambda number: timedelta(microseconds=int(number)),
+}
+
+_MEANS: Final[dict[type, Callable[[Number, Number], Any]]] = {
+    int: lambda total, values: _MEAN.divide(Decimal(total), Decimal(values)),
+    Decimal: lambda total, values: _MEAN.divide(Decimal(total), Decimal(values)),
+    float: lambda total, values: float(_MEAN.divide(Decimal(total), Decimal(values))),
+    timedelta: lambda total, values: timedelta(microseconds=int(total)) / int(values),
+}

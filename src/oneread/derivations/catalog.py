@@ -1,0 +1,230 @@
+"""The catalog: a schema compiled for one store, where every model, layout and view has its number.
+
+Knows declarations and their numbers. Must not know stores: the numbers come from whoever keeps the schema. The law is "Tables" and "Bodies" of
+the decisions page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from oneread.derivations import emitted
+from oneread.derivations.access import Accesses, Hidden
+from oneread.derivations.aggregates import AggregateView
+from oneread.derivations.carriers import Carrier, State
+from oneread.derivations.copies import Getter, Reference, Source, Told, check_copy, compiled, nullable_copies, references_of
+from oneread.derivations.derivation import Derivation
+from oneread.derivations.indexes import IndexView
+from oneread.derivations.rules import rules_of
+from oneread.derivations.views import Aggregate, Index, View
+from oneread.errors import Corrupt, InvalidDeclaration
+from oneread.models.annotations import field_types
+from oneread.models.layout import Layout
+from oneread.models.model import Model
+from oneread.models.registry import Kind, root_model
+from oneread.transactions.root import Root
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """What the store calls each declaration.
+
+    Arguments:
+        kinds: a model's stored name to its id.
+        layouts: an entity class's stored name to the id of its current layout.
+        views: a view's stored name (and `view.field` for a least or greatest) to (id, generation).
+    """
+
+    kinds: Mapping[str, int]
+    layouts: Mapping[str, int]
+    views: Mapping[str, tuple[int, int]]
+
+
+def stored_name(cls: type[Model[Any]] | type[View[Any]]) -> str:
+    """What a declaration is called in the store."""
+    own = cls.__dict__.get("stored_as")
+    return own if isinstance(own, str) else cls.__name__
+
+
+def extremum_names(view: type[View[Any]]) -> dict[str, str]:
+    """Field to stored name of each least or greatest of an aggregate."""
+    folds = {name: rule for name, rule in rules_of(view).items() if rule.fold in ("least", "greatest")}
+    return {name: f"{stored_name(view)}.{name}" for name in folds}
+
+
+class Catalog:
+    """Compiles declarations; raises InvalidDeclaration for those that cannot work.
+
+    Arguments:
+        models: entity classes, variants included.
+        views: index and aggregate classes.
+        numbers: theirs.
+    """
+
+    def __init__(self, models: tuple[type[Model[Any]], ...], views: tuple[type[View[Any]], ...], numbers: Numbers) -> None:
+        self._names: dict[str, Any] = {cls.__name__: cls for cls in (*models, *views)}
+        self._accesses = Accesses(self._names)
+        self._numbers = numbers
+        self.models = models
+        roots = {root_model(cls) for cls in models}
+        self.kinds: dict[type, Kind] = {cls: Kind(cls, numbers.kinds[stored_name(cls)], self._names) for cls in sorted(roots, key=stored_name)}
+        self.kinds.update({cls: self.kinds[root_model(cls)] for cls in models})
+        self._by_prefix = {kind.prefix: kind for kind in self.kinds.values()}
+        self._references = {cls: references_of(cls, self._accesses, self.kinds, field_types(cls, self._names)) for cls in models}
+        self._nullable = nullable_copies({each.copy for refs in self._references.values() for each in refs.values() if each.copy is not None})
+        self._told: dict[type, dict[str, Getter]] = {}
+        self._awaited: set[type] = set()
+        self._compile_copies()
+        self.indexes: dict[type, IndexView] = {}
+        self.aggregates: dict[type, AggregateView] = {}
+        for view in views:
+            self._add_view(view)
+        self._wire_hidden()
+        self.carriers: dict[type, Carrier] = {cls: self._carrier(cls) for cls in models}
+        self._gone: dict[bytes, Carrier] = {kind.prefix: self.carriers[self._any_class(kind)] for kind in self.kinds.values()}
+
+    def _any_class(self, kind: Kind) -> type[Model[Any]]:
+        return next(cls for cls in self.models if self.kinds[cls] is kind)
+
+    def _compile_copies(self) -> None:
+        for cls, references in self._references.items():
+            for reference in references.values():
+                copy = reference.copy
+                if copy is None:
+                    continue
+                found = check_copy(copy, reference.kind.cls, self._accesses, field_types(copy, self._names))
+                reference.copied = tuple((name, compiled(access.code)) for name, access in found.items())
+                for name, access in found.items():
+                    route = ".".join(self._accesses.source_route(copy, name))
+                    self._tell(reference, route, compiled(access.code))
+                    if access.hidden is not None:
+                        self._hide(reference.kind.cls, access.hidden)
+                if not found:
+                    self._tell(reference, "", compiled("None"))
+                self._check_options(cls, reference)
+
+    def _check_options(self, cls: type, reference: Reference) -> None:
+        if reference.many and reference.on_delete == "clear":
+            raise InvalidDeclaration("a list of references is kept or refused, not cleared", model=cls, field=reference.name)
+
+    def _tell(self, reference: Reference, route: str, get: Getter) -> None:
+        """The source must tell its carriers when this value changes."""
+        target = reference.kind.cls
+        self._told.setdefault(target, {})[route] = get
+        if reference.missing_ok:
+            self._awaited.add(target)
+
+    def _hide(self, cls: type[Model[Any]], hidden: Hidden) -> None:
+        """Lets every class of the kind that has the reference carry a hidden copy, and what that needs further on."""
+        far = self._accesses.of_route(hidden.target, hidden.route)
+        get = compiled(far.code)
+        for model in self.models:
+            if not issubclass(model, cls):
+                continue
+            reference = self._references[model][hidden.reference]
+            if any(name == hidden.name for name, _get, _type in reference.hidden):
+                continue
+            if reference.many:
+                raise InvalidDeclaration("a path cannot go through a list of references", model=model, field=hidden.reference)
+            reference.hidden = (*reference.hidden, (hidden.name, get, far.type | None))
+            reference.tracked = True
+            self._tell(reference, ".".join(hidden.route), get)
+        if far.hidden is not None:
+            self._hide(hidden.target, far.hidden)
+
+    def _add_view(self, view: type[View[Any]]) -> None:
+        model = self._viewed(view)
+        prefix = _view_prefix(self._numbers.views[stored_name(view)])
+        if issubclass(view, Index):
+            self.indexes[view] = IndexView(view, model, prefix, self._accesses, self.kinds, self._nullable)
+        elif issubclass(view, Aggregate):
+            prefixes = {field: _view_prefix(self._numbers.views[name]) for field, name in extremum_names(view).items()}
+            self.aggregates[view] = AggregateView(view, model, prefix, prefixes, self._accesses, self.kinds)
+        else:
+            raise InvalidDeclaration("a view is an Index or an Aggregate", view=view)
+
+    def _viewed(self, view: type[View[Any]]) -> type[Model[Any]]:
+        """The entity class that a view is about."""
+        given = view.type_arguments[0] if view.type_arguments else None
+        name = getattr(given, "__forward_arg__", given)
+        model = self._names.get(name) if isinstance(name, str) else given
+        if not (isinstance(model, type) and issubclass(model, Model)):
+            raise InvalidDeclaration("say whose view it is: class Recent(Index[Purchase])", view=view, given=given)
+        if model not in self._references:
+            raise InvalidDeclaration("the model of this view is not in the schema", view=view, model=model)
+        return model
+
+    def _wire_hidden(self) -> None:
+        """Every path of a view that leaves the entity makes its carriers hold the value out of sight."""
+        for view in (*self.indexes, *self.aggregates):
+            model = self._viewed(view)
+            for name, rule in rules_of(view).items():
+                if rule.field is not None:
+                    hidden = self._accesses.of_path(view, name, rule.field, model).hidden
+                    if hidden is not None:
+                        self._hide(model, hidden)
+
+    def _carrier(self, cls: type[Model[Any]]) -> Carrier:
+        kind = self.kinds[cls]
+        layout: Layout[Any] = Layout(cls, self._numbers.layouts[stored_name(cls)], nullable=self._nullable, names=self._names)
+        kind.layouts.add(layout)
+        derivations: tuple[Derivation, ...] = tuple(
+            view for view in (*self.indexes.values(), *self.aggregates.values()) if self.kinds[view.model] is kind
+        )
+        told = self._told.get(kind.cls)
+        getters = None if told is None else Told(tuple(told[route] for route in sorted(told)), missing_ok=kind.cls in self._awaited)
+        return Carrier(cls, kind, layout, self._references[cls], derivations, getters)
+
+    def kind_of(self, key: bytes) -> Kind:
+        """The kind that a commit row belongs to."""
+        try:
+            return self._by_prefix[key[:2]]
+        except KeyError:
+            raise Corrupt("a row belongs to a model that this schema does not have", key=key.hex()) from None
+
+    def name_of(self, key: bytes) -> str:
+        """A commit row's key as a person reads it."""
+        kind = self.kind_of(key)
+        return f"{kind.cls.__name__}({', '.join(map(repr, kind.parts_of(key)))})"
+
+    def carrier_of(self, entity: Any) -> Carrier:
+        """The carrier of an entity's class."""
+        try:
+            return self.carriers[type(entity)]
+        except KeyError:
+            raise InvalidDeclaration("this class is no model of the schema", given=type(entity)) from None
+
+    def any_carrier(self, key: bytes) -> Carrier:
+        """A carrier of the kind that a commit row belongs to, for what all variants have in common."""
+        return self._gone[self.kind_of(key).prefix]
+
+    def state(self, key: bytes, root: Root) -> State:
+        """What a commit row says."""
+        record = emitted.decode(root.emitted)
+        if root.body is None:
+            return State(None, {}, record)
+        entity = self.kind_of(key).layouts.decode(root.body)
+        return State(entity, self.carriers[type(entity)].used_in(record), record)
+
+    def source(self, key: bytes, root: Root) -> Source:
+        """A commit row as those who copy from it see it."""
+        state = self.state(key, root)
+        return Source(state.entity, state.used, existed=root.version > 0)
+
+    def refusing(self, key: bytes) -> list[bytes]:
+        """Prefixes of carriers whose references forbid the delete of this row."""
+        kind = self.kind_of(key)
+        found = {
+            self.kinds[cls].prefix: None
+            for cls, references in self._references.items()
+            for each in references.values()
+            if each.kind is kind and each.on_delete == "refuse"
+        }
+        return list(found)
+
+
+def _view_prefix(number: tuple[int, int]) -> bytes:
+    view, generation = number
+    return view.to_bytes(2, "big") + generation.to_bytes(2, "big")

@@ -1,0 +1,256 @@
+"""Changes: what the writing verbs want of one commit row, and how a carrier follows its source.
+
+Knows carriers and decisions. Must not know stores, plans or transactions in progress: each change decides purely, from rows.
+The law is rules 3-5, 14 and 17 of the commit protocol, and "Semantics" of the decisions page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from oneread.derivations import emitted
+from oneread.derivations.carriers import Carrier, Settled, State
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.copies import Source
+from oneread.derivations.emitted import diff
+from oneread.errors import AlreadyExists, Conflict, InvalidValue, LimitExceeded, NotFound
+from oneread.models.fields import CREATED, UPDATED
+from oneread.transactions.native import NO_CHANGE, Change, Decision, Sources
+from oneread.transactions.outbox import carriers_of
+from oneread.transactions.root import NOTHING, Root, parse
+from oneread.transactions.unit import Operations
+
+BODY_BYTES: Final = 1_000_000
+"""Largest document of an entity, the same on every engine."""
+
+Mode: TypeAlias = Literal["save", "create", "keep"]
+"""`save` replaces what is there, `create` refuses it, `keep` leaves it."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instant(milliseconds: int) -> datetime:
+    """Milliseconds since 1970 as an instant in UTC, exactly."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+class Written:
+    """What a change came to.
+
+    Arguments:
+        entity: as it stands now, filled; None when it is gone or was never there.
+        version: of its commit row; 0 when there is none.
+        created: it was not there before.
+    """
+
+    __slots__ = ("created", "entity", "version")
+
+    def __init__(self) -> None:
+        self.entity: Any = None
+        self.version = 0
+        self.created = False
+
+
+class _Writing:
+    """What all changes of an entity share."""
+
+    def __init__(self, catalog: Catalog, key: bytes, if_version: int | None) -> None:
+        self._catalog = catalog
+        self._if_version = if_version
+        self.key = key
+        self.written = Written()
+
+    def hints(self) -> Iterable[bytes]:
+        return ()
+
+    def links(self, seen: Root) -> Iterable[bytes]:  # noqa: ARG002 - part of the contract
+        return ()
+
+    def _seen(self, seen: Root) -> State:
+        """The state before, once the version is what the caller expects."""
+        if self._if_version is not None:
+            version = seen.version if seen.body is not None else 0
+            if version != self._if_version:
+                raise Conflict("the entity has another version", key=self._catalog.name_of(self.key), expected=self._if_version, version=version)
+        return self._catalog.state(self.key, seen)
+
+    def _sources(self, rows: Sources) -> Mapping[bytes, Source]:
+        return _Sources(self._catalog, rows)
+
+    def _settle(self, carrier: Carrier, entity: Any, seen: Root, before: State, version: int, rows: Sources) -> Decision:
+        settled = carrier.settled(entity, before, self._sources(rows))
+        self.written.entity, self.written.version, self.written.created = settled.entity, version, before.entity is None
+        return decision(self._catalog, carrier, self.key, settled, seen, before, version)
+
+
+class _Sources(dict[bytes, Source]):
+    """Sources by key, read out of commit rows when asked for; a row that nobody loaded is nobody."""
+
+    def __init__(self, catalog: Catalog, rows: Sources) -> None:
+        super().__init__()
+        self._catalog = catalog
+        self._rows = rows
+
+    def __missing__(self, key: bytes) -> Source:
+        row = self._rows.get(key)
+        source = self[key] = self._catalog.source(key, NOTHING if row is None else parse(row))
+        return source
+
+    def get(self, key: bytes, default: Any = None) -> Any:  # noqa: ARG002 - every key has an answer
+        return self[key]
+
+
+def decision(catalog: Catalog, carrier: Carrier, key: bytes, settled: Settled, seen: Root, before: State, version: int) -> Decision:
+    """The decision to let an entity stand as settled."""
+    if len(settled.body) > BODY_BYTES:
+        raise LimitExceeded("the entity is too large", key=catalog.name_of(key), bytes=len(settled.body), limit=BODY_BYTES)
+    root = carrier.root(version, settled)
+    operations = Operations() if root.emitted == seen.emitted else diff(key, before.record, settled.record, settled.shown)
+    fans_out = carrier.fans_out(before.record if seen.version else None, settled.record)
+    return Decision(root, operations, fans_out)
+
+
+class Save(_Writing):
+    """Lets an entity stand as given, as a whole.
+
+    Arguments:
+        mode: what happens when there is one already.
+    """
+
+    def __init__(self, catalog: Catalog, entity: Any, mode: Mode = "save", if_version: int | None = None) -> None:
+        self._carrier = catalog.carrier_of(entity)
+        kind = self._carrier.kind
+        super().__init__(catalog, kind.key(kind.parts(entity)), if_version)
+        self._entity = entity
+        self._mode = mode
+
+    def hints(self) -> Iterable[bytes]:
+        return self._carrier.links(self._entity)
+
+    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
+        before = self._seen(seen)
+        if before.entity is not None and self._mode != "save":
+            if self._mode == "create":
+                raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
+            self.written.entity, self.written.version = before.entity, seen.version
+            return NO_CHANGE
+        entity = stamped(self._entity, before.entity, version)
+        return self._settle(self._carrier, entity, seen, before, version, sources)
+
+
+class Patch(_Writing):
+    """Changes fields of an entity that is there.
+
+    Arguments:
+        change: makes the new entity of the old one.
+        otherwise: the entity to create when there is none; without it NotFound.
+    """
+
+    def __init__(
+        self, catalog: Catalog, key: bytes, change: Callable[[Any], Any], if_version: int | None = None, otherwise: Any = None
+    ) -> None:
+        super().__init__(catalog, key, if_version)
+        self._change = change
+        self._otherwise = otherwise
+
+    def hints(self) -> Iterable[bytes]:
+        return () if self._otherwise is None else self._catalog.carrier_of(self._otherwise).links(self._otherwise)
+
+    def _wanted(self, before: State) -> Any:
+        if before.entity is not None:
+            return self._change(before.entity)
+        if self._otherwise is not None:
+            return self._otherwise
+        raise NotFound("there is no such entity", key=self._catalog.name_of(self.key))
+
+    def links(self, seen: Root) -> Iterable[bytes]:
+        before = self._catalog.state(self.key, seen)
+        if before.entity is None:
+            return ()
+        carrier = self._catalog.carrier_of(before.entity)
+        known = carrier.links(before.entity)
+        return [key for key in carrier.links(self._wanted(before)) if key not in known]
+
+    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
+        before = self._seen(seen)
+        wanted = self._wanted(before)
+        carrier = self._catalog.carrier_of(wanted)
+        return self._settle(carrier, stamped(wanted, before.entity, version), seen, before, version, sources)
+
+
+class Delete(_Writing):
+    """Takes an entity away, with everything derived from it; quiet when there is none."""
+
+    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:  # noqa: ARG002 - part of the contract
+        before = self._seen(seen)
+        if seen.body is None:
+            return NO_CHANGE
+        carrier = self._catalog.any_carrier(self.key)
+        record = carrier.gone()
+        self.written.version, self.written.created = version, False
+        return Decision(
+            Root(version, None, emitted.encode(record)),
+            diff(self.key, before.record, record, {}),
+            carrier.fans_out(before.record, record),
+            [carriers_of(self.key, prefix) for prefix in self._catalog.refusing(self.key)],
+        )
+
+
+class Follow(_Writing):
+    """Gives a carrier the new values of a source that it refers to.
+
+    A leaf copy (no view of the carrier depends on it, and nobody copies it on) keeps the carrier's version, since the carrier itself did not
+    change; a dependent one is a full re-commit.
+    """
+
+    def __init__(self, catalog: Catalog, source: bytes, key: bytes) -> None:
+        super().__init__(catalog, key, None)
+        self._source = source
+
+    def hints(self) -> Iterable[bytes]:
+        return (self._source,)
+
+    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
+        before = self._seen(seen)
+        if before.entity is None:
+            return NO_CHANGE
+        carrier = self._catalog.carrier_of(before.entity)
+        if self._source not in carrier.links(before.entity):
+            return NO_CHANGE
+        settled = carrier.settled(before.entity, before, self._sources(sources), told=self._source)
+        recommit = decision(self._catalog, carrier, self.key, settled, seen, before, version)
+        root = recommit.root
+        if root is not None and root.emitted == seen.emitted:
+            if root.body == seen.body:
+                return NO_CHANGE
+            return Decision(msgspec.structs.replace(root, version=seen.version))
+        return recommit
+
+
+def following(catalog: Catalog) -> Callable[[bytes, bytes], Change]:
+    """What lets carriers follow: (source key, carrier key) to the change."""
+    return lambda source, carrier: Follow(catalog, source, carrier)
+
+
+def stamped(entity: Any, before: Any, version: int) -> Any:
+    """The entity with its created and updated stamps; the first save's stays."""
+    stamps: dict[str, datetime] = {}
+    for field in msgspec.structs.fields(type(entity)):
+        if field.default is UPDATED or field.default == UPDATED:
+            stamps[field.name] = instant(version)
+        elif field.default == CREATED:
+            kept = getattr(before, field.name, None)
+            if kept is None and getattr(entity, field.name) == CREATED:
+                kept = instant(version)
+            if kept is not None:
+                stamps[field.name] = kept
+    return msgspec.structs.replace(entity, **stamps) if stamps else entity
+
+
+def refuse_field(model: type, field: str, reason: str) -> InvalidValue:
+    """The error for a field that a patch may not touch."""
+    return InvalidValue(reason, model=model.__name__, field=field)

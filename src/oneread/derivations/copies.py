@@ -1,0 +1,190 @@
+"""Copies: what an entity holds of others, how it is filled, and what a source must tell its carriers.
+
+Knows references, copied values and hidden copies. Must not know indexes or aggregates. A carrier asks its source once, when a reference is new;
+from then on the source tells: whenever the hash of all values that anybody copies from it changes, every carrier is given the new ones.
+The law is "Copies" of the decisions page and rules 3, 13 and 14 of the commit protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from oneread.derivations.access import Access, Accesses
+from oneread.derivations.emitted import TOLD_DELETED, short_hash
+from oneread.errors import InvalidDeclaration, MissingReference
+from oneread.models.model import Model
+from oneread.models.references import Copy, copied_names
+from oneread.models.registry import Kind
+
+Getter = Callable[[Any, Mapping[str, Any]], Any]
+"""(entity, its hidden copies by name) to a value."""
+
+
+def compiled(expression: str, scope: dict[str, Any] | None = None) -> Getter:
+    """The function of `e` and `u` that an expression made by `access` stands for; nothing a user wrote is in its text but field names."""
+    getter: Getter = eval(f"lambda e, u: {expression}", scope or {})  # noqa: S307 - the text is generated
+    return getter
+
+
+class Source(NamedTuple):
+    """A source as a carrier sees it."""
+
+    entity: Any
+    """None when it is absent or deleted."""
+    used: Mapping[str, Any]
+    existed: bool
+    """Whether it was ever written."""
+
+
+NOBODY = Source(None, {}, existed=False)
+
+
+class Reference:
+    """One field of a model that refers to other entities.
+
+    Arguments:
+        name: the field.
+        kind: the table it refers to.
+        access: of the field itself.
+        missing_ok: a new reference to nothing is allowed.
+        on_delete: what the delete of a source does.
+    """
+
+    def __init__(self, name: str, kind: Kind, access: Access, *, missing_ok: bool, on_delete: str) -> None:
+        self.name = name
+        self.kind = kind
+        self.copy = access.copy
+        self.many = access.many
+        self.missing_ok = missing_ok
+        self.on_delete = on_delete
+        self.copied: tuple[tuple[str, Getter], ...] = ()
+        self.hidden: tuple[tuple[str, Getter, Any], ...] = ()
+        self.tracked = self.copy is not None or on_delete == "refuse"
+
+    def keys(self, entity: Any) -> list[bytes]:
+        """The commit rows that the field refers to, each once."""
+        value = getattr(entity, self.name)
+        if value is None:
+            return []
+        if self.many:
+            return list(dict.fromkeys([self.kind.key(ref.key) for ref in value]))
+        return [self.kind.key(value.ref.key if self.copy is not None else value.key)]
+
+    def filled(self, copy: Copy[Any], source: Source) -> Copy[Any]:
+        """The copy with the source's values, or with None for each where there is no source yet."""
+        assert self.copy is not None  # noqa: S101 - only copies are filled
+        entity, used = source.entity, source.used
+        values = {name: None if entity is None else get(entity, used) for name, get in self.copied}
+        return self.copy(ref=copy.ref, deleted=entity is None and source.existed, **values)
+
+    def followed(self, copy: Copy[Any], source: Source) -> Copy[Any]:
+        """The copy after its source changed: new values, or what `on_delete` says."""
+        if source.entity is not None or not source.existed or self.on_delete == "clear":
+            return self.filled(copy, source)
+        return msgspec.structs.replace(copy, deleted=True)
+
+    def hidden_values(self, source: Source) -> dict[str, Any]:
+        """What the carrier holds out of sight of this source."""
+        return {name: None if source.entity is None else get(source.entity, source.used) for name, get, _type in self.hidden}
+
+    def refuse_missing(self, entity: Any, source: Source) -> None:
+        """Raises MissingReference for a new reference to nothing, unless that is allowed."""
+        if source.entity is None and not self.missing_ok:
+            raise MissingReference(
+                "this refers to an entity that does not exist", model=type(entity).__name__, field=self.name, value=getattr(entity, self.name)
+            )
+
+
+class Told:
+    """What a model's carriers copy from it, as one hash.
+
+    Arguments:
+        getters: every value that any copy, open or hidden, takes over, in a fixed order.
+        missing_ok: somebody may hold a reference that is older than the entity.
+    """
+
+    def __init__(self, getters: tuple[Getter, ...], *, missing_ok: bool) -> None:
+        self._getters = getters
+        self.missing_ok = missing_ok
+        self._pack = msgspec.msgpack.Encoder(uuid_format="bytes", enc_hook=_any_int).encode
+
+    def hash(self, entity: Any, used: Mapping[str, Any]) -> bytes:
+        """What the record keeps of the values told."""
+        if entity is None:
+            return TOLD_DELETED
+        return b"\x01" + short_hash(self._packed([get(entity, used) for get in self._getters]))
+
+    def _packed(self, values: list[Any]) -> bytes:
+        try:
+            return self._pack(values)
+        except OverflowError:
+            return repr(values).encode()
+
+    def changed(self, before: bytes | None, after: bytes) -> bool:
+        """Whether carriers must be told. `before` is None when the entity was never written."""
+        if before is None:
+            return self.missing_ok and after != TOLD_DELETED
+        return before != after
+
+
+def _any_int(value: Any) -> Any:
+    raise NotImplementedError(type(value).__name__)
+
+
+def references_of(cls: type[Model[Any]], accesses: Accesses, kinds: Mapping[type, Kind], types: Mapping[str, Any]) -> dict[str, Reference]:
+    """Every field of a model that refers, with what its declaration promises."""
+    from_fields: dict[str, Reference] = {}
+    defaults = {field.name: field.default for field in msgspec.structs.fields(cls)}
+    for name in types:
+        access = _referring(cls, name, accesses)
+        if access is None or access.target is None:
+            continue
+        if access.target not in kinds:
+            raise InvalidDeclaration("the model referred to is not in the schema", model=cls, field=name, target=access.target)
+        missing_ok, on_delete = _policy(access, defaults[name])
+        from_fields[name] = Reference(name, kinds[access.target], access, missing_ok=missing_ok, on_delete=on_delete)
+    return from_fields
+
+
+def _policy(access: Access, default: Any) -> tuple[bool, str]:
+    if access.copy is not None:
+        return access.copy.missing_ok, access.copy.on_delete
+    return getattr(default, "missing_ok", False), getattr(default, "on_delete", "keep")
+
+
+def _referring(cls: type[Model[Any]], name: str, accesses: Accesses) -> Access | None:
+    access = accesses.of_route(cls, (name,))
+    if access.target is not None:
+        return access
+    elements = accesses.elements_of(access, cls, name)
+    if elements is None or elements.target is None:
+        return None
+    if elements.copy is not None:
+        raise InvalidDeclaration("a list of copies cannot be kept; use list[Ref[...]] and an index by each(...)", model=cls, field=name)
+    return elements
+
+
+def nullable_copies(copies: set[type[Copy[Any]]]) -> frozenset[type]:
+    """The copy classes whose fields may be None although they are declared otherwise."""
+    return frozenset(copy for copy in copies if copy.missing_ok or copy.on_delete == "clear")
+
+
+def check_copy(copy: type[Copy[Any]], target: type[Model[Any]], accesses: Accesses, types: Mapping[str, Any]) -> dict[str, Access]:
+    """Where each field of a copy class comes from, checked against the source's types."""
+    if copy.on_delete not in ("keep", "refuse", "clear"):
+        raise InvalidDeclaration("on_delete is keep, refuse or clear", copy=copy, on_delete=copy.on_delete)
+    found: dict[str, Access] = {}
+    for name in copied_names(copy):
+        access = accesses.of_route(target, accesses.source_route(copy, name))
+        bare, optional = accesses.bare(types[name])
+        if access.many or access.copy is not None:
+            raise InvalidDeclaration("a copied field is a plain value or a reference", copy=copy, field=name)
+        if bare != access.type:
+            raise InvalidDeclaration("a copied field has another type than its source", copy=copy, field=name, declared=bare, source=access.type)
+        if access.optional and not optional:
+            raise InvalidDeclaration("the source of this field may be None: declare it as `| None`", copy=copy, field=name)
+        found[name] = access
+    return found

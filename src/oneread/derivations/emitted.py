@@ -1,0 +1,118 @@
+"""The emitted record: what a commit row remembers of what it told its views.
+
+Knows tokens and contributions. Must not know models. A write diffs the recorded contributions against the new ones, so that changed view
+declarations, old code beside new code, backfill and most repairs are one operation: re-emit. The law is "The commit row remembers what it told
+its views" of the architecture page and docs/formats/rows.md.
+
+A record maps a token to contributions. A token is one byte of kind and, for views, the view's four-byte prefix (id, generation):
+`i` index rows [[key suffix, hash of what is shown], ...], `a` sums [[key suffix, amounts], ...], `q` unique values [suffix, ...],
+`r` sources whose back-references exist [source key, ...], `u` values copied for views' sake, `f` the hash of what copies were told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from oneread.errors import Corrupt
+from oneread.transactions.deltas import unwire, wire_decoder
+from oneread.transactions.outbox import back_reference
+from oneread.transactions.unit import Operations
+
+Record: TypeAlias = dict[bytes, Any]
+"""Token to contributions, in the form that msgpack gives back."""
+
+ROWS: Final = b"i"
+SUMS: Final = b"a"
+UNIQUE: Final = b"q"
+REFERENCES: Final = b"r"
+USED: Final = b"u"
+TOLD: Final = b"f"
+
+TOLD_DELETED: Final = b"\x00"
+"""What copies were told last: that their source is gone."""
+
+_PRESENT: Final = b"\xc0"
+
+encode: Callable[[Record], bytes] = msgspec.msgpack.Encoder().encode
+_decode = wire_decoder(dict[bytes, Any])
+
+
+def decode(data: bytes | None) -> Record:
+    """The record of a commit row; a row without one has told nobody anything."""
+    if data is None:
+        return {}
+    try:
+        return _decode(data)
+    except msgspec.MsgspecError as error:
+        raise Corrupt("the emitted record of a commit row cannot be read") from error
+
+
+def short_hash(shown: bytes) -> bytes:
+    """What a record keeps of bytes that are shown: themselves when short, else 16 bytes of BLAKE2b."""
+    return shown if len(shown) <= 16 else blake2b(shown, digest_size=16).digest()  # noqa: PLR2004 - the length of the hash
+
+
+def diff(key: bytes, old: Record, new: Record, shown: dict[bytes, bytes]) -> Operations:
+    """The operations that turn what `old` told into what `new` tells.
+
+    Arguments:
+        key: the commit row.
+        old: its recorded contributions; alone enough to take them back.
+        new: its new ones.
+        shown: what each new index row shows, by its key.
+    """
+    operations = Operations({}, [], [], [], {})
+    for token, contributions in new.items():
+        before = old.get(token)
+        if before != contributions:
+            _DIFFS[token[:1]](operations, key, token[1:], before or (), contributions, shown)
+    for token, before in old.items():
+        if token not in new and before:
+            _DIFFS[token[:1]](operations, key, token[1:], before, (), shown)
+    return operations
+
+
+def _rows(operations: Operations, _key: bytes, prefix: bytes, old: Any, new: Any, shown: dict[bytes, bytes]) -> None:
+    before = {suffix: digest for suffix, digest in old}
+    for suffix, digest in new:
+        if before.pop(suffix, None) != digest:
+            place = prefix + suffix
+            operations.puts[place] = shown[place]
+    operations.deletes.extend([prefix + suffix for suffix in before])
+
+
+def _sums(operations: Operations, _key: bytes, prefix: bytes, old: Any, new: Any, _shown: dict[bytes, bytes]) -> None:
+    operations.deltas.extend([(prefix + suffix, unwire(amounts), -1) for suffix, amounts in old])
+    operations.deltas.extend([(prefix + suffix, unwire(amounts), 1) for suffix, amounts in new])
+
+
+def _unique(operations: Operations, key: bytes, prefix: bytes, old: Any, new: Any, _shown: dict[bytes, bytes]) -> None:
+    operations.released.extend([prefix + suffix for suffix in old if suffix not in new])
+    for suffix in new:
+        if suffix not in old:
+            operations.claimed[prefix + suffix] = key
+
+
+def _references(operations: Operations, key: bytes, _prefix: bytes, old: Any, new: Any, _shown: dict[bytes, bytes]) -> None:
+    operations.deletes.extend([back_reference(source, key) for source in old if source not in new])
+    for source in new:
+        if source not in old:
+            operations.puts[back_reference(source, key)] = _PRESENT
+
+
+def _nothing(*_arguments: Any) -> None:
+    """What copies were told and what was used are memory, not rows."""
+
+
+_DIFFS: Final[dict[bytes, Callable[[Operations, bytes, bytes, Any, Any, dict[bytes, bytes]], None]]] = {
+    ROWS: _rows,
+    SUMS: _sums,
+    UNIQUE: _unique,
+    REFERENCES: _references,
+    USED: _nothing,
+    TOLD: _nothing,
+}

@@ -1,0 +1,163 @@
+"""Indexes: an entity's rows in other orders, each with the fields that a list shows.
+
+Knows one index's rules. Must not know other views or when it is called. A row lies under the view's prefix, the values of the key rules, and the
+source's key; it holds a whole instance of the index class, ready to decode, so that a page is one range read. The law is docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from oneread.derivations.access import Access, Accesses
+from oneread.derivations.derivation import Emission, Subject
+from oneread.derivations.emitted import ROWS, UNIQUE, short_hash
+from oneread.derivations.keyed import Part, ViewKey
+from oneread.derivations.rules import Rule, rules_of
+from oneread.derivations.views import Index, View
+from oneread.errors import InvalidDeclaration
+from oneread.models.annotations import field_types, peeled
+from oneread.models.expressions import compile as compiled_condition
+from oneread.models.layout import Layout
+from oneread.models.model import Model
+from oneread.models.references import copied_names
+from oneread.models.registry import Kind
+from oneread.models.wide import pack_wide
+
+_pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
+
+
+class IndexView:
+    """One index, compiled.
+
+    Arguments:
+        cls: the declaration.
+        model: whose entities it orders.
+        prefix: the view's id and generation, four bytes.
+        layout: of its rows.
+    """
+
+    def __init__(
+        self, cls: type[Index[Any]], model: type[Model[Any]], prefix: bytes, accesses: Accesses, kinds: Mapping[type, Kind], nullable: frozenset[type]
+    ) -> None:
+        self.cls = cls
+        self.model = model
+        self.prefix = prefix
+        rules = rules_of(cls)
+        if any(rule.kind == "fold" for rule in rules.values()):
+            raise InvalidDeclaration("an index has no totals; declare an Aggregate", view=cls)
+        self.key = ViewKey(cls, model, {name: rule for name, rule in rules.items() if rule.kind == "key"}, accesses, kinds)
+        if not self.key.parts:
+            raise InvalidDeclaration("an index needs a key rule: by(...), newest(...), ...", view=cls)
+        referring = {part.field: part.access.copy for part in self.key.parts if part.access.copy is not None}
+        self.layout: Layout[Any] = Layout(cls, None, nullable=nullable | set(referring.values()), names=accesses.names)
+        self._emptied = tuple(
+            (field, tuple(getattr(copy, name).__delete__ for name in copied_names(copy))) for field, copy in referring.items()
+        )
+        self._row = _row_function(cls, model, accesses, self.key)
+        self._where = condition(cls, model)
+        self._rows = ROWS + prefix
+        self._claims = UNIQUE + prefix
+        self.unique = cls.unique
+        self.tokens = (self._rows, self._claims) if self.unique else (self._rows,)
+
+    def rows(self, docs: list[bytes]) -> list[Any]:
+        """The rows that lie in the index, as users see them; a copy that only groups refers and is not filled."""
+        found = self.layout.decode_many(docs)
+        for field, empty in self._emptied:
+            for row in found:
+                copy = getattr(row, field)
+                if copy is not None:
+                    for take_out in empty:
+                        take_out(copy)
+        return found
+
+    def emit(self, subject: Subject, into: Emission) -> None:
+        """Adds the entity's index rows, and its claims when the index is unique."""
+        record, shown = into
+        entity, used, parts, suffix = subject
+        rows: list[list[bytes]] = []
+        record[self._rows] = rows
+        if self.unique:
+            record[self._claims] = []
+        if self._where is not None and not self._where(entity):
+            return
+        encode, prefix = self.key.codec.encode, self.prefix
+        for values in self.key.rows(entity, used):
+            found = encode(values)
+            row = self._row(entity, used, parts, values)
+            try:
+                doc = _pack(row)
+            except OverflowError:
+                doc = self.layout.wide_prefix + pack_wide(row)
+            place = found + suffix
+            rows.append([place, short_hash(doc)])
+            shown[prefix + place] = doc
+            if self.unique and None not in values:
+                record[self._claims].append(found)
+
+
+def _row_function(
+    cls: type[Index[Any]], model: type[Model[Any]], accesses: Accesses, key: ViewKey
+) -> Callable[[Any, Mapping[str, Any], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]:
+    """The function from (entity, hidden copies, key's parts, values) to the row as msgpack takes it, in the order of the class's fields."""
+    codes = ["(k,)"]
+    types = field_types(cls, accesses.names)
+    parts = {part.field: part for part in key.parts}
+    start = 0
+    for name, rule in rules_of(cls).items():
+        part = parts.get(name)
+        if part is not None:
+            check_type(cls, name, types[name], part.access, optional=rule.none is not None)
+            codes.append(_key_code(part, start))
+            start += part.width
+        else:
+            codes.append(_shown_code(cls, name, rule, accesses.of_path(cls, name, rule.field, model), types[name]))
+    text = f"lambda e, u, k, v: ({', '.join(codes)},)"
+    made: Callable[[Any, Mapping[str, Any], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]] = eval(text)  # noqa: S307 - generated
+    return made
+
+
+def _key_code(part: Part, start: int) -> str:
+    """A key rule's value as the row shows it; a copy there only refers, since its fields would have to follow their source."""
+    if part.kind is not None:
+        ref = f"(v[{start}:{start + part.width}],)"
+        copy = part.access.copy
+        shown = ref if copy is None else f"({ref}, False, {'None, ' * len(copied_names(copy))})"
+        return shown if part.rule.none is None else f"(None if v[{start}] is None else {shown})"
+    return part.access.code if part.rule.hashed else f"v[{start}]"
+
+
+def _shown_code(cls: type[View[Any]], name: str, rule: Rule, access: Access, annotation: Any) -> str:
+    if rule.kind != "shown":
+        raise InvalidDeclaration("an index has key rules and shown(...) fields only", view=cls, field=name)
+    check_type(cls, name, annotation, access, optional=access.optional)
+    if access.copy is None:
+        return access.code
+    fields = ", ".join(f"c.{field}" for field in ("ref", "deleted", *copied_names(access.copy)))
+    return f"(None if (c := {access.code}) is None else ({fields}))"
+
+
+def check_type(cls: type[View[Any]], name: str, annotation: Any, access: Access, *, optional: bool) -> None:
+    """A field of a view is annotated with the type of what its rule names.
+
+    Raises:
+        InvalidDeclaration: it is not, or None is possible and not allowed for.
+    """
+    bare, allowed, _metadata = peeled(annotation)
+    if bare != access.type:
+        raise InvalidDeclaration("this field of a view has another type than its source", view=cls, field=name, declared=bare, source=access.type)
+    if optional and not allowed:
+        raise InvalidDeclaration("this value may be None: declare it as `| None`", view=cls, field=name)
+
+
+def condition(cls: type[View[Any]], model: type[Model[Any]]) -> Callable[[Any], bool] | None:
+    """The compiled `where` of a view."""
+    if cls.where is None:
+        return None
+    for path in cls.where.paths():
+        if not (issubclass(model, path.declared_in) or issubclass(path.declared_in, model)):
+            raise InvalidDeclaration("a condition starts at another model", view=cls, path=path, model=model)
+    return compiled_condition(cls.where)

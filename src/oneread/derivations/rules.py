@@ -1,0 +1,147 @@
+"""Rules: what each field of a view is, written as the field's default.
+
+Knows paths of fields. Must not know how a view is kept. `country: str = by(Purchase.country)` is an annotation and a rule, and type checkers
+compare the two. The law is the API page.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, overload
+
+import msgspec
+
+from oneread.errors import InvalidDeclaration
+
+T = TypeVar("T")
+Summable = TypeVar("Summable", int, float, Decimal, timedelta)
+
+NonePlace: TypeAlias = Literal["first", "last"]
+"""Where entities stand whose value is None; without it they are not in the view."""
+
+Size: TypeAlias = Literal["minute", "hour", "day", "week", "month", "year"]
+"""The length of a time bucket; a week starts on Monday. Buckets are in UTC."""
+
+Fold: TypeAlias = Literal["count", "total", "mean", "least", "greatest"]
+
+_NOTHING: Final = None
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """What one field of a view is.
+
+    Arguments:
+        kind: part of the key, carried along, or folded from many entities.
+        field: the path it comes from; None counts entities.
+        descending: the key sorts from greatest to least.
+        none: where None stands in the key.
+        hashed: the key holds a digest: equality only, values of any length.
+        size: the key holds the start of a time bucket.
+    """
+
+    kind: Literal["key", "shown", "fold"]
+    field: Any = _NOTHING
+    descending: bool = False
+    none: NonePlace | None = None
+    hashed: bool = False
+    size: Size | None = None
+    fold: Fold | None = None
+
+
+@overload
+def by(field: T | None, *, hashed: bool = False) -> T: ...
+@overload
+def by(field: T | None, *, none: NonePlace, hashed: bool = False) -> T | None: ...
+def by(field: T | None, *, none: NonePlace | None = None, hashed: bool = False) -> T | None:
+    """Groups or finds by this value. A reference stands for the referenced key.
+
+    Arguments:
+        field: `Purchase.country`, `within(Purchase.buyer, Buyer.country)`, `each(Post.tags)`.
+        none: where None stands; without it an entity with None is not in the view.
+        hashed: the key holds a 16-byte digest, so values may have any length; equality only.
+    """
+    return cast("T", Rule("key", field, none=none, hashed=hashed))
+
+
+@overload
+def ascending(field: T | None) -> T: ...
+@overload
+def ascending(field: T | None, *, none: NonePlace) -> T | None: ...
+def ascending(field: T | None, *, none: NonePlace | None = None) -> T | None:
+    """Orders from least to greatest."""
+    return cast("T", Rule("key", field, none=none))
+
+
+@overload
+def descending(field: T | None) -> T: ...
+@overload
+def descending(field: T | None, *, none: NonePlace) -> T | None: ...
+def descending(field: T | None, *, none: NonePlace | None = None) -> T | None:
+    """Orders from greatest to least; ties are in ascending order of the source's key all the same."""
+    return cast("T", Rule("key", field, descending=True, none=none))
+
+
+def newest(field: datetime | None) -> datetime:
+    """Orders by an instant, newest first."""
+    return cast("datetime", Rule("key", field, descending=True))
+
+
+def oldest(field: datetime | None) -> datetime:
+    """Orders by an instant, oldest first."""
+    return cast("datetime", Rule("key", field))
+
+
+def bucket(field: datetime | None, size: Size) -> datetime:
+    """Groups by a stretch of time, in UTC; the value is its start."""
+    return cast("datetime", Rule("key", field, size=size))
+
+
+def shown(field: T) -> T:
+    """Carries the value in the index row, so that a page is one range read."""
+    return cast("T", Rule("shown", field))
+
+
+def count(field: object = _NOTHING) -> int:
+    """How many entities, or how many of them have a value in `field`."""
+    return cast("int", Rule("fold", field, fold="count"))
+
+
+def total(field: Summable | None) -> Summable:
+    """The exact sum; 0 for an empty group."""
+    return cast("Summable", Rule("fold", field, fold="total"))
+
+
+@overload
+def mean(field: int | None) -> Decimal | None: ...
+@overload
+def mean(field: Decimal | None) -> Decimal | None: ...
+@overload
+def mean(field: float | None) -> float | None: ...
+@overload
+def mean(field: timedelta | None) -> timedelta | None: ...
+def mean(field: Any) -> Any:
+    """The exact sum divided by the number of values on read, to 28 digits; None for an empty group."""
+    return Rule("fold", field, fold="mean")
+
+
+def least(field: T | None) -> T | None:
+    """The least value; None for an empty group. Goes back when the entity that had it changes or is deleted."""
+    return cast("T | None", Rule("fold", field, fold="least"))
+
+
+def greatest(field: T | None) -> T | None:
+    """The greatest value; None for an empty group. Goes back when the entity that had it changes or is deleted."""
+    return cast("T | None", Rule("fold", field, fold="greatest"))
+
+
+def rules_of(view: type[msgspec.Struct]) -> dict[str, Rule]:
+    """The rules of a view's fields, in the order of declaration."""
+    rules: dict[str, Rule] = {}
+    for field in msgspec.structs.fields(view):
+        if field.name == "source":
+            continue
+        if not isinstance(field.default, Rule):
+            raise InvalidDeclaration("a field of a view needs a rule: by(...), shown(...), total(...), ...", view=view, field=field.name)
+        rules[field.name] = field.default
+    return rules

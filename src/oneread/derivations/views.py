@@ -1,0 +1,65 @@
+"""The shape of a view: a model that nobody writes to.
+
+Knows declarations. Must not know how a view is kept. The law is the API page.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+from typing_extensions import Self, dataclass_transform
+
+from oneread.derivations import rules
+from oneread.models.declared import Declared
+from oneread.models.expressions import Expression
+from oneread.models.references import Ref
+
+T = TypeVar("T")
+
+_RESERVED = frozenset({"at", "where", "unique", "stored_as", "max_limit", "type_arguments", "reserved_names"})
+_RULES = (
+    rules.by, rules.ascending, rules.descending, rules.newest, rules.oldest, rules.bucket, rules.shown,
+    rules.count, rules.total, rules.mean, rules.least, rules.greatest,
+)  # fmt: skip
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=_RULES)
+class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declared):
+    """What all views share.
+
+    Class options: `where` (only entities for which the expression holds), `stored_as` (the name in the store, which survives a rename of the
+    class), `max_limit` (the largest page, default 1,000).
+    """
+
+    reserved_names: ClassVar[frozenset[str]] = _RESERVED
+    type_arguments: ClassVar[tuple[Any, ...]] = ()
+    where: ClassVar[Expression | None] = None
+    stored_as: ClassVar[str | None] = None
+    max_limit: ClassVar[int] = 1000
+
+    @classmethod
+    def at(cls, *key: Any) -> Ref[Self]:
+        """The place of a row of this view; nothing is read."""
+        return Ref(key)
+
+
+class Index(View[T], frozen=True):
+    """Entities of T in another order, each row with the fields that a list shows.
+
+    Key rules (`by`, `newest`, `ascending`, ...) in the order of declaration make the order; ties are in ascending order of the source's key.
+    An entity with None in one of them is not in the index. `source` refers to the entity. Class option `unique`: the values of the key rules
+    belong to one entity at most; None is never taken.
+    """
+
+    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source"}
+    unique: ClassVar[bool] = False
+
+    source: Ref[T]
+
+
+class Aggregate(View[T], frozen=True):
+    """Numbers folded from the entities of T that share the values of the `by` and `bucket` rules; without any, from all of them.
+
+    Kept exactly right at each write. An empty group reads as count and total 0, mean, least and greatest None.
+    """

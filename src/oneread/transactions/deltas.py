@@ -1,0 +1,129 @@
+"""Deltas: exact sums of what many entities contribute to one row.
+
+Knows numbers and the bytes of a counts row. Must not know what is counted. A row is one msgpack array of numbers, the first of which counts the
+contributions, so that an empty group is known and its row removed. Sums are exact: ints of any size, and Decimals (floats travel as the Decimal
+that they are), added in a context that traps rounding. The law is "Deltas" of the commit protocol and docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from oneread.errors import Corrupt, LimitExceeded
+
+T = TypeVar("T")
+
+Number: TypeAlias = "int | Decimal"
+
+MAGNITUDE: Final = 1200
+"""Largest decimal exponent, either way, of a number that may be summed: covers every float, and bounds the digits of a sum."""
+
+_EXACT = Context(prec=2 * MAGNITUDE + 100, Emax=999_999, Emin=-999_999, traps=[Inexact, Overflow, InvalidOperation])
+_BIG: Final = 1
+_INT64: Final = 1 << 63
+
+
+def exact(number: Any) -> Number | None:
+    """A value as the number that is summed, None for an absent one. Raises LimitExceeded for one that cannot be summed exactly."""
+    if number is None or type(number) is int:
+        return number
+    decimal = Decimal(number)
+    if not decimal.is_finite() or not -MAGNITUDE <= decimal.adjusted() <= MAGNITUDE or len(str(decimal)) > MAGNITUDE:
+        raise LimitExceeded("a number that is summed must be finite, within 1e-1200 ... 1e1200 and of at most 1,200 digits", value=number)
+    return decimal
+
+
+def plus(left: Number, right: Number) -> Number:
+    """left + right without rounding."""
+    if type(left) is int and type(right) is int:
+        return left + right
+    return _EXACT.add(Decimal(left), Decimal(right))
+
+
+def minus(number: Number) -> Number:
+    """The number with its sign changed, without rounding."""
+    return -number if type(number) is int else _EXACT.minus(Decimal(number))
+
+
+def _to_wire(number: Number | None) -> Any:
+    if type(number) is int:
+        if -_INT64 <= number < _INT64:
+            return number
+        return msgspec.msgpack.Ext(_BIG, number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True))
+    return None if number is None else str(number)
+
+
+def _from_ext(code: int, data: memoryview) -> int:
+    if code != _BIG:
+        raise Corrupt("a counts row holds an unknown extension", code=code)
+    return int.from_bytes(data, "big", signed=True)
+
+
+def wire_decoder(kind: type[T]) -> Callable[[bytes], T]:
+    """Decodes msgpack that holds numbers as `wire` leaves them."""
+    return msgspec.msgpack.Decoder(kind, ext_hook=_from_ext).decode
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = wire_decoder(list[Any])
+
+
+def wire(amounts: Sequence[Number | None]) -> list[Any]:
+    """Numbers as msgpack can hold them: Decimals become text, ints beyond 64 bits an extension."""
+    return [_to_wire(number) for number in amounts]
+
+
+def unwire(amounts: Sequence[Any]) -> list[Number | None]:
+    """The numbers of what `wire` made, after msgpack."""
+    return [
+        Decimal(number) if type(number) is str else number if type(number) is not msgspec.msgpack.Ext else _from_ext(number.code, memoryview(number.data))
+        for number in amounts
+    ]
+
+
+def decode_amounts(data: bytes | None) -> list[Number]:
+    """The numbers of a counts row; an absent row is the empty list."""
+    if data is None:
+        return []
+    try:
+        return [0 if number is None else number for number in unwire(_decode(data))]
+    except (msgspec.MsgspecError, InvalidOperation, ValueError) as error:
+        raise Corrupt("a counts row cannot be read") from error
+
+
+def encode_amounts(amounts: Sequence[Number]) -> bytes:
+    """The bytes of a counts row."""
+    return _encode(wire(amounts))
+
+
+class Delta:
+    """What one unit of work adds to one counts row; amounts line up with the row's numbers, None adds nothing."""
+
+    __slots__ = ("amounts",)
+
+    def __init__(self) -> None:
+        self.amounts: list[Number] = []
+
+    def add(self, amounts: Sequence[Number | None], sign: int) -> None:
+        """Adds (sign 1) or takes back (sign -1) a contribution."""
+        mine = self.amounts
+        if len(mine) < len(amounts):
+            mine.extend([0] * (len(amounts) - len(mine)))
+        for place, number in enumerate(amounts):
+            if number is not None:
+                mine[place] = plus(mine[place], number if sign > 0 else minus(number))
+
+    def onto(self, data: bytes | None) -> bytes | None:
+        """The row's new bytes; None when nothing contributes any more."""
+        total = Delta()
+        total.add(decode_amounts(data), 1)
+        total.add(self.amounts, 1)
+        return encode_amounts(total.amounts) if total.amounts and total.amounts[0] else None
+
+    @property
+    def changes(self) -> bool:
+        return any(self.amounts)

@@ -1,0 +1,118 @@
+"""Commits on engines whose transactions span rows: everything inline happens in one engine transaction.
+
+Knows commit rows, changes and their decisions. Must not know models: what a change means is decided by the change, purely, from rows.
+`Change` is the seam for engines that write one row at a time: there the same change is asked for its links before its back-references are put,
+and its decision's operations travel as an intent in the commit row. The law is the commit protocol, rules 4, 5 and 13-17.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol, TypeAlias
+
+import msgspec
+
+from oneread.errors import StillReferenced
+from oneread.plans.plan import Plan
+from oneread.store.rows import Row, RowRange
+from oneread.transactions import outbox
+from oneread.transactions.root import NOTHING, Root, next_version, parse, row_of
+from oneread.transactions.unit import Operations, Unit
+
+INLINE_TARGETS: Final = 1000
+"""Carriers that are re-copied within the commit of their source; more become a task."""
+
+Sources: TypeAlias = Mapping[bytes, "Row | None"]
+"""Commit rows by key: those that the change named as hints or links."""
+
+
+class Decision(msgspec.Struct, frozen=True, gc=False):
+    """What one commit does, as data.
+
+    Arguments:
+        root: the commit row as it shall stand; None leaves it as it is.
+        operations: the derived operations.
+        fans_out: others hold copies of this row and must be told.
+        unreferenced: ranges of `views` that must be empty at the end, else StillReferenced.
+    """
+
+    root: Root | None
+    operations: Operations = Operations()
+    fans_out: bool = False
+    unreferenced: Sequence[RowRange] = ()
+
+
+NO_CHANGE: Final = Decision(None)
+
+
+class Change(Protocol):
+    """One wanted change of one commit row."""
+
+    @property
+    def key(self) -> bytes:
+        """The commit row's key."""
+        ...
+
+    def hints(self) -> Iterable[bytes]:
+        """Commit rows that will probably be needed, known before anything is read."""
+        ...
+
+    def links(self, seen: Root) -> Iterable[bytes]:
+        """Commit rows that the decision needs, now that the row has been seen."""
+        ...
+
+    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
+        """The decision, from rows alone. `version` is what the row gets when it is written. May be asked again after a lost race."""
+        ...
+
+
+Follow: TypeAlias = Callable[[bytes, bytes], Change]
+"""(source key, carrier key) to the change that gives the carrier the source's new values."""
+
+
+def commit(unit: Unit, changes: Sequence[Change], now: int, follow: Follow, inline: int = INLINE_TARGETS) -> Plan[None]:
+    """Decides the changes one after the other on the unit, and lets every copy of what changed follow. Writes nothing yet: `unit.flush` does.
+
+    Costs one read of all commit rows and hints together; one scan and one read for each source that fans out.
+    """
+    told: deque[tuple[bytes, int]] = deque()
+    guarded: list[RowRange] = []
+    yield from _decide(unit, changes, now, told, guarded)
+    left = inline
+    while told:
+        source, version = told.popleft()
+        targets = yield from unit.scan("views", outbox.carriers_of(source), left + 1)
+        if len(targets) > left:
+            outbox.put(unit, source, version)
+            continue
+        left -= len(targets)
+        start = len(outbox.carriers_of(source).start)
+        yield from _decide(unit, [follow(source, key[start:]) for key, _row in targets], now, told, guarded)
+    for within in guarded:
+        if (yield from unit.scan("views", within, 1)):
+            raise StillReferenced("others refer to this entity, and their declaration forbids its delete")
+
+
+def _decide(
+    unit: Unit, changes: Sequence[Change], now: int, told: deque[tuple[bytes, int]], guarded: list[RowRange]
+) -> Plan[None]:
+    wanted = [change.key for change in changes]
+    for change in changes:
+        wanted.extend(change.hints())
+    yield from unit.load("roots", wanted)
+    rows = unit.known("roots")
+    for change in changes:
+        row = rows[change.key]
+        seen = NOTHING if row is None else parse(row)
+        links = [key for key in change.links(seen) if key not in rows]
+        if links:
+            yield from unit.load("roots", links)
+        decision = change.decide(seen, next_version(now, seen.version), rows)
+        if decision.root is None:
+            continue
+        unit.put("roots", change.key, row_of(decision.root))
+        unit.apply(decision.operations, decision.root.version)
+        if decision.fans_out:
+            told.append((change.key, decision.root.version))
+        guarded.extend(decision.unreferenced)

@@ -1,0 +1,79 @@
+"""The outbox: fan-outs too big for one commit, as tasks that are done in small transactions of their own.
+
+Knows back-references and tasks. Must not know models. A task says only which source changed and how far it got: each batch reads the source
+afresh, so a task that is late, run twice or overtaken by another does no harm (commit protocol, rules 13-16; leases come with engines that need
+them: inside one transaction a batch reads its own cursor). The law is "Tasks" of the commit protocol.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+import msgspec
+
+from oneread.encoding.ranges import prefix_range
+from oneread.errors import Corrupt
+from oneread.store.rows import Cell, Row, RowRange
+from oneread.transactions.unit import SHOWN, Unit
+
+BACK_REFERENCES: Final = b"\x00\x00"
+"""View id 0: rows (source key, carrier key) that say who holds a copy."""
+
+TASKS: Final = RowRange(b"task:", b"task;")
+"""Where tasks lie in the `system` table."""
+
+BATCH: Final = 200
+"""Carriers done in one transaction of a task."""
+
+_BUCKETS: Final = 64
+
+
+class Task(msgspec.Struct, frozen=True, array_like=True):
+    """One fan-out.
+
+    Arguments:
+        source: key of the commit row whose copies must follow.
+        cursor: the last back-reference that was done; empty at the start.
+        done: carriers done so far.
+    """
+
+    source: bytes
+    cursor: bytes = b""
+    done: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Task).decode
+
+
+def back_reference(source: bytes, carrier: bytes) -> bytes:
+    """The key in `views` of the row that says: `carrier` holds a copy of `source`."""
+    return BACK_REFERENCES + source + carrier
+
+
+def carriers_of(source: bytes, carriers: bytes = b"") -> RowRange:
+    """Where the back-references of a source lie; `carriers` narrows to carrier keys with that prefix. Keys are prefix-free, so nobody else's do."""
+    start, stop = prefix_range(BACK_REFERENCES + source + carriers)
+    return RowRange(start, stop or b"")
+
+
+def put(unit: Unit, source: bytes, version: int) -> bytes:
+    """Adds a task for a source that was committed at `version`; returns its key."""
+    bucket = zlib.crc32(source) % _BUCKETS
+    key = TASKS.start + bytes([bucket]) + version.to_bytes(8, "big") + source
+    save(unit, key, Task(source), version)
+    return key
+
+
+def save(unit: Unit, key: bytes, task: Task, stamp: int) -> None:
+    """Lets a task stand as given."""
+    unit.put("system", key, {SHOWN: Cell(_encode(task), stamp)})
+
+
+def read(row: Row) -> Task:
+    """The task that a row of the outbox holds."""
+    try:
+        return _decode(row[SHOWN].value)
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise Corrupt("a task of the outbox cannot be read") from error

@@ -1,0 +1,65 @@
+"""The commit row of an entity: its cells, and how its version grows.
+
+Knows the cells v (version), b (body) and e (emitted record), with b and e opaque. Must not know models or derivations.
+The law is "Root row" of the commit protocol and docs/formats/rows.md. A deleted entity keeps v and e, so that its version never goes back.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from oneread.errors import Conflict, Corrupt
+from oneread.store.rows import Cell, Row
+
+VERSION: Final = b"d:v"
+BODY: Final = b"d:b"
+EMITTED: Final = b"m:e"
+
+AHEAD_MILLISECONDS: Final = 60_000
+"""A version further ahead of the clock than this is refused: one bad clock would poison the row for ever."""
+
+
+class Root(msgspec.Struct, frozen=True, gc=False):
+    """One commit row. Version 0 means it was never written; no body means it does not exist, or was deleted."""
+
+    version: int = 0
+    body: bytes | None = None
+    emitted: bytes | None = None
+
+
+NOTHING: Final = Root()
+
+
+def parse(row: Row | None) -> Root:
+    """Reads the cells of a commit row; the row must have been read with both families for `emitted`."""
+    if row is None:
+        return NOTHING
+    version = row.get(VERSION)
+    if version is None:
+        raise Corrupt("a commit row has no version", columns=sorted(row))
+    body, emitted = row.get(BODY), row.get(EMITTED)
+    return Root(
+        int.from_bytes(version.value, "big"),
+        None if body is None else body.value,
+        None if emitted is None else emitted.value,
+    )
+
+
+def row_of(root: Root) -> Row:
+    """The cells of a commit row, all stamped with its version."""
+    version = root.version
+    row = {VERSION: Cell(version.to_bytes(8, "big"), version)}
+    if root.body is not None:
+        row[BODY] = Cell(root.body, version)
+    if root.emitted is not None:
+        row[EMITTED] = Cell(root.emitted, version)
+    return row
+
+
+def next_version(now: int, seen: int) -> int:
+    """The version of the commit that follows `seen`: v' = max(now, v + 1), milliseconds (commit protocol, step 1)."""
+    if seen > now + AHEAD_MILLISECONDS:
+        raise Conflict("the row's version lies too far ahead of this machine's clock", version=seen, now=now)
+    return max(now, seen + 1)

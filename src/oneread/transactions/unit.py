@@ -1,0 +1,126 @@
+"""A unit of work: a read-your-writes overlay over the store, flushed once.
+
+Knows rows, deltas and claims. Must not know models. Whatever happens in one transaction happens here first: rows that were read or written
+are seen again without asking, two deltas of one row meet, and a unique value that changes hands inside the unit is no conflict.
+The law is "A unit of work" of the decisions page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from oneread.errors import AlreadyExists
+from oneread.plans.plan import Plan
+from oneread.store.requests import Found, Read, Replace, Scan
+from oneread.store.rows import TABLES, Cell, Row, RowRange, Table
+from oneread.transactions.deltas import Delta, Number
+
+SHOWN: Final = b"d:b"
+"""The one column of rows that are not commit rows: index rows, sums, claims, tasks."""
+
+
+class Operations(msgspec.Struct, frozen=True, gc=False):
+    """The derived operations of one commit, fully determined, as data: what an intent holds on engines whose span is one row.
+
+    Arguments:
+        puts: index rows and back-references: key in `views` to the bytes shown.
+        deletes: keys in `views`.
+        deltas: (key in `counts`, amounts, sign) of every contribution gained or lost.
+        released: unique values given up: claim key in `counts`.
+        claimed: unique values taken: claim key to (who takes it, how to name the conflict).
+    """
+
+    puts: dict[bytes, bytes] = {}
+    deletes: list[bytes] = []
+    deltas: list[tuple[bytes, list[Number | None], int]] = []
+    released: list[bytes] = []
+    claimed: dict[bytes, bytes] = {}
+
+
+class Unit:
+    """The overlay. Not for several threads at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
+        self._changed: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
+        self._deltas: dict[bytes, Delta] = {}
+        self._released: dict[bytes, None] = {}
+        self._claimed: dict[bytes, bytes] = {}
+
+    def load(self, table: Table, keys: Iterable[bytes]) -> Plan[None]:
+        """Reads those rows that are not known yet, in one request, or in none."""
+        known = self._known[table]
+        wanted = [key for key in dict.fromkeys(keys) if key not in known]
+        if wanted:
+            known.update(zip(wanted, (yield from Read(table, wanted, "dm")), strict=True))
+
+    def get(self, table: Table, key: bytes) -> Row | None:
+        """A row that was loaded or put before."""
+        return self._known[table][key]
+
+    def put(self, table: Table, key: bytes, row: Row | None) -> None:
+        """Lets a row stand as given, or be gone."""
+        self._known[table][key] = row
+        self._changed[table][key] = row
+
+    def known(self, table: Table) -> dict[bytes, Row | None]:
+        """Every row of a table that was read or written so far."""
+        return self._known[table]
+
+    def scan(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
+        """The first rows of a range as they stand with this unit's changes."""
+        changed = {key: row for key, row in self._changed[table].items() if within.start <= key and (not within.stop or key < within.stop)}
+        stored = yield from Scan(table, within, limit + len(changed), families="dm")
+        merged = dict(stored) | changed
+        return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
+
+    def apply(self, operations: Operations, version: int) -> None:
+        """Takes in the derived operations of one commit; every row they put is stamped with that commit's version."""
+        views = self._known["views"]
+        changed = self._changed["views"]
+        for key in operations.deletes:
+            views[key] = changed[key] = None
+        for key, shown in operations.puts.items():
+            views[key] = changed[key] = {SHOWN: Cell(shown, version)}
+        for key, amounts, sign in operations.deltas:
+            delta = self._deltas.get(key)
+            if delta is None:
+                delta = self._deltas[key] = Delta()
+            delta.add(amounts, sign)
+        for key in operations.released:
+            if self._claimed.pop(key, None) is None:
+                self._released[key] = None
+        for key, owner in operations.claimed.items():
+            if self._claimed.setdefault(key, owner) != owner:
+                raise AlreadyExists("this value is declared unique and is taken", owner=self._claimed[key])
+
+    def flush(self, now: int) -> Plan[None]:
+        """Settles deltas and claims and writes everything that changed, one request a table."""
+        yield from self.load("counts", [key for key, delta in self._deltas.items() if delta.changes] + [*self._released, *self._claimed])
+        self._settle_deltas(now)
+        self._settle_claims(now)
+        for table in TABLES:
+            if self._changed[table]:
+                yield from Replace(table, self._changed[table])
+
+    def _settle_deltas(self, now: int) -> None:
+        for key, delta in self._deltas.items():
+            if delta.changes:
+                row = self.get("counts", key)
+                cell = None if row is None else row[SHOWN]
+                shown = delta.onto(None if cell is None else cell.value)
+                stamp = now if cell is None else max(now, cell.stamp + 1)
+                self.put("counts", key, None if shown is None else {SHOWN: Cell(shown, stamp)})
+
+    def _settle_claims(self, now: int) -> None:
+        for key, owner in self._claimed.items():
+            row = self.get("counts", key)
+            if row is not None and key not in self._released and row[SHOWN].value != owner:
+                raise AlreadyExists("this value is declared unique and is taken", owner=row[SHOWN].value)
+            self.put("counts", key, {SHOWN: Cell(owner, now)})
+        for key in self._released:
+            if key not in self._claimed:
+                self.put("counts", key, None)
