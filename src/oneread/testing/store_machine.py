@@ -1,0 +1,250 @@
+"""Any sequence of requests, held against a plain dict that does what the contract says in the plainest way.
+
+Knows requests, plans and hypothesis. Must not know any engine. Undefined requests are not made: a put is always newer
+than an earlier delete of its column, and a checked column is never empty. The law is "The store contract" of the
+architecture page.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from oneread.plans.effects import Atomically
+from oneread.plans.plan import Plan
+from oneread.store.engine import Engine
+from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
+from oneread.store.rows import Cell, Families, Row, RowMutation, RowRange, Table
+
+Drive: TypeAlias = Callable[[Plan[Any]], Any]
+"""Runs a plan to its end against the engine under test."""
+
+COUNTER: Final = b"d:n"
+
+keys = st.binary(min_size=1, max_size=3) | st.sampled_from([b"a", b"b", b"ab", b"a\x00", b"\xff", b"\xff\xff"])
+columns = st.sampled_from([b"d:b", b"d:v", b"d:c:x", b"m:e", b"m:h"])
+stamps = st.integers(1, 40)
+cells = st.builds(Cell, st.binary(min_size=1, max_size=12), stamps)
+rows = st.dictionaries(columns, cells, min_size=1, max_size=4)
+bounds = st.just(b"") | keys
+ranges = st.builds(RowRange, bounds, bounds)
+families: st.SearchStrategy[Families] = st.sampled_from(["d", "dm"])
+tables: st.SearchStrategy[Table] = st.sampled_from(["roots", "views"])
+mutations = st.builds(
+    RowMutation,
+    key=keys,
+    puts=st.dictionaries(columns, cells, max_size=3),
+    deletes=st.dictionaries(columns, stamps, max_size=2),
+    delete_row=st.none() | stamps,
+)
+
+
+class Refused(Exception):
+    """Raised by a plan to see that nothing of it stays."""
+
+
+class Oracle:
+    """The contract over plain dicts; `deleted` remembers what a put has to be newer than."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Table, dict[bytes, Row]] = {"roots": {}, "views": {}, "counts": {}, "system": {}}
+        self.deleted: dict[tuple[Table, bytes, bytes], int] = {}
+
+    def answer(self, request: Request[Any]) -> Any:
+        return _ANSWERS[type(request)](self, request)
+
+    def defined(self, table: Table, mutation: RowMutation) -> RowMutation:
+        """The mutation with its stamps moved behind what it deletes and what was deleted before."""
+        puts = {
+            column: Cell(cell.value, max(cell.stamp, 1 + self._gone(table, mutation, column)))
+            for column, cell in mutation.puts.items()
+        }
+        return RowMutation(mutation.key, puts, mutation.deletes, mutation.delete_row)
+
+    def _gone(self, table: Table, mutation: RowMutation, column: bytes) -> int:
+        return max(
+            mutation.deletes.get(column, 0),
+            mutation.delete_row or 0,
+            self.deleted.get((table, mutation.key, column), 0),
+            self.deleted.get((table, mutation.key, b""), 0),
+        )
+
+    def read(self, asked: Read) -> list[Row | None]:
+        return [self._seen(asked.table, key, asked.families) for key in asked.keys]
+
+    def scan(self, asked: Scan) -> list[tuple[bytes, Row]]:
+        start, stop = asked.range.start, asked.range.stop
+        inside = [key for key in self.rows[asked.table] if start <= key and (not stop or key < stop)]
+        found = [
+            (key, row)
+            for key in sorted(inside, reverse=asked.reverse)
+            if (row := self._seen(asked.table, key, asked.families))
+        ]
+        return found[: asked.limit]
+
+    def mutate(self, asked: Mutate) -> None:
+        for mutation in asked.rows:
+            self._change(asked.table, mutation)
+
+    def check_and_mutate(self, asked: CheckAndMutate) -> bool:
+        cell = self.rows[asked.table].get(asked.mutation.key, {}).get(asked.column)
+        if (None if cell is None else cell.value) != asked.expected:
+            return False
+        self._change(asked.table, asked.mutation)
+        return True
+
+    def replace(self, asked: Replace) -> None:
+        for key, row in asked.rows.items():
+            self.rows[asked.table].pop(key, None)
+            if row:
+                self.rows[asked.table][key] = dict(row)
+            self.deleted = {place: at for place, at in self.deleted.items() if place[:2] != (asked.table, key)}
+
+    def _seen(self, table: Table, key: bytes, wanted: Families) -> Row | None:
+        row = self.rows[table].get(key, {})
+        return {column: cell for column, cell in row.items() if chr(column[0]) in wanted} or None
+
+    def _change(self, table: Table, mutation: RowMutation) -> None:
+        row = self.rows[table].pop(mutation.key, {})
+        gone = dict(mutation.deletes)
+        if mutation.delete_row is not None:
+            gone[b""] = mutation.delete_row
+        for column, last in gone.items():
+            place = (table, mutation.key, column)
+            self.deleted[place] = max(last, self.deleted.get(place, 0))
+            for victim in list(row):
+                if column in (b"", victim) and row[victim].stamp <= last:
+                    del row[victim]
+        for column, cell in mutation.puts.items():
+            if column not in row or cell.stamp >= row[column].stamp:
+                row[column] = cell
+        if row:
+            self.rows[table][mutation.key] = row
+
+
+_ANSWERS: Final[dict[type[Any], Callable[[Oracle, Any], Any]]] = {
+    Read: Oracle.read,
+    Scan: Oracle.scan,
+    Mutate: Oracle.mutate,
+    CheckAndMutate: Oracle.check_and_mutate,
+    Replace: Oracle.replace,
+}
+
+
+def asking(request: Request[Any]) -> Plan[Any]:
+    """The plan of one request."""
+    return (yield from request)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Makes requests of an engine and of the oracle, and wants equal answers.
+
+    Arguments:
+        engine: an open, empty store; the machine closes it.
+        drive: runs a plan against it, by whichever driver is under test.
+    """
+
+    def __init__(self, engine: Engine, drive: Drive) -> None:
+        super().__init__()
+        self.engine = engine
+        self.drive = drive
+        self.oracle = Oracle()
+        self.totals: dict[bytes, int] = {}
+
+    def teardown(self) -> None:
+        self.engine.close()
+
+    def same(self, request: Request[Any]) -> None:
+        assert self.drive(asking(request)) == self.oracle.answer(request)
+
+    @initialize(table=tables, given=st.lists(mutations, max_size=5, unique_by=lambda mutation: mutation.key))
+    def start(self, table: Table, given: list[RowMutation]) -> None:
+        self.mutate(table, given)
+
+    @rule(table=tables, given=st.lists(mutations, max_size=3, unique_by=lambda mutation: mutation.key))
+    def mutate(self, table: Table, given: list[RowMutation]) -> None:
+        self.same(Mutate(table, [self.oracle.defined(table, mutation) for mutation in given]))
+
+    @rule(table=tables, column=columns, expected=st.none() | st.binary(min_size=1, max_size=1), mutation=mutations)
+    def check_and_mutate(self, table: Table, column: bytes, expected: bytes | None, mutation: RowMutation) -> None:
+        self.same(CheckAndMutate(table, column, expected, self.oracle.defined(table, mutation)))
+
+    @rule(table=tables, column=columns, mutation=mutations)
+    def check_what_stands(self, table: Table, column: bytes, mutation: RowMutation) -> None:
+        cell = self.oracle.rows[table].get(mutation.key, {}).get(column)
+        self.check_and_mutate(table, column, None if cell is None else cell.value, mutation)
+
+    @rule(key=keys, amount=st.integers(-(2**40), 2**40))
+    def increment(self, key: bytes, amount: int) -> None:
+        total = self.totals[key] = self.totals.get(key, 0) + amount
+        assert self.drive(asking(Increment("counts", key, COUNTER, amount))) == total
+
+    @rule(table=tables, asked=st.lists(keys, max_size=4), wanted=families)
+    def read(self, table: Table, asked: list[bytes], wanted: Families) -> None:
+        self.same(Read(table, asked, wanted))
+
+    @rule(table=tables, wanted=ranges, limit=st.integers(1, 6), reverse=st.booleans(), seen=families)
+    def scan(self, table: Table, wanted: RowRange, limit: int, reverse: bool, seen: Families) -> None:  # noqa: FBT001
+        reverse = reverse and self.engine.capabilities.reverse_scan
+        self.same(Scan(table, wanted, limit, reverse, seen))
+
+    @rule(
+        table=tables,
+        stated=st.dictionaries(keys, st.none() | rows, max_size=3),
+        given=st.lists(mutations, max_size=2, unique_by=lambda mutation: mutation.key),
+        wanted=ranges,
+        refused=st.booleans(),
+    )
+    def atomically(
+        self,
+        table: Table,
+        stated: dict[bytes, Row | None],
+        given: list[RowMutation],
+        wanted: RowRange,
+        refused: bool,  # noqa: FBT001
+    ) -> None:
+        """A transaction sees what it wrote, and leaves all of it or nothing."""
+        if not self.engine.capabilities.spans_rows:
+            return
+        oracle = copy.deepcopy(self.oracle)
+        fresh = [oracle.defined(table, mutation) for mutation in given if mutation.key not in stated]
+        asked: list[Request[Any]] = [
+            Scan(table, wanted, 4),
+            Mutate(table, fresh),
+            Replace(table, stated),
+            Read(table, [*stated, *(mutation.key for mutation in fresh)], "dm"),
+            Scan(table, wanted, 5, True, "dm"),
+        ]
+        expected = [oracle.answer(request) for request in asked]
+
+        def plan() -> Plan[list[Any]]:
+            answers: list[Any] = []
+            for request in asked:
+                answer = yield from request
+                answers.append(answer)
+            if refused:
+                raise Refused(answers)
+            return answers
+
+        try:
+            answers = self.drive(iter(Atomically(plan)))
+        except Refused as refusal:
+            assert refused
+            (answers,) = refusal.args
+        else:
+            assert not refused
+            self.oracle = oracle
+        assert answers == expected
+
+    @invariant()
+    def every_cell_is_the_oracles(self) -> None:
+        for table in ("roots", "views"):
+            stored = self.drive(asking(Scan(table, RowRange(b"", b""), 1000, families="dm")))
+            assert dict(stored) == self.oracle.rows[table]
+            for key, row in stored:
+                for column in (b"d:b", b"m:e"):
+                    assert self.engine.point(table, key, column) == row.get(column)
