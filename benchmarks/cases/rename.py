@@ -1,0 +1,177 @@
+"""P6: a product gets a new name, and every purchase that shows it follows, index rows too; readers go on meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import count
+from pathlib import Path
+from time import perf_counter, sleep
+
+from benchmarks.benchmark import Benchmark
+from benchmarks.cases.reads import gets, sampled
+from benchmarks.context import Context
+from benchmarks.measure import Ratio, Round, Series, interleaved
+from benchmarks.peers.floor import Floor
+from benchmarks.peers.postgres import Postgres, postgres
+from benchmarks.rows import SHOWN, Goal, Row, Subject
+from benchmarks.workloads import ours
+from benchmarks.workloads.lines import Line, Shop
+from benchmarks.workloads.readers import ProcessReader, ThreadReader
+from benchmarks.workloads.shop_schema import Product, Purchase
+from oneread import Database
+
+CARRIERS = Goal(5_000, ">=", "figure", " carriers/s")
+READERS = Goal(1.5)
+CALM_SECONDS = 0.3
+"""How long a reader is watched while nothing else happens."""
+
+
+@dataclass(frozen=True)
+class Popular:
+    """The stores of this benchmark: for each number of copies a product with as many purchases."""
+
+    shop: Shop
+    path: Path
+    db: Database
+    floor: Floor
+    postgres: Postgres
+    names: count[int]
+
+    def rename(self, code: str) -> None:
+        """Returns when the last copy is right."""
+        self.db.patch(Product, code, name=self._name())
+        self.db.drain()
+
+    def rename_floor(self, code: str) -> None:
+        self.floor.rename(code, self._name())
+
+    def rename_postgres(self, code: str) -> None:
+        self.postgres.rename(code, self._name())
+
+    def _name(self) -> str:
+        return f"name {next(self.names)}"
+
+
+def code_of(copies: int) -> str:
+    return f"popular {copies}"
+
+
+def popular_lines(shop: Shop, copies: Sequence[int]) -> list[Line]:
+    """For each number of copies that many purchases of one product, by the shop's customers in turns."""
+    buyers = [(number, country) for number, (_, country) in shop.customers.items()]
+    at, price = shop.lines[0].at, Decimal("2.55")
+
+    def line(code: str, n: int) -> Line:
+        return Line(f"{code}/{n // 100}", n % 100 + 1, code, None, n % 12 + 1, at, price, *buyers[n % len(buyers)])
+
+    return [line(code_of(many), n) for many in copies for n in range(many)]
+
+
+def rename(context: Context) -> Sequence[Row]:
+    sizes, base = context.sizes, context.shop
+    products = base.products | {code_of(many): "name" for many in sizes.copies}
+    size = min(sizes.lines, sizes.durable)
+    lines = [*base.lines[:size], *popular_lines(base, sizes.copies)]
+    shop = Shop(base.data, base.customers, products, lines)
+    folder = context.folder("rename")
+    with postgres() as dsn, ours.opened(folder / "ours") as db, Floor(folder / "floor") as floor:
+        stores = Popular(shop, folder / "ours", db, floor, Postgres(dsn), count())
+        _fill(stores)
+        subject = Subject("P6", f"{shop.data}, and purchases made up for the renamed products", len(lines))
+        rows = [row for many in sizes.copies for row in _timed(stores, subject, many, sizes.rounds)]
+        rows += _read_meanwhile(stores, subject, sizes.copies[-1], sizes.rounds, sizes.reads)
+        _check(stores, sizes.copies)
+        stores.postgres.close()
+    return rows
+
+
+def _fill(stores: Popular) -> None:
+    ours.stock(stores.db, stores.shop)
+    stores.floor.stock(stores.shop)
+    stores.postgres.stock(stores.shop)
+    for start in range(0, len(stores.shop.lines), ours.BATCH):
+        batch = stores.shop.lines[start : start + ours.BATCH]
+        ours.load(stores.db, batch)
+        stores.floor.load(stores.shop, batch)
+        stores.postgres.load(batch)
+    stores.postgres.settle()
+
+
+def _timed(stores: Popular, subject: Subject, copies: int, rounds: int) -> list[Row]:
+    code = code_of(copies)
+    contenders = {
+        "oneread": _per_copy(lambda: stores.rename(code), copies),
+        "floor": _per_copy(lambda: stores.rename_floor(code), copies),
+        "postgres": _per_copy(lambda: stores.rename_postgres(code), copies),
+    }
+    series = interleaved(contenders, rounds=rounds)
+    mine, name = series["oneread"], f"rename with {copies:,} copies"
+    unit = "carriers/s"
+    return [
+        subject.rate(name, mine, series["postgres"], peer="PostgreSQL, UPDATE", goal=CARRIERS, unit=unit),
+        subject.rate(name, mine, series["floor"], peer="floor, one transaction", goal=SHOWN, unit=unit),
+    ]
+
+
+def _per_copy(rename_once: Callable[[], None], copies: int) -> Round:
+    def run() -> float:
+        started = perf_counter()
+        rename_once()
+        return (perf_counter() - started) / copies
+
+    return run
+
+
+def _read_meanwhile(stores: Popular, subject: Subject, copies: int, rounds: int, reads: int) -> list[Row]:
+    keys = gets(sampled(stores.shop.lines, reads))
+    with ProcessReader(stores.path, keys) as apart:
+        rows = [_meanwhile(stores, subject, copies, rounds, apart, "in another process")]
+    return [*rows, _meanwhile(stores, subject, copies, rounds, ThreadReader(stores.db, keys), "in another thread")]
+
+
+def _meanwhile(
+    stores: Popular, subject: Subject, copies: int, rounds: int, reader: ProcessReader | ThreadReader, where: str
+) -> Row:
+    before: list[float] = []
+    during: list[float] = []
+    for _ in range(rounds):
+        reader.start()
+        sleep(CALM_SECONDS)
+        before.append(reader.stop())
+        reader.start()
+        stores.rename(code_of(copies))
+        during.append(reader.stop())
+    busy, calm = Series(tuple(during)), Series(tuple(before))
+    ratio: Ratio = busy.over(calm)
+    return subject.row(
+        f"get {where} during a rename with {copies:,} copies",
+        "us",
+        busy.median * 1e6,
+        "the same get before",
+        calm.median * 1e6,
+        ratio,
+        READERS,
+        rounds=rounds,
+    )
+
+
+def _check(stores: Popular, copies: Sequence[int]) -> None:
+    """The last purchase of each product shows the name that the product has."""
+    for many in copies:
+        last = many - 1
+        product = stores.db.get(Product, code_of(many))
+        carrier = stores.db.get(Purchase, f"{code_of(many)}/{last // 100}", last % 100 + 1)
+        if carrier.product.name != product.name:
+            raise AssertionError("a copy does not show its source's new name")
+
+
+BENCHMARKS = (
+    Benchmark(
+        "P6",
+        "rename of a product until its last copy is right, against UPDATE; reads meanwhile",
+        f"{CARRIERS}; reads {READERS}",
+        rename,
+    ),
+)

@@ -1,0 +1,93 @@
+"""The command line: `list`, `run`, `report`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import report
+from benchmarks import run as runs
+from benchmarks.context import FULL, QUICK, Context
+from benchmarks.measure import number
+from benchmarks.registry import BENCHMARKS
+from benchmarks.rows import Row
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command. Answers 0 also when a goal is not reached, for this reports; 1 when something went wrong."""
+    given = _parser().parse_args(arguments)
+    commands = {"list": _list, "run": _run, "report": _report}
+    try:
+        commands[given.command](given)
+    except (FileNotFoundError, _UnknownName) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+class _UnknownName(Exception):
+    """A benchmark that does not exist."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="oneread beside its peers, as ratios.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="every benchmark with its goal")
+    run = commands.add_parser("run", help="measure; without names everything, which writes REPORT.md unless --quick")
+    run.add_argument("names", nargs="*", metavar="NAME", help="as `list` says, for example P1 P3b")
+    run.add_argument("--quick", action="store_true", help="small sizes: everything within 5 minutes")
+    run.add_argument("--json", type=Path, metavar="FILE", help="write the rows there as well")
+    run.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="the data sets, else ONEREAD_DATA, else beside the repository"
+    )
+    commands.add_parser("report", help="write REPORT.md again from the newest full run")
+    return parser
+
+
+def _list(_given: argparse.Namespace) -> None:
+    for benchmark in BENCHMARKS.values():
+        print(f"{benchmark.id:<4} {benchmark.title}\n     goal: {benchmark.goal}")
+
+
+def _run(given: argparse.Namespace) -> None:
+    names = _known(given.names) or list(BENCHMARKS)
+    rows: list[Row] = []
+    with Context(QUICK if given.quick else FULL, given.data) as context:
+        for name in names:
+            print(f"{name}: {BENCHMARKS[name].title}", flush=True)
+            found = BENCHMARKS[name].run(context)
+            rows += found
+            for row in found:
+                print(f"  {said(row)}", flush=True)
+    whole = not given.quick and set(names) == set(BENCHMARKS)
+    run = runs.described(rows, full=not given.quick)
+    if given.json:
+        runs.written(run, given.json)
+    if whole:
+        runs.written(run, report.JSON)
+        report.generated(run, report.PAGE, report.PICTURES)
+    print(f"{sum(row.verdict == 'met' for row in rows)} met, {sum(row.verdict == 'short' for row in rows)} short")
+
+
+def _known(names: Sequence[str]) -> list[str]:
+    by_folded = {name.casefold(): name for name in BENCHMARKS}
+    unknown = [name for name in names if name.casefold() not in by_folded]
+    if unknown:
+        raise _UnknownName(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
+    return list(dict.fromkeys(by_folded[name.casefold()] for name in names))
+
+
+def _report(_given: argparse.Namespace) -> None:
+    if not report.JSON.exists():
+        raise FileNotFoundError("there is no full run yet; `python -m benchmarks run` makes one")
+    report.generated(runs.read(report.JSON), report.PAGE, report.PICTURES)
+
+
+def said(row: Row) -> str:
+    """A row as the terminal shows it."""
+    peer = f"; {row.peer_name} {number(row.peer)}" if row.peer is not None else ""
+    ratio = f"; ratio {number(row.ratio)} ({row.spread})" if row.ratio is not None else ""
+    goal = f"; goal {row.goal}: {row.verdict}" if row.verdict != "shown" else "; shown"
+    return f"{row.name}: {number(row.figure)} {row.unit}{peer}{ratio}{goal}"

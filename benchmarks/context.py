@@ -1,0 +1,109 @@
+"""What benchmarks of one run share: sizes, data, a scratch folder, loaded stores and a PostgreSQL, each made when
+first asked for.
+
+Knows workloads and servers. Must not know which benchmarks there are.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.peers.postgres import postgres
+from benchmarks.workloads.lines import Shop, shop
+from benchmarks.workloads.stores import Stores, filled
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much a run does.
+
+    Arguments:
+        lines: loaded for P1 to P6.
+        spare: further lines, which the saves of a run use up.
+        reads, saves: in one round.
+        rounds: that count.
+        copies: how many purchases of the product that P6 renames.
+        growth: the sizes that P8 compares.
+        durable: loaded for P3b.
+        writers: at the same time, in P3b.
+        starts: processes started in one round of P12.
+    """
+
+    lines: int
+    spare: int
+    reads: int
+    saves: int
+    rounds: int
+    copies: tuple[int, ...]
+    growth: tuple[int, ...]
+    durable: int
+    writers: int
+    starts: int
+
+
+FULL = Sizes(541_909, 120_000, 5_000, 1_000, 9, (10, 1_000, 100_000), (10_000, 100_000, 1_000_000), 50_000, 8, 5)
+QUICK = Sizes(30_000, 30_000, 2_000, 300, 5, (10, 1_000, 5_000), (3_000, 30_000), 5_000, 8, 3)
+SMOKE = Sizes(300, 1_500, 20, 5, 2, (3, 12), (50, 150), 50, 2, 1)
+"""For tests: every path, no figure worth reading."""
+
+
+class Context:
+    """One run.
+
+    Arguments:
+        sizes: how much it does.
+        data: the folder of data sets; None looks beside the repository.
+    """
+
+    def __init__(self, sizes: Sizes, data: Path | None = None) -> None:
+        self.sizes = sizes
+        self.data = data
+        self._open = ExitStack()
+        self._stores: dict[int, Stores] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._open.close()
+
+    @cached_property
+    def scratch(self) -> Path:
+        """A folder on disk (TMPDIR says where) that is gone after the run."""
+        return Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="oneread-benchmarks-")))
+
+    @cached_property
+    def postgres(self) -> str:
+        """The DSN of the run's PostgreSQL, filled with what `stores` holds."""
+        return self._open.enter_context(postgres())
+
+    @cached_property
+    def shop(self) -> Shop:
+        largest = max(self.sizes.lines, *self.sizes.growth)
+        return shop(self.data, largest + self.sizes.spare)
+
+    @cached_property
+    def stores(self) -> Stores:
+        """All of the run's lines in ours, the floor and PostgreSQL."""
+        return self._filled(self.sizes.lines, self.postgres)
+
+    def stores_of(self, size: int) -> Stores:
+        """Another number of lines, in ours and the floor."""
+        if size not in self._stores:
+            self._stores[size] = self._filled(size, None)
+        return self._stores[size]
+
+    def folder(self, name: str) -> Path:
+        """An empty folder below the scratch folder."""
+        return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.scratch))
+
+    def _filled(self, size: int, dsn: str | None) -> Stores:
+        made = filled(self.shop, size, self.folder(f"shop-{size}"), dsn)
+        self._open.callback(made.close)
+        return made

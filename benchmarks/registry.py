@@ -1,0 +1,24 @@
+"""All benchmarks, in the order of the performance page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from benchmarks.benchmark import Benchmark
+from benchmarks.cases import durable, growth, reads, rename, saves, startup
+
+_SAVES: Final = {benchmark.id: benchmark for benchmark in saves.BENCHMARKS}
+
+BENCHMARKS: Final[Mapping[str, Benchmark]] = {
+    benchmark.id: benchmark
+    for benchmark in (
+        *reads.BENCHMARKS,
+        _SAVES["P3"],
+        *durable.BENCHMARKS,
+        _SAVES["P4"],
+        *rename.BENCHMARKS,
+        *growth.BENCHMARKS,
+        *startup.BENCHMARKS,
+    )
+}

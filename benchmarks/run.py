@@ -1,0 +1,98 @@
+"""A run as a whole: what was measured, on what, when; and its JSON.
+
+Knows rows and the machine. Must not know what is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+import lmdb
+import msgspec
+
+from benchmarks.rows import Row
+from tools.servers.postgres import find_programs
+
+PACKAGES = ("oneread", "lmdb", "msgspec", "psycopg", "sqlalchemy")
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Machine(msgspec.Struct, kw_only=True, frozen=True):
+    """What figures were measured on. Names no host and no folder."""
+
+    processor: str
+    cores: int
+    memory_gib: float
+    system: str
+
+
+class Run(msgspec.Struct, kw_only=True, frozen=True):
+    """The JSON file of a run."""
+
+    date: str
+    commit: str
+    full: bool
+    machine: Machine
+    versions: dict[str, str]
+    rows: list[Row]
+
+
+def described(rows: list[Row], *, full: bool) -> Run:
+    """The rows with everything that a reader needs to know about them."""
+    return Run(
+        date=datetime.now(UTC).date().isoformat(),
+        commit=_said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "unknown",
+        full=full,
+        machine=_machine(),
+        versions=_versions(),
+        rows=rows,
+    )
+
+
+def written(run: Run, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+
+
+def read(path: Path) -> Run:
+    return msgspec.json.decode(path.read_bytes(), type=Run)
+
+
+def _machine() -> Machine:
+    models = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    memory = [int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")]
+    return Machine(
+        processor=models[0] if models else platform.machine(),
+        cores=len(os.sched_getaffinity(0)),
+        memory_gib=round(memory[0] / 1024**2, 1) if memory else 0.0,
+        system=f"{platform.system()} {platform.release().partition('-')[0]}",
+    )
+
+
+def _versions() -> dict[str, str]:
+    library = ".".join(str(part) for part in lmdb.version())
+    programs = find_programs()
+    server = _said(str(programs / "postgres"), "--version") if programs else ""
+    return {
+        "Python": platform.python_version(),
+        **{name: metadata.version(name) for name in PACKAGES},
+        "LMDB": library,
+        "PostgreSQL": server.split()[2] if server else "none",
+    }
+
+
+def _said(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _lines(path: str) -> list[str]:
+    file = Path(path)
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []

@@ -1,0 +1,1 @@
+"""Workloads: the shop's schema and data, and how they are loaded."""

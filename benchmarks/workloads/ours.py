@@ -1,0 +1,48 @@
+"""oneread's side of the shop: the entities of its lines, and a store full of them.
+
+Knows oneread's public face and nothing behind it, as a user would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.peers.floor import Durability
+from benchmarks.workloads.lines import Line, Shop
+from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase, Sold
+from oneread import Database, connect
+
+BATCH = 5_000
+"""Entities in one call of `save_all`, and rows' owners in one transaction of the floor."""
+
+
+def opened(path: Path, durability: Durability = "none") -> Database:
+    return connect(f"lmdb://{path}?durability={durability}", SHOP)
+
+
+def purchase(line: Line) -> Purchase:
+    return Purchase(
+        order=line.invoice,
+        line=line.line,
+        buyer=None if line.customer is None else Buyer.of(line.customer),
+        product=Sold.of(line.code),
+        quantity=line.quantity,
+        unit_price=line.unit_price,
+        ordered_at=line.at,
+    )
+
+
+def stock(db: Database, shop: Shop) -> None:
+    """Saves the shop's customers and products."""
+    people = [Customer(number=number, name=name, country=country) for number, (name, country) in shop.customers.items()]
+    goods = [Product(code=code, name=name) for code, name in shop.products.items()]
+    for start in range(0, len(people), BATCH):
+        db.save_all(people[start : start + BATCH])
+    for start in range(0, len(goods), BATCH):
+        db.save_all(goods[start : start + BATCH])
+
+
+def load(db: Database, batch: Sequence[Line]) -> None:
+    """Saves a batch of purchases, whose entities are made on the way as a loader would."""
+    db.save_all([purchase(line) for line in batch])

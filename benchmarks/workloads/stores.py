@@ -1,0 +1,93 @@
+"""Stores full of the same lines: ours and the floor's side by side, loaded in turns, and PostgreSQL where asked for.
+
+Knows how each is filled and opened. What loading took is kept, because that is a benchmark of its own (P4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter
+
+from benchmarks.measure import Round, Series, interleaved
+from benchmarks.peers.floor import Durability, Floor
+from benchmarks.peers.postgres import Postgres
+from benchmarks.workloads import ours
+from benchmarks.workloads.lines import Line, Shop
+from benchmarks.workloads.ours import BATCH
+from oneread import Database
+
+CHUNKS = 10
+"""Into how many rounds a load is cut."""
+
+
+@dataclass
+class Stores:
+    """The first `size` lines of a shop in every store; `take` answers lines that no store holds yet."""
+
+    shop: Shop
+    size: int
+    db: Database
+    floor: Floor
+    loading: dict[str, Series] = field(default_factory=dict)
+    taken: int = 0
+
+    def take(self, count: int) -> list[Line]:
+        start = self.size + self.taken
+        self.taken += count
+        found = self.shop.lines[start : start + count]
+        if len(found) < count:
+            raise ValueError("the workload spares too few lines for the saves of this run")
+        return found
+
+    def close(self) -> None:
+        self.db.close()
+        self.floor.env.close()
+
+
+def filled(shop: Shop, size: int, folder: Path, dsn: str | None) -> Stores:
+    """Fills new stores below `folder` in turns, PostgreSQL's denormalised tables among them when there is a DSN."""
+    db, floor = ours.opened(folder / "ours"), Floor(folder / "floor")
+    lines = shop.lines[:size]
+    ours.stock(db, shop)
+    floor.stock(shop)
+    contenders = {
+        "oneread": _loader(lines, lambda batch: ours.load(db, batch)),
+        "floor": _loader(lines, lambda batch: floor.load(shop, batch)),
+    }
+    postgres = Postgres(dsn) if dsn else None
+    if postgres is not None:
+        postgres.stock(shop)
+        contenders["postgres"] = _loader(lines, postgres.load)
+    loading = interleaved(contenders, rounds=CHUNKS, warm_up=0)
+    if postgres is not None:
+        postgres.load_normalised(lines)
+        postgres.settle()
+        postgres.close()
+    return Stores(shop, size, db, floor, loading)
+
+
+def filled_durable(shop: Shop, size: int, folder: Path, durability: Durability) -> Stores:
+    """Like `filled`, opened again with another durability; loading does not wait for the disk."""
+    filled(shop, size, folder, None).close()
+    return Stores(shop, size, ours.opened(folder / "ours", durability), Floor(folder / "floor", durability))
+
+
+def _loader(lines: Sequence[Line], load: Callable[[Sequence[Line]], object]) -> Round:
+    chunks = iter(_cut(lines, CHUNKS))
+
+    def run() -> float:
+        chunk = next(chunks)
+        started = perf_counter()
+        for start in range(0, len(chunk), BATCH):
+            load(chunk[start : start + BATCH])
+        return (perf_counter() - started) / len(chunk)
+
+    return run
+
+
+def _cut(lines: Sequence[Line], pieces: int) -> Iterator[Sequence[Line]]:
+    bounds = [len(lines) * piece // pieces for piece in range(pieces + 1)]
+    return (lines[start:stop] for start, stop in pairwise(bounds))

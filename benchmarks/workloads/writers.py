@@ -1,0 +1,134 @@
+"""Writers side by side: threads of this process, or processes of their own, which save lines at the same time.
+
+Knows how each store is opened for writing. A round hands every writer its lines first, and only then starts the clock.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from benchmarks.measure import Round
+from benchmarks.peers.floor import Durability, Floor
+from benchmarks.peers.postgres import Postgres
+from benchmarks.workloads import ours
+from benchmarks.workloads.lines import Line
+
+SPAWN = multiprocessing.get_context("spawn")
+Kind = Literal["oneread", "floor", "postgres"]
+Save = Callable[[Any], object]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a writer opens its store: a folder, or a DSN."""
+
+    kind: Kind
+    where: str
+    durability: Durability = "group"
+
+
+def threads_round(saves: Sequence[Save], lines: Iterator[Line], count: int, prepare: Callable[[Line], object]) -> Round:
+    """A round in which each of `saves` runs in a thread and saves `count` lines; seconds for one save of all."""
+    pool = ThreadPoolExecutor(len(saves))
+
+    def run() -> float:
+        work = [[prepare(next(lines)) for _ in range(count)] for _ in saves]
+        started = perf_counter()
+        for done in [pool.submit(_all, save, mine) for save, mine in zip(saves, work, strict=True)]:
+            done.result()
+        return (perf_counter() - started) / (count * len(saves))
+
+    return run
+
+
+def _all(save: Save, prepared: Sequence[object]) -> None:
+    for one in prepared:
+        save(one)
+
+
+class Processes:
+    """Writers in processes of their own, waiting for lines; a context manager."""
+
+    def __init__(self, place: Place, number: int) -> None:
+        self._writers: list[tuple[multiprocessing.process.BaseProcess, Connection]] = []
+        for _ in range(number):
+            here, there = SPAWN.Pipe()
+            process = SPAWN.Process(target=_write, args=(place, there), daemon=True)
+            process.start()
+            there.close()
+            self._writers.append((process, here))
+        for _, connection in self._writers:
+            connection.recv()
+
+    def round(self, lines: Iterator[Line], count: int) -> Round:
+        def run() -> float:
+            for _, connection in self._writers:
+                connection.send([next(lines) for _ in range(count)])
+            for _, connection in self._writers:
+                connection.recv()
+            started = perf_counter()
+            for _, connection in self._writers:
+                connection.send(None)
+            for _, connection in self._writers:
+                connection.recv()
+            return (perf_counter() - started) / (count * len(self._writers))
+
+        return run
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for process, connection in self._writers:
+            connection.close()
+            process.join(timeout=30)
+
+
+def _write(place: Place, connection: Connection) -> None:
+    """A writer's life: says that it is ready; then takes lines, says so, waits for the start, saves them, says so."""
+    with ExitStack() as stack:
+        save, prepare = OPENED[place.kind](place, stack)
+        connection.send(None)
+        while True:
+            try:
+                prepared = [prepare(line) for line in connection.recv()]
+            except EOFError:
+                return
+            connection.send(None)
+            connection.recv()
+            _all(save, prepared)
+            connection.send(None)
+
+
+def _ours(place: Place, stack: ExitStack) -> tuple[Save, Callable[[Line], object]]:
+    return stack.enter_context(ours.opened(Path(place.where), place.durability)).save, ours.purchase
+
+
+def _floor(place: Place, stack: ExitStack) -> tuple[Save, Callable[[Line], object]]:
+    return stack.enter_context(Floor(Path(place.where), place.durability)).save, as_it_is
+
+
+def _postgres(place: Place, stack: ExitStack) -> tuple[Save, Callable[[Line], object]]:
+    opened = Postgres(place.where, durable=True)
+    stack.callback(opened.close)
+    return opened.save, as_it_is
+
+
+def as_it_is(line: Line) -> Line:
+    return line
+
+
+OPENED: dict[Kind, Callable[[Place, ExitStack], tuple[Save, Callable[[Line], object]]]] = {
+    "oneread": _ours,
+    "floor": _floor,
+    "postgres": _postgres,
+}
