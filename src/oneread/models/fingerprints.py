@@ -40,11 +40,12 @@ def fingerprint(cls: type, names: Names = _NO_NAMES) -> bytes:
 
 
 def _defaulted(cls: Any) -> set[str]:
+    defaults = cls.__struct_defaults__  # of the last fields, so that those with defaults are all among them
+    ending = cls.__struct_fields__[len(cls.__struct_fields__) - len(defaults) :]
     return {
-        each.name
-        for each in msgspec.structs.fields(cls)
-        if each.default_factory is not msgspec.NODEFAULT
-        or not (each.default is msgspec.NODEFAULT or isinstance(each.default, Marker | Path))
+        name
+        for name, default in zip(ending, defaults, strict=True)
+        if default is not msgspec.NODEFAULT and not isinstance(default, Marker | Path)
     }
 
 
@@ -96,7 +97,7 @@ class _Writer:
         if annotation is NoneType:
             return "None"
         if not isinstance(annotation, type):
-            return "..." if annotation is ... else str(annotation).removeprefix("typing.")
+            return "..." if annotation is ... else str(getattr(annotation, "__name__", annotation))
         if annotation in self._spelled:
             return annotation.__name__
         if issubclass(annotation, enum.Enum):

@@ -7,6 +7,7 @@ fields, which are identifiers, get into the text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from keyword import iskeyword
 from typing import Any
 
 from oneread.errors import InvalidDeclaration
@@ -66,8 +67,8 @@ def functions_of(
 
     `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond and decode_beyond.
     """
-    if odd := [each.name for each in fields if not each.name.isidentifier()]:
-        raise InvalidDeclaration("a field's name must be an identifier", declaration=cls, field=odd[0])
+    if odd := [each.name for each in fields if iskeyword(each.name)]:
+        raise InvalidDeclaration("a field cannot be named like a keyword", declaration=cls, field=odd[0])
     space: dict[str, Any] = scope | {"become": become, "CLS": cls, "REF": Ref}
     space |= {f"COPY_{at}": field.cls for at, field in enumerate(fields) if field.kind == "copy"}
     text = _filled(

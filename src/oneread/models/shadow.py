@@ -53,8 +53,6 @@ def shadow_of(cls: Any, fields: dict[str, Any]) -> Any:
     made: Any = msgspec.StructMeta.__new__(
         type(cls), cls.__name__, (cls,), space, array_like=True, forbid_unknown_fields=True, tag=False
     )
-    if made.__struct_fields__ != cls.__struct_fields__:
-        raise InvalidDeclaration("all fields of a declaration are keyword-only", declaration=cls)
     _try_to_become(made, cls)
     return made
 
@@ -186,16 +184,16 @@ class Shapes:
             return Ref if types is None else _ByKey("Ref", (), {"key": GenericAlias(tuple, types)})
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin is Annotated:
-            _refuse_naive(annotation, cls, name)
-            return wrapped(self.concrete(arguments[0], cls, name), arguments[1:], optional=False)
+            inner = arguments[0] if _is_aware(annotation, cls, name) else self.concrete(arguments[0], cls, name)
+            return wrapped(inner, arguments[1:], optional=False)
         if origin is None or origin is Literal:
             self._judge(annotation, cls, name)
             return annotation
-        inner = tuple(each if each in (..., ()) else self.concrete(each, cls, name) for each in arguments)
+        parts = tuple(each if each is ... else self.concrete(each, cls, name) for each in arguments)
         if is_union(annotation):
-            return functools.reduce(operator.or_, inner)
+            return functools.reduce(operator.or_, parts)
         self._judge(origin, cls, name)
-        return origin[inner]
+        return origin[parts]
 
     def _judge(self, annotation: Any, cls: Any, name: str) -> None:
         """Refuses what has no place in a field, and what a class used as a field's type says too loosely.
@@ -229,9 +227,7 @@ class Shapes:
                 )
             return
         origin, arguments = get_origin(annotation), get_args(annotation)
-        if origin is Annotated and arguments[0] is datetime and any(each.tz for each in _metas(arguments)):
-            return
-        if origin is not Literal and not isinstance(annotation, TypeVar):
+        if origin is not Literal and not isinstance(annotation, TypeVar) and not _is_aware(annotation, cls, name):
             self._judge(origin or annotation, cls, name)
             for each in arguments:
                 self._judge_inside(each, cls, name)
@@ -241,14 +237,14 @@ def _nullable(field: FieldShape) -> FieldShape:
     return field._replace(optional=True, concrete=wrapped(field.concrete, optional=True))
 
 
-def _refuse_naive(annotation: Any, cls: Any, name: str) -> None:
-    arguments = get_args(annotation)
-    if arguments[0] is datetime and any(each.tz is False for each in _metas(arguments)):
+def _is_aware(annotation: Any, cls: Any, name: str) -> bool:
+    """Whether the annotation is of an instant and says itself that there is a time zone."""
+    if get_origin(annotation) is not Annotated or get_args(annotation)[0] is not datetime:
+        return False
+    said = {each.tz for each in get_args(annotation) if isinstance(each, msgspec.Meta)}
+    if False in said:
         raise InvalidDeclaration("instants have a time zone; leave out tz=False", declaration=cls, field=name)
-
-
-def _metas(arguments: tuple[Any, ...]) -> list[msgspec.Meta]:
-    return [each for each in arguments if isinstance(each, msgspec.Meta)]
+    return True in said
 
 
 def is_copy(annotation: Any) -> bool:

@@ -1,0 +1,125 @@
+"""Annotations that are still text are resolved through the module and the names that the schema passes."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Annotated, ClassVar, NamedTuple, Optional, TypedDict
+
+import msgspec
+import pytest
+from typing_extensions import TypeAliasType
+
+from oneread.errors import InvalidDeclaration
+from oneread.models.annotations import field_names, field_types, peeled
+from oneread.models.layout import Layout
+from oneread.models.model import Key, Model
+from oneread.models.references import Copy, Ref
+
+Alias = TypeAliasType("Alias", list[datetime])
+
+
+class Customer(Model[int]):
+    number: Key[int]
+    date: str
+
+
+class Local(Model[str]):
+    code: Key[str]
+
+
+class Purchase(Model[str]):
+    code: Key[str]
+    by: Ref[Customer]
+    times: Alias | None = None
+
+
+def test_names_of_the_module_are_found_whatever_the_schema_says():
+    assert field_types(Purchase, {"Customer": int})["by"] == Ref[Customer]
+    given = Purchase(code="a", by=Ref((1,)), times=[datetime(2020, 1, 1, tzinfo=UTC)])
+    assert Layout(Purchase, 1).validated(given)[1] == given
+
+
+def local_classes():
+    class Local(Model[datetime]):
+        at_: Key[datetime]
+        name: str
+
+    class Shown(Copy["Local"]):
+        name: str
+
+    class Holder(Model[str]):
+        code: Key[str]
+        shown: Shown | None
+        local: Ref[Local]
+
+    return Local, Shown, Holder
+
+
+def test_classes_inside_functions_are_found_through_the_schemas_names():
+    classes = local_classes()
+    local, shown, holder = classes
+    when = datetime(2020, 1, 1, tzinfo=UTC)
+    layout = Layout(holder, 1, names={each.__name__: each for each in classes})
+    given = holder(code="a", shown=shown(ref=Ref((when,)), name="n"), local=Ref((when,)))
+    seen = layout.validated(given)[1]
+    assert seen == given
+    assert type(seen.shown) is shown
+    assert field_types(holder, {"Local": local, "Shown": shown})["local"] == Ref[local]
+
+
+def test_what_cannot_be_resolved_is_named():
+    _, _, holder = local_classes()
+    with pytest.raises(InvalidDeclaration) as caught:
+        Layout(holder, 1)
+    assert caught.value.facts["declaration"] is holder
+    assert caught.value.facts["field"] == "shown"
+    assert "Shown" in caught.value.facts["reason"]
+
+
+def test_a_class_whose_module_is_gone_is_resolved_through_names():
+    cls = type(msgspec.Struct)("Gone", (msgspec.Struct,), {"__annotations__": {"a": "Local"}, "__module__": "no.where"})
+    assert field_types(cls, {"Local": int}) == {"a": int}
+
+
+def test_wrappers_are_peeled_off():
+    meta = msgspec.Meta(gt=0)
+    assert peeled(Annotated[Annotated[int, meta] | None, "more"]) == (int, True, ("more", meta))
+    assert peeled(Optional[Alias]) == (list[datetime], True, ())
+    assert peeled(int | str | None).bare == int | str | None
+
+
+class Shade(Enum):
+    DARK = 1
+
+
+@dataclasses.dataclass
+class Point:
+    kind: ClassVar[str] = "x"
+    x: int = 0
+
+
+class Pair(NamedTuple):
+    a: int
+
+
+class Options(TypedDict):
+    loud: bool
+
+
+class Attributed:
+    class _Attribute(NamedTuple):
+        name: str
+
+    __attrs_attrs__ = (_Attribute("y"),)
+    y: int
+
+
+@pytest.mark.parametrize(
+    ("cls", "names"),
+    [(Shade, ()), (Point, ("x",)), (Pair, ("a",)), (Options, ("loud",)), (Attributed, ("y",)), (int, ())],
+)
+def test_the_fields_of_any_class(cls, names):
+    assert field_names(cls) == names
+    assert tuple(field_types(cls, {})) == names
