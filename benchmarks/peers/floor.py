@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -161,12 +162,10 @@ class Floor:
         with self.env.begin(db=self.views) as transaction:
             cursor = transaction.cursor()
             if cursor.set_range(prefix):
-                for key, value in cursor.iternext():
+                for key, value in islice(cursor.iternext(), limit):
                     if not key.startswith(prefix):
                         break
                     found.append(decode_bought(value))
-                    if len(found) == limit:
-                        break
         return found
 
     def save(self, line: Line) -> Purchase:
