@@ -212,12 +212,14 @@ class Layouts:
     def __init__(self) -> None:
         self._readers: dict[bytes, Callable[[bytes], Any]] = {}
         self._by_prefix: dict[bytes, Layout[Any]] = {}
+        self._classes: dict[bytes, type] = {}
 
     def add(self, layout: Layout[Any]) -> None:
         """Takes one more layout in; its id must be new here."""
         if layout.layout_id is None or layout.prefix in self._readers:
             raise InvalidDeclaration("a layout needs an id of its own", declaration=layout.cls, layout=layout.layout_id)
         self._by_prefix[layout.prefix] = layout
+        self._classes[layout.prefix] = self._classes[layout.wide_prefix] = layout.cls
         self._readers[layout.prefix] = layout.decode_known
         self._readers[layout.wide_prefix] = layout.decode
 
@@ -228,6 +230,13 @@ class Layouts:
         except KeyError:
             raise Corrupt("a stored document has a layout that is not known", layout=doc[:2].hex()) from None
         return reader(doc)
+
+    def class_of(self, doc: bytes) -> type:
+        """The class of the entity that a document holds. Raises Corrupt."""
+        try:
+            return self._classes[doc[:2]]
+        except KeyError:
+            raise Corrupt("a stored document has a layout that is not known", layout=doc[:2].hex()) from None
 
     def decode_many(self, docs: Sequence[bytes]) -> list[Any]:
         """The entities of several documents, together where all have the same layout."""

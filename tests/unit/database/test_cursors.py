@@ -1,4 +1,4 @@
-"""Cursors: what is handed out comes back; whatever else is handed in is refused by one error that says what is wrong."""
+"""Cursors: what is handed out comes back; all else that is handed in is refused by one error that says why."""
 
 import base64
 import string
@@ -61,7 +61,11 @@ def test_a_cursor_of_elsewhere_is_refused(secret):
 
 
 def test_signed_and_unsigned_cursors_are_not_mixed():
-    for text, secret in ((encode(CURSOR, SECRET), None), (encode(CURSOR, None), SECRET), (encode(CURSOR, b"x"), SECRET)):
+    for text, secret in (
+        (encode(CURSOR, SECRET), None),
+        (encode(CURSOR, None), SECRET),
+        (encode(CURSOR, b"x"), SECRET),
+    ):
         assert "tampered" in refused(text, secret)
 
 

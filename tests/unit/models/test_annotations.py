@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Annotated, ClassVar, NamedTuple, Optional, TypedDict
+from typing import Annotated, ClassVar, NamedTuple, TypedDict
 
 import msgspec
 import pytest
@@ -86,7 +86,7 @@ def test_a_class_whose_module_is_gone_is_resolved_through_names():
 def test_wrappers_are_peeled_off():
     meta = msgspec.Meta(gt=0)
     assert peeled(Annotated[Annotated[int, meta] | None, "more"]) == (int, True, ("more", meta))
-    assert peeled(Optional[Alias]) == (list[datetime], True, ())
+    assert peeled(Alias | None) == (list[datetime], True, ())
     assert peeled(int | str | None).bare == int | str | None
 
 

@@ -1,7 +1,6 @@
-"""Documents: what is encoded comes back, of the user's own classes; what does not fit says where and whose fault it is."""
+"""Documents: what is encoded comes back, of the user's own classes; what does not fit says where and why."""
 
 import dataclasses
-from collections import namedtuple
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
@@ -120,7 +119,7 @@ FIELDS = {
     "instant": (datetime, NOON),
     "colour": (Colour, Colour.RED),
     "size": (Size, Size.L),
-    "literal": (Literal["a", 3, None], 3),
+    "literal": (Literal["a", 3] | None, 3),
     "metres": (Metres, Metres(1.5)),
     "listed": (list[datetime], [NOON]),
     "days": (set[date], {date(2020, 1, 1)}),
@@ -130,7 +129,7 @@ FIELDS = {
     "many": (tuple[Decimal, ...], (Decimal(1),)),
     "empty": (tuple[()], ()),
     "perhaps": (int | str | None, "x"),
-    "older": (Optional[datetime], NOON),
+    "older": (Optional[datetime], NOON),  # noqa: UP045  the older spelling is in use
     "bounded": (Annotated[list[Annotated[int, msgspec.Meta(gt=0)]], msgspec.Meta(max_length=2)], [1, 2]),
     "aware": (Annotated[datetime, msgspec.Meta(tz=True, description="said twice")], NOON),
     "address": (Address, Address("a", NOON, Address("b"))),
@@ -138,6 +137,7 @@ FIELDS = {
     "named": (Pair, Pair(1, "b")),
     "options": (Options, {"loud": True}),
     "box": (Box[int], Box(3)),
+    "nothing": (None, None),
     "anything": (Any, [1, {"a": None}]),
     "near": (Ref[Customer], Ref((1,))),
     "far": (Ref[Ticket], Ref((SOME_ID, date(2020, 1, 1), Colour.BLUE))),
@@ -521,7 +521,7 @@ class Judged(Model[str], tag=True, rename="upper"):
     code: Key[str]
     hidden: ClassVar["Unresolvable"] = 3  # noqa: F821
     count: int = 0
-    tags: list[str] = []
+    tags: list[str] = msgspec.field(default_factory=list)
     maker: Ref[Customer] | None = reference(missing_ok=True)
 
     def __post_init__(self):
@@ -553,7 +553,7 @@ def test_descriptions_are_readable():
     types = {name: annotation for name, (annotation, _) in FIELDS.items()}
     described = {name: text for name, text, _ in describe(declared("All", types | {"buyer": Buyer | None}))}
     expected = {
-        "literal": "Literal['a', 3, None]",
+        "literal": "Literal['a', 3] | None",
         "metres": "float",
         "mapped": "dict[date, Decimal | None]",
         "many": "tuple[Decimal, ...]",
@@ -564,6 +564,7 @@ def test_descriptions_are_readable():
         "address": "Address{street: str, since: datetime | None, inner: Address | None}",
         "options": "Options{loud: bool}",
         "box": "Box{content: T}[int]",
+        "nothing": "None",
         "anything": "Any",
         "far": "Ref[Ticket]",
         "buyer": "Buyer{ref: Ref[Customer], deleted: bool, name: str, country: str} | None",

@@ -1,4 +1,4 @@
-"""Paths: class attributes name fields, copies lead on to further ones, and anything else is refused with what to write."""
+"""Paths: class attributes name fields, copies lead on to further ones, and all else is refused with what to write."""
 
 import msgspec
 import pytest
@@ -22,7 +22,7 @@ class Place(Copy[Home]):
 class Customer(Model[int]):
     number: Key[int]
     home: Place | None
-    tags: list[str] = []
+    tags: list[str] = msgspec.field(default_factory=list)
 
 
 class Buyer(Copy[Customer]):
