@@ -99,6 +99,8 @@ class LmdbEngine:
             value = reading.get(key)
             reading.abort()
         except lmdb.Error as failure:
+            if self._made_room(failure):
+                return self.point(table, key, column)
             raise self._failed(failure, reading) from failure
         return None if value is None else decode_cell(table, key, value, column)
 
@@ -115,13 +117,11 @@ class LmdbEngine:
 
     def close(self) -> None:
         with self._opening:
-            if self._closed:
-                return
             self._closed = True
-            environment, self._environment = self._environment, None
             self._tables = _Shut(self._open)
-            if environment is not None:
-                environments.leave(environment, self._timeout)
+            if self._environment is not None:
+                environments.leave(self._environment, self._timeout)
+                self._environment = None
 
     def inherit(self) -> None:
         """In the child of a fork: forgets the parent's environment; the first use opens the child's own."""
@@ -154,11 +154,22 @@ class LmdbEngine:
             reading.abort()
             return answer
         except lmdb.Error as failure:
+            if self._made_room(failure):
+                return self._reading(request)
             raise self._failed(failure, reading) from failure
         except OnereadError:
             if reading is not None:
                 reading.abort()
             raise
+
+    def _made_room(self, failure: lmdb.Error) -> bool:
+        """Whether slots of dead readers were cleared, so that a read that found none may try again."""
+        environment = self._environment
+        return (
+            isinstance(failure, lmdb.ReadersFullError)
+            and environment is not None
+            and environment.lmdb.reader_check() > 0
+        )
 
     def _failed(self, failure: lmdb.Error, reading: lmdb.Transaction[bytes] | None) -> OnereadError:
         """Ends the read transaction, which the failure's traceback would keep open, and says what happened."""

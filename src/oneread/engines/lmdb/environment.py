@@ -33,6 +33,8 @@ _META: Final = b"oneread"
 _MARK: Final = b"format"
 _MAX_DATABASES: Final = 129  # 32 prefixes of four tables, and the mark
 _CHECK_SECONDS: Final = 60.0
+_READER_BYTES: Final = 64  # a reader's slot is a cache line (lmdb, mdb.c: MDB_reader)
+_READERS_HEAD: Final = 256  # what stands before the slots, or more
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -60,14 +62,21 @@ class Environment:
         self.settings = settings
         self.users: weakref.WeakSet[User] = weakref.WeakSet()
         self._checked = time.monotonic()
-        self.lmdb = _open(path, settings)
         self.turn: Turn | None = None
         self.writer: Writer | None = None
+        if settings.read_only:
+            self.lmdb = _open(path, settings)
+        else:
+            self.turn = _turn(path)
+            self.writer = Writer(self._group, self.turn, alone=settings.durability == "sync")
+            try:
+                with self.writer.alone(timeout):
+                    _reserve_lock_file(path, settings.max_readers)
+                    self.lmdb = _open(path, settings)
+            except BaseException:
+                self.turn.close()
+                raise
         try:
-            if not settings.read_only:
-                self.turn = Turn(str(Path(path) / "writer.lock"))
-                self.writer = Writer(self._group, self.turn, alone=settings.durability == "sync")
-                self.lmdb.reader_check()
             self._check_format(timeout)
         except BaseException:
             self._release()
@@ -205,11 +214,37 @@ def _locked(timeout: float) -> Generator[None]:
         _mutex.release()
 
 
+def _turn(path: str) -> Turn:
+    """Makes the store's folder, unless it is there, and the lock among processes in it."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            Path(path).mkdir()
+        return Turn(str(Path(path) / "writer.lock"))
+    except OSError as failure:
+        raise translate(failure, path) from failure
+
+
+def _reserve_lock_file(path: str, max_readers: int) -> None:
+    """Takes the blocks of LMDB's lock file from the disk.
+
+    LMDB makes it by truncation and writes through a map: on a full disk the kernel kills the process (SIGBUS). What
+    is there already keeps its size, which other processes have mapped.
+    """
+    try:
+        file = os.open(Path(path) / "lock.mdb", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.posix_fallocate(file, 0, os.fstat(file).st_size or max_readers * _READER_BYTES + _READERS_HEAD)
+        finally:
+            os.close(file)
+    except OSError as failure:
+        raise translate(failure, path) from failure
+
+
 def _open(path: str, settings: Settings) -> lmdb.Environment:
     if settings.read_only and not (Path(path) / "data.mdb").exists():
         raise InvalidUrl("no store is there, and read_only makes none; correct the path", path=path)
     try:
-        return lmdb.open(
+        environment = lmdb.open(
             path,
             map_size=settings.map_size,
             readonly=settings.read_only,
@@ -220,6 +255,8 @@ def _open(path: str, settings: Settings) -> lmdb.Environment:
             max_dbs=_MAX_DATABASES,
             max_spare_txns=1,  # saves a read a quarter of its time; see _Kept for what makes it safe
         )
+        environment.reader_check()
+        return environment
     except (lmdb.Error, OSError) as failure:
         raise translate(failure, path) from failure
 

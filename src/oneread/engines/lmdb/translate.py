@@ -7,6 +7,7 @@ cause. The law is the error tree in `oneread.errors`.
 from __future__ import annotations
 
 import errno
+import os
 from typing import Final, TypeAlias
 
 import lmdb
@@ -54,6 +55,7 @@ _SYSTEM: Final[dict[int, _Meaning]] = {
     errno.EMFILE: (Unavailable, "this process has too many open files"),
     errno.ENFILE: (Unavailable, "the machine has too many open files"),
 }
+_NOTHING_FREE: Final = 1 << 16  # bytes; less than one commit writes
 _CERTAIN: Final = (lmdb.MapFullError, lmdb.DiskError, lmdb.TxnFullError)
 
 
@@ -72,10 +74,17 @@ def translate(failure: lmdb.Error | OSError, path: str) -> OnereadError:
     return kind(message, path=path, error=str(failure))
 
 
+def _is_full(path: str) -> bool:
+    disk = os.statvfs(path)
+    return disk.f_bavail * disk.f_frsize < _NOTHING_FREE
+
+
 def translate_commit(failure: lmdb.Error, path: str) -> OnereadError:
     """What a failed commit means: a full disk or map is known to leave nothing, any other failure is not."""
     if isinstance(failure, _CERTAIN):
         return translate(failure, path)
+    if failure.code == errno.EIO and _is_full(path):  # what LMDB says of a write that the disk cut short
+        return LimitExceeded(FULL_DISK, path=path, error=str(failure))
     return OutcomeUnknown(
         "the commit failed while it was being written; read before writing again", path=path, error=str(failure)
     )
