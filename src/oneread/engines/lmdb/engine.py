@@ -69,6 +69,7 @@ class LmdbEngine:
         timeout: float = PATIENCE,
     ) -> None:
         options.check_prefix(prefix)
+        options.check_durability(durability)
         self._path = path
         self._prefix = prefix
         self._timeout = timeout

@@ -16,6 +16,7 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 _SIZE: Final = re.compile(r"(\d+)(|[KMGT])(?:i?B)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _TRUTHS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_LONGEST_SECONDS: Final = 86_400.0
 _DURABILITIES: Final = ("group", "sync", "none")
 
 
@@ -37,14 +38,21 @@ def options_from_url(query: Mapping[str, str]) -> dict[str, Any]:
 def check_prefix(prefix: str) -> str:
     """A prefix is up to 64 letters, digits, dots, dashes and underscores."""
     if not _PREFIX.fullmatch(prefix):
-        raise InvalidUrl("a prefix is up to 64 letters, digits, dots, dashes and underscores", prefix=prefix)
+        raise InvalidUrl(
+            "a prefix is up to 64 letters, digits, dots, dashes and underscores", option="prefix", value=prefix
+        )
     return prefix
 
 
-def _one_of(name: str, value: str) -> str:
-    if value not in _DURABILITIES:
-        raise InvalidUrl("an unknown durability", option=name, value=value, known=_DURABILITIES)
-    return value
+def check_durability(durability: str) -> str:
+    """A durability is `group`, `sync` or `none`."""
+    if durability not in _DURABILITIES:
+        raise InvalidUrl("an unknown durability", option="durability", value=durability, known=_DURABILITIES)
+    return durability
+
+
+def _durability(_name: str, value: str) -> str:
+    return check_durability(value)
 
 
 def _truth(name: str, value: str) -> bool:
@@ -71,10 +79,21 @@ def _prefix(_name: str, value: str) -> str:
     return check_prefix(value)
 
 
+def _seconds(name: str, value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= _LONGEST_SECONDS:
+        raise InvalidUrl("seconds from 0 to a day", option=name, value=value)
+    return seconds
+
+
 _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
-    "durability": _one_of,
+    "durability": _durability,
     "read_only": _truth,
     "map_size": _size,
     "max_readers": _count,
     "prefix": _prefix,
+    "timeout": _seconds,
 }
