@@ -24,6 +24,7 @@ from oneread import Database
 
 CARRIERS = Goal(5_000, ">=", "figure", " carriers/s")
 READERS = Goal(1.5)
+PATIENCE_SECONDS = 600.0
 CALM_SECONDS = 0.3
 """How long a reader is watched while nothing else happens."""
 
@@ -41,8 +42,8 @@ class Popular:
 
     def rename(self, code: str) -> None:
         """Returns when the last copy is right."""
-        self.db.patch(Product, code, name=self._name())
-        self.db.drain()
+        renamed = self.db.patch(Product, code, name=self._name())
+        self.db.tasks(renamed).wait(PATIENCE_SECONDS)
 
     def rename_floor(self, code: str) -> None:
         self.floor.rename(code, self._name())

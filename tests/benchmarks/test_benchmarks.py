@@ -1,0 +1,113 @@
+"""Every benchmark runs from end to end at a tiny size, so that none can rot. No figure is judged here."""
+
+import math
+
+import msgspec
+import pytest
+
+from benchmarks import cli, report, run
+from benchmarks.context import SMOKE
+from benchmarks.registry import BENCHMARKS
+from benchmarks.rows import Row
+
+FIELDS = {"id", "name", "unit", "figure", "peer_name", "peer", "ratio", "spread", "goal", "verdict", "rounds"}
+
+
+def row(**changes):
+    usual = {
+        "id": "P1", "name": "get", "unit": "us", "figure": 3.0, "peer_name": "floor", "peer": 2.0, "ratio": 1.5,
+        "spread": "1.4-1.6", "goal": "<= 1.6x", "verdict": "met", "rounds": 5, "data": "made up", "rows": 10,
+    }  # fmt: skip
+    return Row(**(usual | changes))
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_answers_rows(name, context):
+    rows = BENCHMARKS[name].run(context)
+    assert rows
+    for found in rows:
+        assert found.id == name
+        assert math.isfinite(found.figure)
+        assert found.ratio is None or found.ratio > 0
+        assert found.verdict == "shown" or found.goal != "-"
+        assert msgspec.json.decode(msgspec.json.encode(found), type=Row) == found
+    assert len({(found.name, found.peer_name) for found in rows}) == len(rows)
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    """The command line at test sizes, with its report in a folder of the test's."""
+    for size in ("QUICK", "FULL"):
+        monkeypatch.setattr(cli, size, SMOKE)
+    for name, path in {"PAGE": "REPORT.md", "PICTURES": "results", "JSON": "results/full.json"}.items():
+        monkeypatch.setattr(report, name, tmp_path / path)
+    return tmp_path
+
+
+def test_list_names_every_benchmark(capsys):
+    assert cli.main(["list"]) == 0
+    named = [line.split()[0] for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert named == list(BENCHMARKS)
+
+
+def test_a_named_run_writes_its_rows_and_no_report(tiny, data, capsys):
+    assert cli.main(["run", "p12", "--quick", "--data", str(data), "--json", str(tiny / "rows.json")]) == 0
+    assert "goal < 80 ms" in capsys.readouterr().out
+    written = msgspec.json.decode((tiny / "rows.json").read_bytes())
+    assert {found["id"] for found in written["rows"]} == {"P12"}
+    assert all(set(found) >= FIELDS for found in written["rows"])
+    assert not (tiny / "REPORT.md").exists()
+
+
+def test_a_full_run_of_everything_writes_the_report(tiny, data, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "BENCHMARKS", {"P12": BENCHMARKS["P12"]})
+    assert cli.main(["run", "--data", str(data)]) == 0
+    first = (tiny / "REPORT.md").read_text()
+    assert "import oneread" in first
+    assert cli.main(["report"]) == 0
+    assert (tiny / "REPORT.md").read_text() == first
+    assert "met" in capsys.readouterr().out
+
+
+def test_an_unknown_name_is_an_error_that_lists_the_known_ones(capsys):
+    assert cli.main(["run", "P1", "P99"]) == 1
+    error = capsys.readouterr().err
+    assert "P99" in error
+    assert "P3b" in error
+
+
+def test_missing_data_are_an_error_that_says_how_to_name_them(tmp_path, capsys):
+    assert cli.main(["run", "P1", "--quick", "--data", str(tmp_path)]) == 1
+    assert "--data or ONEREAD_DATA" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_report_before_the_first_full_run_is_an_error(capsys):
+    assert cli.main(["report"]) == 1
+    assert "no full run yet" in capsys.readouterr().err
+
+
+def test_the_report_says_what_falls_short_and_draws_the_same_pictures_again(tmp_path):
+    rows = [
+        row(),
+        row(name="page", ratio=3.0, goal="<= 2.5x", verdict="short"),
+        row(id="P8", name="get, 10 rows", goal="-", verdict="shown"),
+        row(id="P8", name="get, 100 rows", rows=100, goal="-", verdict="shown"),
+    ]
+    made = run.described(rows, full=True)
+    pages = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        folder.mkdir()
+        report.generated(made, folder / "REPORT.md", folder / "results")
+        pictures = {path.name: path.read_bytes() for path in sorted((folder / "results").iterdir())}
+        pages.append(((folder / "REPORT.md").read_text(), pictures))
+    assert pages[0] == pages[1]
+    assert set(pages[0][1]) == {"goals.svg", "growth.svg"}
+    assert "1 of 2 goals are met" in pages[0][0]
+    assert "P1, page against floor: 3.00x, where the goal is <= 2.5x." in pages[0][0]
+
+
+def test_a_run_is_read_as_it_was_written(tmp_path):
+    made = run.described([row()], full=False)
+    run.written(made, tmp_path / "folder" / "run.json")
+    assert run.read(tmp_path / "folder" / "run.json") == made

@@ -1,0 +1,103 @@
+"""Contenders take turns, ratios are taken round by round, and goals are judged in their own sense."""
+
+import gc
+
+import pytest
+
+from benchmarks.measure import Series, each, fresh, interleaved, number, private_memory
+from benchmarks.plots import share_of_goal
+from benchmarks.rows import SHOWN, Goal, Subject
+
+SUBJECT = Subject("P0", "made up", 7)
+
+
+def test_contenders_take_turns_and_the_warm_up_does_not_count():
+    turns = []
+
+    def contender(name):
+        def run():
+            turns.append(name)
+            return float(len(turns))
+
+        return run
+
+    series = interleaved({"a": contender("a"), "b": contender("b")}, rounds=2, warm_up=1)
+    assert turns == ["a", "b"] * 3
+    assert series == {"a": Series((3.0, 5.0)), "b": Series((4.0, 6.0))}
+
+
+def test_garbage_is_left_alone_during_a_round_only():
+    seen = []
+    interleaved({"a": lambda: seen.append(gc.isenabled()) or 1.0}, rounds=1)
+    assert seen == [False, False]
+    assert gc.isenabled()
+
+
+def test_garbage_is_looked_after_again_when_a_round_fails():
+    with pytest.raises(ZeroDivisionError):
+        interleaved({"a": lambda: 1 / 0}, rounds=1)
+    assert gc.isenabled()
+
+
+def test_a_ratio_is_taken_round_by_round():
+    ratio = Series((2.0, 20.0, 6.0)).over(Series((1.0, 10.0, 2.0)))
+    assert (ratio.median, ratio.least, ratio.greatest) == (2.0, 2.0, 3.0)
+    assert ratio.spread == "2.00-3.00"
+
+
+def test_a_round_is_the_mean_of_its_operations():
+    done = []
+    assert each(lambda a, b: done.append((a, b)), [(1, 2), (3, 4)])() > 0
+    assert done == [(1, 2), (3, 4)]
+
+
+def test_a_fresh_round_asks_for_new_arguments_each_time():
+    done, numbers = [], iter(range(9))
+    run = fresh(done.append, lambda: [(next(numbers),), (next(numbers),)])
+    run(), run()
+    assert done == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("goal", "value", "verdict"),
+    [
+        (Goal(1.6), 1.6, "met"),
+        (Goal(1.6), 1.7, "short"),
+        (Goal(20, ">="), 19.9, "short"),
+        (Goal(20, ">="), 20, "met"),
+        (Goal(1, ">"), 1.0, "short"),
+        (Goal(80, "<", "figure"), 80.0, "short"),
+        (SHOWN, 100.0, "shown"),
+    ],
+)
+def test_a_goal_is_judged_in_its_sense(goal, value, verdict):
+    assert goal.judge(value, value) == verdict
+
+
+def test_rows_put_the_ratio_the_way_the_goal_reads():
+    mine, theirs = Series((2e-6,)), Series((8e-6,))
+    slower = SUBJECT.slower("get", mine, theirs, peer="floor", goal=Goal(1.6))
+    faster = SUBJECT.faster("get", mine, theirs, peer="floor", goal=Goal(3, ">="))
+    rate = SUBJECT.rate("save", theirs, mine, peer="raw", goal=Goal(0.8, ">="), unit="saves/s")
+    assert (slower.ratio, slower.figure, slower.peer) == (0.25, 2.0, 8.0)
+    assert (faster.ratio, faster.verdict) == (4.0, "met")
+    assert (rate.ratio, rate.figure, rate.peer, rate.verdict) == (0.25, 125_000.0, 500_000.0, "short")
+
+
+def test_a_picture_shows_how_much_of_a_goal_is_reached():
+    mine, theirs = Series((2e-6,)), Series((8e-6,))
+    slower = SUBJECT.slower("get", mine, theirs, peer="floor", goal=Goal(0.5))
+    alone = SUBJECT.alone("load", 20_000, unit="lines/s", goal=Goal(10_000, ">=", "figure", " lines/s"))
+    shown = SUBJECT.slower("get", mine, theirs, peer="floor", goal=SHOWN)
+    assert [share_of_goal(row) for row in (slower, alone, shown)] == [2.0, 2.0, None]
+
+
+def test_numbers_have_the_digits_that_count():
+    assert [number(value) for value in (1.234, 12.34, 123.4, 541_909.0)] == ["1.23", "12.3", "123", "541,909"]
+
+
+def test_private_memory_is_what_this_process_has_allocated():
+    before = private_memory()
+    held = bytearray(b"x" * (64 << 20))
+    assert private_memory() - before > 32
+    assert held
