@@ -34,6 +34,7 @@ WORDS = {
     r"\b__a(?=(?:enter|exit|iter|next)__)": "__",
     r"\ba(?=(?:close|iter|next)\b)": "",
     r"\bStopAsyncIteration\b": "StopIteration",
+    r"\bAsyncDriver\b": "SyncDriver",
     r"\bAsync(?=[A-Z])": "",
     r"\basynchronous": "synchronous",
     r"\bAsynchronous": "Synchronous",

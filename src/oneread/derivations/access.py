@@ -83,7 +83,9 @@ class Accesses:
         """
         path: Path = path_of(given)
         if not (issubclass(model, path.declared_in) or issubclass(path.declared_in, model)):
-            raise InvalidDeclaration("this path starts at another model", declaration=where, field=field, model=model, path=str(path))
+            raise InvalidDeclaration(
+                "this path starts at another model", declaration=where, field=field, model=model, path=str(path)
+            )
         access = self.of_route(path.declared_in if issubclass(path.declared_in, model) else model, path.names)
         if not path.every:
             return access
@@ -92,7 +94,9 @@ class Accesses:
     def _each(self, access: Access, where: type, field: str) -> Access:
         elements = self.elements_of(access, where, field)
         if elements is None:
-            raise InvalidDeclaration("each(...) takes a list or a set", declaration=where, field=field, type=access.type)
+            raise InvalidDeclaration(
+                "each(...) takes a list or a set", declaration=where, field=field, type=access.type
+            )
         return elements
 
     def elements_of(self, access: Access, where: type, field: str) -> Access | None:
@@ -101,7 +105,9 @@ class Accesses:
             return None
         inner = get_args(access.type)[0]
         found = reference_target(inner, where, field, self.names)
-        return access._replace(type=peeled(inner).bare, many=True, target=found[0] if found else None, copy=found[1] if found else None)
+        return access._replace(
+            type=peeled(inner).bare, many=True, target=found[0] if found else None, copy=found[1] if found else None
+        )
 
     def bare(self, annotation: Any) -> tuple[Any, bool]:
         """A resolved type without its wrappers, and whether None is allowed."""
@@ -149,7 +155,9 @@ class Accesses:
     def _inside(self, model: type, access: Access, name: str) -> Access:
         """A field of a nested struct."""
         if not (isinstance(access.type, type) and issubclass(access.type, msgspec.Struct)):
-            raise InvalidDeclaration("a path goes through structs, copies and references only", model=model, field=name, type=access.type)
+            raise InvalidDeclaration(
+                "a path goes through structs, copies and references only", model=model, field=name, type=access.type
+            )
         types = field_types(access.type, self.names)
         if name not in types:
             raise InvalidDeclaration("there is no such field", model=access.type, field=name)
@@ -182,7 +190,13 @@ class Accesses:
             raise InvalidDeclaration("a path ends at a plain value or a reference", model=model, path=hidden.name)
         default = next(field.default for field in msgspec.structs.fields(model) if field.name == hidden.reference)
         missing_ok = getattr(access.copy or default, "missing_ok", False)
-        return Access(f"u.get({hidden.name!r})", far.type, access.optional or far.optional or missing_ok, far.target, hidden=hidden)
+        return Access(
+            f"u.get({hidden.name!r})",
+            far.type,
+            access.optional or far.optional or missing_ok,
+            far.target,
+            hidden=hidden,
+        )
 
     def source_route(self, copy: type[Copy[Any]], name: str) -> Route:
         """From a copy's source to the value that its field `name` takes over."""

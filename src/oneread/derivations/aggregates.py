@@ -72,7 +72,13 @@ class AggregateView:
     """
 
     def __init__(
-        self, cls: type[Aggregate[Any]], model: type[Model[Any]], prefix: bytes, prefixes: Mapping[str, bytes], accesses: Accesses, kinds: Mapping[type, Kind]
+        self,
+        cls: type[Aggregate[Any]],
+        model: type[Model[Any]],
+        prefix: bytes,
+        prefixes: Mapping[str, bytes],
+        accesses: Accesses,
+        kinds: Mapping[type, Kind],
     ) -> None:
         self.cls = cls
         self.model = model
@@ -80,11 +86,17 @@ class AggregateView:
         self._rules = rules_of(cls)
         self._accesses = accesses
         self._types = field_types(cls, accesses.names)
-        self.key = ViewKey(cls, model, {name: rule for name, rule in self._rules.items() if rule.kind == "key"}, accesses, kinds)
+        self.key = ViewKey(
+            cls, model, {name: rule for name, rule in self._rules.items() if rule.kind == "key"}, accesses, kinds
+        )
         for part in self.key.parts:
             check_type(cls, part.field, self._types[part.field], part.access, optional=part.rule.none is not None)
             if part.rule.descending or part.rule.hashed:
-                raise InvalidDeclaration("an aggregate groups by(...) and bucket(...); its groups are in ascending order", view=cls, field=part.field)
+                raise InvalidDeclaration(
+                    "an aggregate groups by(...) and bucket(...); its groups are in ascending order",
+                    view=cls,
+                    field=part.field,
+                )
         self._slots: dict[str, Slot] = {"contributions": Slot("contributions", lambda _e, _u: 1)}
         self.folded: list[Folded] = []
         self.extrema: list[Extremum] = []
@@ -122,7 +134,9 @@ class AggregateView:
     def _sum(self, name: str, rule: Rule, access: Access) -> None:
         kind = access.type
         if kind not in (int, float, Decimal, timedelta):
-            raise InvalidDeclaration("only int, float, Decimal and timedelta can be summed", view=self.cls, field=name, type=kind)
+            raise InvalidDeclaration(
+                "only int, float, Decimal and timedelta can be summed", view=self.cls, field=name, type=kind
+            )
         place = self._slot(f"sum of {rule.field}", _amount(access, self.model, name))
         back = _BACK[kind]
         if rule.fold == "total":
@@ -131,7 +145,9 @@ class AggregateView:
         values = self._slot(f"values of {rule.field}", _presence(access))
         divided = _MEANS[kind]
         self.folded.append(
-            Folded(name, lambda numbers: divided(numbers[place], numbers[values]) if numbers and numbers[values] else None)
+            Folded(
+                name, lambda numbers: divided(numbers[place], numbers[values]) if numbers and numbers[values] else None
+            )
         )
 
     def _extremum(self, name: str, rule: Rule, access: Access, prefix: bytes) -> None:
@@ -163,7 +179,9 @@ class AggregateView:
         try:
             return wire([slot.get(entity, used) for slot in self._amounts])
         except LimitExceeded as error:
-            raise InvalidValue(error.message, model=self.model.__name__, view=self.cls.__name__, **error.facts) from error
+            raise InvalidValue(
+                error.message, model=self.model.__name__, view=self.cls.__name__, **error.facts
+            ) from error
 
     def instance(self, group: tuple[Any, ...], numbers: list[Number], extrema: Mapping[str, Any]) -> Any:
         """The row as the user sees it.
@@ -206,7 +224,9 @@ def _amount(access: Access, model: type, name: str) -> Getter:
         return compiled(access.code)
     if access.type is timedelta:
         return compiled(f"None if (x := {access.code}) is None else x // microsecond", {"microsecond": _MICROSECOND})
-    return compiled(f"None if (x := {access.code}) is None else exact(x)", {"exact": exact, "model": model, "name": name})
+    return compiled(
+        f"None if (x := {access.code}) is None else exact(x)", {"exact": exact, "model": model, "name": name}
+    )
 
 
 _BACK: Final[dict[type, Callable[[Number], Any]]] = {

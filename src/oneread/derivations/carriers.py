@@ -15,6 +15,7 @@ from oneread.derivations import emitted
 from oneread.derivations.copies import NOBODY, Reference, Source, Told
 from oneread.derivations.derivation import Derivation, Emission, Subject
 from oneread.derivations.emitted import REFERENCES, TOLD, USED, Record
+from oneread.models.fields import CREATED, GENERATED, UPDATED
 from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.registry import Kind
@@ -79,6 +80,10 @@ class Carrier:
         self.derivations = tuple(each for each in derivations if issubclass(cls, each.model))
         self._empty: Record = {token: [] for each in derivations for token in each.tokens}
         self.told = told
+        defaults = [(field.name, field.default) for field in msgspec.structs.fields(cls)]
+        self.created = tuple(name for name, default in defaults if default == CREATED)
+        self.generated = tuple(name for name, default in defaults if default == GENERATED)
+        self.updated = tuple(name for name, default in defaults if default == UPDATED)
         self._copies = tuple(each for each in self.references if each.copy is not None)
         self._tracked = tuple(each for each in self.references if each.tracked)
         self._hidden = tuple(each for each in self.references if each.hidden)
@@ -92,7 +97,9 @@ class Carrier:
             return {}
         return dict(zip(self._hidden_names, msgspec.convert(values, self._hidden_types), strict=True))
 
-    def settled(self, entity: Any, before: State, sources: Mapping[bytes, Source], told: bytes | None = None) -> Settled:
+    def settled(
+        self, entity: Any, before: State, sources: Mapping[bytes, Source], told: bytes | None = None
+    ) -> Settled:
         """The entity with its copies filled, its document, and what it tells.
 
         Arguments:
@@ -115,7 +122,9 @@ class Carrier:
         used = self._used(entity, before, sources, told) if self._hidden else {}
         return Settled(seen, body, *self._emission(seen, used))
 
-    def _filled(self, reference: Reference, entity: Any, before: State, sources: Mapping[bytes, Source], told: bytes | None) -> Any:
+    def _filled(
+        self, reference: Reference, entity: Any, before: State, sources: Mapping[bytes, Source], told: bytes | None
+    ) -> Any:
         copy = getattr(entity, reference.name)
         if copy is None:
             return None

@@ -15,7 +15,16 @@ from oneread.derivations import emitted
 from oneread.derivations.access import Accesses, Hidden
 from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.carriers import Carrier, State
-from oneread.derivations.copies import Getter, Reference, Source, Told, check_copy, compiled, nullable_copies, references_of
+from oneread.derivations.copies import (
+    Getter,
+    Reference,
+    Source,
+    Told,
+    check_copy,
+    compiled,
+    nullable_copies,
+    references_of,
+)
 from oneread.derivations.derivation import Derivation
 from oneread.derivations.indexes import IndexView
 from oneread.derivations.rules import rules_of
@@ -63,17 +72,25 @@ class Catalog:
         numbers: theirs.
     """
 
-    def __init__(self, models: tuple[type[Model[Any]], ...], views: tuple[type[View[Any]], ...], numbers: Numbers) -> None:
+    def __init__(
+        self, models: tuple[type[Model[Any]], ...], views: tuple[type[View[Any]], ...], numbers: Numbers
+    ) -> None:
         self._names: dict[str, Any] = {cls.__name__: cls for cls in (*models, *views)}
         self._accesses = Accesses(self._names)
         self._numbers = numbers
         self.models = models
         roots = {root_model(cls) for cls in models}
-        self.kinds: dict[type, Kind] = {cls: Kind(cls, numbers.kinds[stored_name(cls)], self._names) for cls in sorted(roots, key=stored_name)}
+        self.kinds: dict[type, Kind] = {
+            cls: Kind(cls, numbers.kinds[stored_name(cls)], self._names) for cls in sorted(roots, key=stored_name)
+        }
         self.kinds.update({cls: self.kinds[root_model(cls)] for cls in models})
         self._by_prefix = {kind.prefix: kind for kind in self.kinds.values()}
-        self._references = {cls: references_of(cls, self._accesses, self.kinds, field_types(cls, self._names)) for cls in models}
-        self._nullable = nullable_copies({each.copy for refs in self._references.values() for each in refs.values() if each.copy is not None})
+        self._references = {
+            cls: references_of(cls, self._accesses, self.kinds, field_types(cls, self._names)) for cls in models
+        }
+        self._nullable = nullable_copies(
+            {each.copy for refs in self._references.values() for each in refs.values() if each.copy is not None}
+        )
         self._told: dict[type, dict[str, Getter]] = {}
         self._awaited: set[type] = set()
         self._compile_copies()
@@ -83,7 +100,9 @@ class Catalog:
             self._add_view(view)
         self._wire_hidden()
         self.carriers: dict[type, Carrier] = {cls: self._carrier(cls) for cls in models}
-        self._gone: dict[bytes, Carrier] = {kind.prefix: self.carriers[self._any_class(kind)] for kind in self.kinds.values()}
+        self._gone: dict[bytes, Carrier] = {
+            kind.prefix: self.carriers[self._any_class(kind)] for kind in self.kinds.values()
+        }
 
     def _any_class(self, kind: Kind) -> type[Model[Any]]:
         return next(cls for cls in self.models if self.kinds[cls] is kind)
@@ -107,7 +126,9 @@ class Catalog:
 
     def _check_options(self, cls: type, reference: Reference) -> None:
         if reference.many and reference.on_delete == "clear":
-            raise InvalidDeclaration("a list of references is kept or refused, not cleared", model=cls, field=reference.name)
+            raise InvalidDeclaration(
+                "a list of references is kept or refused, not cleared", model=cls, field=reference.name
+            )
 
     def _tell(self, reference: Reference, route: str, get: Getter) -> None:
         """The source must tell its carriers when this value changes."""
@@ -127,7 +148,9 @@ class Catalog:
             if any(name == hidden.name for name, _get, _type in reference.hidden):
                 continue
             if reference.many:
-                raise InvalidDeclaration("a path cannot go through a list of references", model=model, field=hidden.reference)
+                raise InvalidDeclaration(
+                    "a path cannot go through a list of references", model=model, field=hidden.reference
+                )
             reference.hidden = (*reference.hidden, (hidden.name, get, far.type | None))
             reference.tracked = True
             self._tell(reference, ".".join(hidden.route), get)
@@ -168,13 +191,19 @@ class Catalog:
 
     def _carrier(self, cls: type[Model[Any]]) -> Carrier:
         kind = self.kinds[cls]
-        layout: Layout[Any] = Layout(cls, self._numbers.layouts[stored_name(cls)], nullable=self._nullable, names=self._names)
+        layout: Layout[Any] = Layout(
+            cls, self._numbers.layouts[stored_name(cls)], nullable=self._nullable, names=self._names
+        )
         kind.layouts.add(layout)
         derivations: tuple[Derivation, ...] = tuple(
             view for view in (*self.indexes.values(), *self.aggregates.values()) if self.kinds[view.model] is kind
         )
         told = self._told.get(kind.cls)
-        getters = None if told is None else Told(tuple(told[route] for route in sorted(told)), missing_ok=kind.cls in self._awaited)
+        getters = (
+            None
+            if told is None
+            else Told(tuple(told[route] for route in sorted(told)), missing_ok=kind.cls in self._awaited)
+        )
         return Carrier(cls, kind, layout, self._references[cls], derivations, getters)
 
     def kind_of(self, key: bytes) -> Kind:

@@ -17,8 +17,8 @@ from oneread.derivations.carriers import Carrier, Settled, State
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
 from oneread.derivations.emitted import diff
-from oneread.errors import AlreadyExists, Conflict, InvalidValue, LimitExceeded, NotFound
-from oneread.models.fields import CREATED, UPDATED
+from oneread.errors import AlreadyExists, Conflict, LimitExceeded, NotFound
+from oneread.models.fields import CREATED
 from oneread.transactions.native import NO_CHANGE, Change, Decision, Sources
 from oneread.transactions.outbox import carriers_of
 from oneread.transactions.root import NOTHING, Root, parse
@@ -75,13 +75,20 @@ class _Writing:
         if self._if_version is not None:
             version = seen.version if seen.body is not None else 0
             if version != self._if_version:
-                raise Conflict("the entity has another version", key=self._catalog.name_of(self.key), expected=self._if_version, version=version)
+                raise Conflict(
+                    "the entity has another version",
+                    key=self._catalog.name_of(self.key),
+                    expected=self._if_version,
+                    version=version,
+                )
         return self._catalog.state(self.key, seen)
 
     def _sources(self, rows: Sources) -> Mapping[bytes, Source]:
         return _Sources(self._catalog, rows)
 
-    def _settle(self, carrier: Carrier, entity: Any, seen: Root, before: State, version: int, rows: Sources) -> Decision:
+    def _settle(
+        self, carrier: Carrier, entity: Any, seen: Root, before: State, version: int, rows: Sources
+    ) -> Decision:
         settled = carrier.settled(entity, before, self._sources(rows))
         self.written.entity, self.written.version, self.written.created = settled.entity, version, before.entity is None
         return decision(self._catalog, carrier, self.key, settled, seen, before, version)
@@ -104,12 +111,18 @@ class _Sources(dict[bytes, Source]):
         return self[key]
 
 
-def decision(catalog: Catalog, carrier: Carrier, key: bytes, settled: Settled, seen: Root, before: State, version: int) -> Decision:
+def decision(
+    catalog: Catalog, carrier: Carrier, key: bytes, settled: Settled, seen: Root, before: State, version: int
+) -> Decision:
     """The decision to let an entity stand as settled."""
     if len(settled.body) > BODY_BYTES:
-        raise LimitExceeded("the entity is too large", key=catalog.name_of(key), bytes=len(settled.body), limit=BODY_BYTES)
+        raise LimitExceeded(
+            "the entity is too large", key=catalog.name_of(key), bytes=len(settled.body), limit=BODY_BYTES
+        )
     root = carrier.root(version, settled)
-    operations = Operations() if root.emitted == seen.emitted else diff(key, before.record, settled.record, settled.shown)
+    operations = (
+        Operations() if root.emitted == seen.emitted else diff(key, before.record, settled.record, settled.shown)
+    )
     fans_out = carrier.fans_out(before.record if seen.version else None, settled.record)
     return Decision(root, operations, fans_out)
 
@@ -138,7 +151,7 @@ class Save(_Writing):
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
             self.written.entity, self.written.version = before.entity, seen.version
             return NO_CHANGE
-        entity = stamped(self._entity, before.entity, version)
+        entity = stamped(self._carrier, self._entity, before.entity, version)
         return self._settle(self._carrier, entity, seen, before, version, sources)
 
 
@@ -151,7 +164,12 @@ class Patch(_Writing):
     """
 
     def __init__(
-        self, catalog: Catalog, key: bytes, change: Callable[[Any], Any], if_version: int | None = None, otherwise: Any = None
+        self,
+        catalog: Catalog,
+        key: bytes,
+        change: Callable[[Any], Any],
+        if_version: int | None = None,
+        otherwise: Any = None,
     ) -> None:
         super().__init__(catalog, key, if_version)
         self._change = change
@@ -179,7 +197,7 @@ class Patch(_Writing):
         before = self._seen(seen)
         wanted = self._wanted(before)
         carrier = self._catalog.carrier_of(wanted)
-        return self._settle(carrier, stamped(wanted, before.entity, version), seen, before, version, sources)
+        return self._settle(carrier, stamped(carrier, wanted, before.entity, version), seen, before, version, sources)
 
 
 class Delete(_Writing):
@@ -236,21 +254,15 @@ def following(catalog: Catalog) -> Callable[[bytes, bytes], Change]:
     return lambda source, carrier: Follow(catalog, source, carrier)
 
 
-def stamped(entity: Any, before: Any, version: int) -> Any:
-    """The entity with its created and updated stamps; the first save's stays."""
-    stamps: dict[str, datetime] = {}
-    for field in msgspec.structs.fields(type(entity)):
-        if field.default is UPDATED or field.default == UPDATED:
-            stamps[field.name] = instant(version)
-        elif field.default == CREATED:
-            kept = getattr(before, field.name, None)
-            if kept is None and getattr(entity, field.name) == CREATED:
-                kept = instant(version)
-            if kept is not None:
-                stamps[field.name] = kept
-    return msgspec.structs.replace(entity, **stamps) if stamps else entity
-
-
-def refuse_field(model: type, field: str, reason: str) -> InvalidValue:
-    """The error for a field that a patch may not touch."""
-    return InvalidValue(reason, model=model.__name__, field=field)
+def stamped(carrier: Carrier, entity: Any, before: Any, version: int) -> Any:
+    """The entity with its created and updated stamps; the one of its first save stays."""
+    if not (carrier.created or carrier.updated):
+        return entity
+    now = instant(version)
+    stamps = dict.fromkeys(carrier.updated, now)
+    for name in carrier.created:
+        if before is not None:
+            stamps[name] = getattr(before, name)
+        elif getattr(entity, name) == CREATED:
+            stamps[name] = now
+    return msgspec.structs.replace(entity, **stamps)

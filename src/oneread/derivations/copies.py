@@ -88,13 +88,18 @@ class Reference:
 
     def hidden_values(self, source: Source) -> dict[str, Any]:
         """What the carrier holds out of sight of this source."""
-        return {name: None if source.entity is None else get(source.entity, source.used) for name, get, _type in self.hidden}
+        return {
+            name: None if source.entity is None else get(source.entity, source.used) for name, get, _type in self.hidden
+        }
 
     def refuse_missing(self, entity: Any, source: Source) -> None:
         """Raises MissingReference for a new reference to nothing, unless that is allowed."""
         if source.entity is None and not self.missing_ok:
             raise MissingReference(
-                "this refers to an entity that does not exist", model=type(entity).__name__, field=self.name, value=getattr(entity, self.name)
+                "this refers to an entity that does not exist",
+                model=type(entity).__name__,
+                field=self.name,
+                value=getattr(entity, self.name),
             )
 
 
@@ -134,7 +139,9 @@ def _any_int(value: Any) -> Any:
     raise NotImplementedError(type(value).__name__)
 
 
-def references_of(cls: type[Model[Any]], accesses: Accesses, kinds: Mapping[type, Kind], types: Mapping[str, Any]) -> dict[str, Reference]:
+def references_of(
+    cls: type[Model[Any]], accesses: Accesses, kinds: Mapping[type, Kind], types: Mapping[str, Any]
+) -> dict[str, Reference]:
     """Every field of a model that refers, with what its declaration promises."""
     from_fields: dict[str, Reference] = {}
     defaults = {field.name: field.default for field in msgspec.structs.fields(cls)}
@@ -143,7 +150,9 @@ def references_of(cls: type[Model[Any]], accesses: Accesses, kinds: Mapping[type
         if access is None or access.target is None:
             continue
         if access.target not in kinds:
-            raise InvalidDeclaration("the model referred to is not in the schema", model=cls, field=name, target=access.target)
+            raise InvalidDeclaration(
+                "the model referred to is not in the schema", model=cls, field=name, target=access.target
+            )
         missing_ok, on_delete = _policy(access, defaults[name])
         from_fields[name] = Reference(name, kinds[access.target], access, missing_ok=missing_ok, on_delete=on_delete)
     return from_fields
@@ -163,7 +172,9 @@ def _referring(cls: type[Model[Any]], name: str, accesses: Accesses) -> Access |
     if elements is None or elements.target is None:
         return None
     if elements.copy is not None:
-        raise InvalidDeclaration("a list of copies cannot be kept; use list[Ref[...]] and an index by each(...)", model=cls, field=name)
+        raise InvalidDeclaration(
+            "a list of copies cannot be kept; use list[Ref[...]] and an index by each(...)", model=cls, field=name
+        )
     return elements
 
 
@@ -172,7 +183,9 @@ def nullable_copies(copies: set[type[Copy[Any]]]) -> frozenset[type]:
     return frozenset(copy for copy in copies if copy.missing_ok or copy.on_delete == "clear")
 
 
-def check_copy(copy: type[Copy[Any]], target: type[Model[Any]], accesses: Accesses, types: Mapping[str, Any]) -> dict[str, Access]:
+def check_copy(
+    copy: type[Copy[Any]], target: type[Model[Any]], accesses: Accesses, types: Mapping[str, Any]
+) -> dict[str, Access]:
     """Where each field of a copy class comes from, checked against the source's types."""
     if copy.on_delete not in ("keep", "refuse", "clear"):
         raise InvalidDeclaration("on_delete is keep, refuse or clear", copy=copy, on_delete=copy.on_delete)
@@ -183,8 +196,16 @@ def check_copy(copy: type[Copy[Any]], target: type[Model[Any]], accesses: Access
         if access.many or access.copy is not None:
             raise InvalidDeclaration("a copied field is a plain value or a reference", copy=copy, field=name)
         if bare != access.type:
-            raise InvalidDeclaration("a copied field has another type than its source", copy=copy, field=name, declared=bare, source=access.type)
+            raise InvalidDeclaration(
+                "a copied field has another type than its source",
+                copy=copy,
+                field=name,
+                declared=bare,
+                source=access.type,
+            )
         if access.optional and not optional:
-            raise InvalidDeclaration("the source of this field may be None: declare it as `| None`", copy=copy, field=name)
+            raise InvalidDeclaration(
+                "the source of this field may be None: declare it as `| None`", copy=copy, field=name
+            )
         found[name] = access
     return found

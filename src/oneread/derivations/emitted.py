@@ -97,7 +97,9 @@ def _unique(operations: Operations, key: bytes, prefix: bytes, old: Any, new: An
             operations.claimed[prefix + suffix] = key
 
 
-def _references(operations: Operations, key: bytes, _prefix: bytes, old: Any, new: Any, _shown: dict[bytes, bytes]) -> None:
+def _references(
+    operations: Operations, key: bytes, _prefix: bytes, old: Any, new: Any, _shown: dict[bytes, bytes]
+) -> None:
     operations.deletes.extend([back_reference(source, key) for source in old if source not in new])
     for source in new:
         if source not in old:

@@ -40,7 +40,13 @@ class IndexView:
     """
 
     def __init__(
-        self, cls: type[Index[Any]], model: type[Model[Any]], prefix: bytes, accesses: Accesses, kinds: Mapping[type, Kind], nullable: frozenset[type]
+        self,
+        cls: type[Index[Any]],
+        model: type[Model[Any]],
+        prefix: bytes,
+        accesses: Accesses,
+        kinds: Mapping[type, Kind],
+        nullable: frozenset[type],
     ) -> None:
         self.cls = cls
         self.model = model
@@ -48,13 +54,16 @@ class IndexView:
         rules = rules_of(cls)
         if any(rule.kind == "fold" for rule in rules.values()):
             raise InvalidDeclaration("an index has no totals; declare an Aggregate", view=cls)
-        self.key = ViewKey(cls, model, {name: rule for name, rule in rules.items() if rule.kind == "key"}, accesses, kinds)
+        self.key = ViewKey(
+            cls, model, {name: rule for name, rule in rules.items() if rule.kind == "key"}, accesses, kinds
+        )
         if not self.key.parts:
             raise InvalidDeclaration("an index needs a key rule: by(...), newest(...), ...", view=cls)
         referring = {part.field: part.access.copy for part in self.key.parts if part.access.copy is not None}
         self.layout: Layout[Any] = Layout(cls, None, nullable=nullable | set(referring.values()), names=accesses.names)
         self._emptied = tuple(
-            (field, tuple(getattr(copy, name).__delete__ for name in copied_names(copy))) for field, copy in referring.items()
+            (field, tuple(getattr(copy, name).__delete__ for name in copied_names(copy)))
+            for field, copy in referring.items()
         )
         self._row = _row_function(cls, model, accesses, self.key)
         self._where = condition(cls, model)
@@ -148,7 +157,13 @@ def check_type(cls: type[View[Any]], name: str, annotation: Any, access: Access,
     """
     bare, allowed, _metadata = peeled(annotation)
     if bare != access.type:
-        raise InvalidDeclaration("this field of a view has another type than its source", view=cls, field=name, declared=bare, source=access.type)
+        raise InvalidDeclaration(
+            "this field of a view has another type than its source",
+            view=cls,
+            field=name,
+            declared=bare,
+            source=access.type,
+        )
     if optional and not allowed:
         raise InvalidDeclaration("this value may be None: declare it as `| None`", view=cls, field=name)
 

@@ -89,7 +89,14 @@ class ViewKey:
         rules: its key rules, in order.
     """
 
-    def __init__(self, view: type, model: type[Model[Any]], rules: Mapping[str, Rule], accesses: Accesses, kinds: Mapping[type, Kind]) -> None:
+    def __init__(
+        self,
+        view: type,
+        model: type[Model[Any]],
+        rules: Mapping[str, Rule],
+        accesses: Accesses,
+        kinds: Mapping[type, Kind],
+    ) -> None:
         self.view = view
         self.parts = tuple(_part(view, model, field, rule, accesses, kinds) for field, rule in rules.items())
         if sum(part.access.many for part in self.parts) > 1:
@@ -132,20 +139,32 @@ class ViewKey:
         return tuple(values)
 
 
-def _part(view: type, model: type[Model[Any]], field: str, rule: Rule, accesses: Accesses, kinds: Mapping[type, Kind]) -> Part:
+def _part(
+    view: type, model: type[Model[Any]], field: str, rule: Rule, accesses: Accesses, kinds: Mapping[type, Kind]
+) -> Part:
     access = accesses.of_path(view, field, rule.field, model)
     if access.target is not None:
         if rule.size or rule.hashed:
             raise InvalidDeclaration("a reference is neither hashed nor put into a time bucket", view=view, field=field)
         kind = kinds.get(access.target)
         if kind is None:
-            raise InvalidDeclaration("the model referred to is not in the schema", view=view, field=field, target=access.target)
-        return Part(field, rule, access, tuple(_of_reference(field, part, rule, len(kind.names) == 1) for part in kind.codec.elements), kind)
+            raise InvalidDeclaration(
+                "the model referred to is not in the schema", view=view, field=field, target=access.target
+            )
+        return Part(
+            field,
+            rule,
+            access,
+            tuple(_of_reference(field, part, rule, len(kind.names) == 1) for part in kind.codec.elements),
+            kind,
+        )
     if rule.hashed:
         return Part(field, rule, access, (Element(field, bytes, none=rule.none),), None)
     if rule.size is not None and access.type is not datetime:
         raise InvalidDeclaration("a time bucket is made of a datetime", view=view, field=field, type=access.type)
-    return Part(field, rule, access, (element(field, access.type, view, descending=rule.descending, none=rule.none),), None)
+    return Part(
+        field, rule, access, (element(field, access.type, view, descending=rule.descending, none=rule.none),), None
+    )
 
 
 def _of_reference(field: str, part: Element, rule: Rule, alone: bool) -> Element:  # noqa: FBT001 - says whether the key has one part

@@ -142,6 +142,8 @@ def rules_of(view: type[msgspec.Struct]) -> dict[str, Rule]:
         if field.name == "source":
             continue
         if not isinstance(field.default, Rule):
-            raise InvalidDeclaration("a field of a view needs a rule: by(...), shown(...), total(...), ...", view=view, field=field.name)
+            raise InvalidDeclaration(
+                "a field of a view needs a rule: by(...), shown(...), total(...), ...", view=view, field=field.name
+            )
         rules[field.name] = field.default
     return rules

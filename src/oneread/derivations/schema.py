@@ -53,7 +53,9 @@ class Schema:
                 raise InvalidDeclaration("two declarations have one name", names=twice)
         for model in self.models:
             if root_model(model) not in self.models:
-                raise InvalidDeclaration("a variant needs its model in the schema", variant=model, model=root_model(model))
+                raise InvalidDeclaration(
+                    "a variant needs its model in the schema", variant=model, model=root_model(model)
+                )
             _check_bounds(model, self.named())
 
     def named(self) -> dict[str, Any]:
@@ -75,9 +77,13 @@ class Schema:
 
     def declared(self) -> tuple[tuple[DeclaredModel, ...], tuple[DeclaredView, ...]]:
         """The schema as a store remembers it."""
-        models = tuple(DeclaredModel(stored_name(cls), stored_name(root_model(cls)), self._fields_of(cls)) for cls in self.models)
+        models = tuple(
+            DeclaredModel(stored_name(cls), stored_name(root_model(cls)), self._fields_of(cls)) for cls in self.models
+        )
         views = tuple(
-            DeclaredView(stored_name(view), stored_name(root_model(self._viewed(view))), self._rules_text(view), _hidden(view))
+            DeclaredView(
+                stored_name(view), stored_name(root_model(self._viewed(view))), self._rules_text(view), _hidden(view)
+            )
             for view in self.views
         )
         return models, views
@@ -95,7 +101,11 @@ class Schema:
             found.append((name, _text(annotation)))
             copy = _copy_in(annotation)
             if copy is not None:
-                found.extend((f"{name}.{inner}", _text(kind)) for inner, kind in field_types(copy, self._names).items() if inner != "ref")
+                found.extend(
+                    (f"{name}.{inner}", _text(kind))
+                    for inner, kind in field_types(copy, self._names).items()
+                    if inner != "ref"
+                )
         return tuple(found)
 
     def _rules_text(self, view: type[View[Any]]) -> Description:
@@ -151,5 +161,7 @@ def _check_bounds(model: type[Model[Any]], names: dict[str, Any]) -> None:
         text = _text(annotation)
         if "list[Ref[" in text and "max_length" not in text:
             raise InvalidDeclaration(
-                "a list of references needs a declared maximum: Annotated[list[Ref[Tag]], msgspec.Meta(max_length=20)]", model=model, field=name
+                "a list of references needs a declared maximum: Annotated[list[Ref[Tag]], msgspec.Meta(max_length=20)]",
+                model=model,
+                field=name,
             )

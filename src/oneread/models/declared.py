@@ -37,7 +37,9 @@ else:
                 taken = getattr(base, "reserved_names", frozenset())
                 for field, annotation in space.get("__annotations__", {}).items():
                     if (field in taken or field.startswith("_")) and "ClassVar" not in str(annotation):
-                        raise InvalidDeclaration("this field name is reserved; choose another", declaration=name, field=field)
+                        raise InvalidDeclaration(
+                            "this field name is reserved; choose another", declaration=name, field=field
+                        )
             made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
             if arguments:
                 made.type_arguments = tuple(arguments)

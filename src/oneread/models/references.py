@@ -39,7 +39,9 @@ class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
     not exist yet is allowed; its fields are None until it does).
     """
 
-    reserved_names: ClassVar[frozenset[str]] = frozenset({"of", "ref", "deleted", "on_delete", "missing_ok", "type_arguments", "reserved_names"})
+    reserved_names: ClassVar[frozenset[str]] = frozenset(
+        {"of", "ref", "deleted", "on_delete", "missing_ok", "type_arguments", "reserved_names"}
+    )
     type_arguments: ClassVar[tuple[Any, ...]] = ()
     on_delete: ClassVar[OnDelete] = "keep"
     missing_ok: ClassVar[bool] = False
@@ -59,7 +61,9 @@ class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
     def __repr__(self) -> str:
         if not is_filled(self):
             return f"{type(self).__name__}.of({', '.join(map(repr, self.ref.key))})"
-        shown = {name: getattr(self, name) for name in ("ref", *copied_names(type(self)))} | ({"deleted": True} if self.deleted else {})
+        shown = {name: getattr(self, name) for name in ("ref", *copied_names(type(self)))} | (
+            {"deleted": True} if self.deleted else {}
+        )
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 

@@ -65,13 +65,17 @@ class Kind:
     def suffix(self, parts: tuple[Any, ...]) -> bytes:
         """A whole key without the kind's prefix."""
         if len(parts) != self._arity:
-            raise InvalidKey("the key has other parts than the model declares", model=self.cls, declared=self.names, given=parts)
+            raise InvalidKey(
+                "the key has other parts than the model declares", model=self.cls, declared=self.names, given=parts
+            )
         return self._encode(parts)
 
     def key(self, parts: tuple[Any, ...]) -> bytes:
         """The key of the commit row of one entity."""
         if len(parts) != self._arity:
-            raise InvalidKey("the key has other parts than the model declares", model=self.cls, declared=self.names, given=parts)
+            raise InvalidKey(
+                "the key has other parts than the model declares", model=self.cls, declared=self.names, given=parts
+            )
         return self.prefix + self._encode(parts)
 
     def parts_of(self, key: bytes) -> tuple[Any, ...]:
@@ -86,7 +90,9 @@ def key_codec(cls: type[Model[Any]], names: Names) -> Codec:
         raise InvalidDeclaration("a model needs at least one Key[...] field", model=cls)
     types = field_types(cls, names)
     if set(declared) - set(types):
-        raise InvalidDeclaration("a Key[...] field of this model is no field", model=cls, fields=sorted(set(declared) - set(types)))
+        raise InvalidDeclaration(
+            "a Key[...] field of this model is no field", model=cls, fields=sorted(set(declared) - set(types))
+        )
     elements = tuple(element(name, types[name], cls) for name in declared)
     for name in declared:
         if peeled(types[name]).optional:
@@ -94,7 +100,10 @@ def key_codec(cls: type[Model[Any]], names: Names) -> Codec:
     given = cls.type_arguments
     if given and tuple(peeled(part).bare for part in given) != tuple(each.type for each in elements):
         raise InvalidDeclaration(
-            "the types in Model[...] are not those of the Key[...] fields", model=cls, given=given, declared=[each.type for each in elements]
+            "the types in Model[...] are not those of the Key[...] fields",
+            model=cls,
+            given=given,
+            declared=[each.type for each in elements],
         )
     return Codec(elements, max_length=KEY_BYTES)
 
@@ -108,7 +117,9 @@ def root_model(cls: type) -> type[Model[Any]]:
     return declaring[-1]
 
 
-def reference_target(annotation: Any, cls: type, field: str, names: Mapping[str, Any]) -> tuple[type[Model[Any]], type[Copy[Any]] | None] | None:
+def reference_target(
+    annotation: Any, cls: type, field: str, names: Mapping[str, Any]
+) -> tuple[type[Model[Any]], type[Copy[Any]] | None] | None:
     """What a field refers to: the model, and the copy class when it is a copy; None for other fields. Lists are looked into by the caller."""
     bare = peeled(annotation).bare
     if isinstance(bare, type) and issubclass(bare, Copy):
@@ -132,5 +143,7 @@ def _model(argument: Any, names: Mapping[str, Any], declaration: type, field: st
     name = argument if isinstance(argument, str) else getattr(argument, "__forward_arg__", None)
     found = names.get(name) if name is not None else argument
     if not (isinstance(found, type) and issubclass(found, Model)):
-        raise InvalidDeclaration("what is referred to is no model of this schema", declaration=declaration, field=field, target=argument)
+        raise InvalidDeclaration(
+            "what is referred to is no model of this schema", declaration=declaration, field=field, target=argument
+        )
     return found

@@ -89,7 +89,9 @@ def decode(data: bytes) -> StoredSchema:
     except msgspec.MsgspecError as error:
         raise Corrupt("the schema row of this store cannot be read") from error
     if stored.format > FORMAT:
-        raise SchemaMismatch("a newer release of oneread wrote this store; upgrade this program", format=stored.format, known=FORMAT)
+        raise SchemaMismatch(
+            "a newer release of oneread wrote this store; upgrade this program", format=stored.format, known=FORMAT
+        )
     return stored
 
 
@@ -99,7 +101,10 @@ def encode(stored: StoredSchema) -> bytes:
 
 
 def fitted(
-    stored: StoredSchema, models: tuple[DeclaredModel, ...], views: tuple[DeclaredView, ...], populated: Mapping[str, bool]
+    stored: StoredSchema,
+    models: tuple[DeclaredModel, ...],
+    views: tuple[DeclaredView, ...],
+    populated: Mapping[str, bool],
 ) -> StoredSchema:
     """The stored schema with what the declared one adds; the same object when it adds nothing.
 
@@ -121,12 +126,16 @@ def fitted(
 def _refuse_missing(stored: StoredSchema, models: tuple[DeclaredModel, ...], views: tuple[DeclaredView, ...]) -> None:
     missing = sorted(set(stored.layouts) - {model.name for model in models})
     if missing:
-        raise SchemaMismatch("the store holds models that this schema does not declare; declare them, or set `stored_as` after a rename", models=missing)
+        raise SchemaMismatch(
+            "the store holds models that this schema does not declare; declare them, or set `stored_as` after a rename",
+            models=missing,
+        )
     declared = {view.name for view in views} | {name for view in views for name in view.hidden}
     missing = sorted(set(stored.views) - declared)
     if missing:
         raise SchemaMismatch(
-            "the store keeps views that this schema does not declare, and writing without them would make them wrong; declare them", views=missing
+            "the store keeps views that this schema does not declare, and writing without them would make them wrong; declare them",
+            views=missing,
         )
 
 
@@ -141,7 +150,9 @@ class _Growing:
     def _next(self) -> int:
         self._last += 1
         if self._last > 0x7FFF:  # noqa: PLR2004 - two bytes, the top bit of a layout's number is taken
-            raise SchemaMismatch("this store has had too many models and views; dump it and load it into a new one", limit=0x7FFF)
+            raise SchemaMismatch(
+                "this store has had too many models and views; dump it and load it into a new one", limit=0x7FFF
+            )
         return self._last
 
     def add_model(self, model: DeclaredModel) -> None:

@@ -31,6 +31,7 @@ class AsyncDriver(Performer):
 
     def __init__(self, engine: Engine, **options: Any) -> None:
         super().__init__(engine, **options)
+        self._closed = False
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="oneread")
 
     async def run(self, plan: Plan[T], trace: Trace) -> T:
@@ -50,9 +51,12 @@ class AsyncDriver(Performer):
         finally:
             plan.close()
 
-    def close(self) -> None:
-        """Waits for the commits under way and ends the threads."""
-        self._threads.shutdown(wait=True)
+    async def aclose(self) -> None:
+        """Waits for the commits under way, lets go of the engine, and ends the threads. Closing twice is quiet."""
+        if not self._closed:
+            self._closed = True
+            await self.in_thread(self.engine.close)
+            self._threads.shutdown(wait=True)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Runs what may wait in one of the driver's threads."""

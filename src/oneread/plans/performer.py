@@ -18,6 +18,7 @@ from oneread.store.engine import Answerer, Engine
 from oneread.store.requests import Request
 
 T = TypeVar("T")
+P = TypeVar("P", bound="Performer")
 
 
 def wall_clock() -> int:
@@ -63,6 +64,10 @@ class Performer:
         self.chance = chance
         self.timeout = timeout
 
+    def twin(self, kind: type[P]) -> P:
+        """Another driver of the same engine, with the same clock, chance and patience."""
+        return kind(self.engine, self.clock, self.chance, self.timeout)
+
     def transact(self, effect: Atomically[T], trace: Trace) -> T:
         """Runs the sub-plan in one engine transaction; an attempt that is run again is counted once."""
 
@@ -78,7 +83,9 @@ class Performer:
                     return self.clock()
                 if type(asked) is Random:
                     return self.chance()
-                raise Unsupported("a plan inside a transaction asks only for rows, time and chance", asked=type(asked).__name__)
+                raise Unsupported(
+                    "a plan inside a transaction asks only for rows, time and chance", asked=type(asked).__name__
+                )
 
             return drive(effect.plan(), perform), part
 

@@ -25,6 +25,10 @@ class SyncDriver(Performer):
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
         return drive(plan, lambda asked: self._perform(asked, trace))
 
+    def close(self) -> None:
+        """Lets go of the engine. Closing twice is quiet."""
+        self.engine.close()
+
     def _perform(self, asked: Any, trace: Trace) -> Any:
         if isinstance(asked, Request):
             answer = self.engine.answer(asked)

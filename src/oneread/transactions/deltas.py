@@ -33,7 +33,10 @@ def exact(number: Any) -> Number | None:
         return number
     decimal = Decimal(number)
     if not decimal.is_finite() or not -MAGNITUDE <= decimal.adjusted() <= MAGNITUDE or len(str(decimal)) > MAGNITUDE:
-        raise LimitExceeded("a number that is summed must be finite, within 1e-1200 ... 1e1200 and of at most 1,200 digits", value=number)
+        raise LimitExceeded(
+            "a number that is summed must be finite, within 1e-1200 ... 1e1200 and of at most 1,200 digits",
+            value=number,
+        )
     return decimal
 
 
@@ -80,7 +83,11 @@ def wire(amounts: Sequence[Number | None]) -> list[Any]:
 def unwire(amounts: Sequence[Any]) -> list[Number | None]:
     """The numbers of what `wire` made, after msgpack."""
     return [
-        Decimal(number) if type(number) is str else number if type(number) is not msgspec.msgpack.Ext else _from_ext(number.code, memoryview(number.data))
+        Decimal(number)
+        if type(number) is str
+        else number
+        if type(number) is not msgspec.msgpack.Ext
+        else _from_ext(number.code, memoryview(number.data))
         for number in amounts
     ]
 

@@ -63,6 +63,7 @@ def put(unit: Unit, source: bytes, version: int) -> bytes:
     bucket = zlib.crc32(source) % _BUCKETS
     key = TASKS.start + bytes([bucket]) + version.to_bytes(8, "big") + source
     save(unit, key, Task(source), version)
+    unit.tasks.append(key)
     return key
 
 

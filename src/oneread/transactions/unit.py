@@ -7,7 +7,7 @@ The law is "A unit of work" of the decisions page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -41,9 +41,18 @@ class Operations(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unit:
-    """The overlay. Not for several threads at once."""
+    """The overlay. Not for several threads at once.
 
-    def __init__(self) -> None:
+    Arguments:
+        name_of: a commit row's key as errors show it.
+
+    `tasks` are the keys of the tasks that were put into the outbox; `loaded` are the commit rows as the store had them.
+    """
+
+    def __init__(self, name_of: Callable[[bytes], object] = bytes.hex) -> None:
+        self._name_of = name_of
+        self.tasks: list[bytes] = []
+        self.loaded: dict[bytes, Row | None] = {}
         self._known: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
         self._changed: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
         self._deltas: dict[bytes, Delta] = {}
@@ -55,7 +64,10 @@ class Unit:
         known = self._known[table]
         wanted = [key for key in dict.fromkeys(keys) if key not in known]
         if wanted:
-            known.update(zip(wanted, (yield from Read(table, wanted, "dm")), strict=True))
+            found = dict(zip(wanted, (yield from Read(table, wanted, "dm")), strict=True))
+            known.update(found)
+            if table == "roots":
+                self.loaded.update(found)
 
     def get(self, table: Table, key: bytes) -> Row | None:
         """A row that was loaded or put before."""
@@ -72,7 +84,11 @@ class Unit:
 
     def scan(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
         """The first rows of a range as they stand with this unit's changes."""
-        changed = {key: row for key, row in self._changed[table].items() if within.start <= key and (not within.stop or key < within.stop)}
+        changed = {
+            key: row
+            for key, row in self._changed[table].items()
+            if within.start <= key and (not within.stop or key < within.stop)
+        }
         stored = yield from Scan(table, within, limit + len(changed), families="dm")
         merged = dict(stored) | changed
         return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
@@ -95,11 +111,15 @@ class Unit:
                 self._released[key] = None
         for key, owner in operations.claimed.items():
             if self._claimed.setdefault(key, owner) != owner:
-                raise AlreadyExists("this value is declared unique and is taken", owner=self._claimed[key])
+                raise AlreadyExists(
+                    "this value is declared unique and is taken", owner=self._name_of(self._claimed[key])
+                )
 
     def flush(self, now: int) -> Plan[None]:
         """Settles deltas and claims and writes everything that changed, one request a table."""
-        yield from self.load("counts", [key for key, delta in self._deltas.items() if delta.changes] + [*self._released, *self._claimed])
+        yield from self.load(
+            "counts", [key for key, delta in self._deltas.items() if delta.changes] + [*self._released, *self._claimed]
+        )
         self._settle_deltas(now)
         self._settle_claims(now)
         for table in TABLES:
@@ -119,7 +139,7 @@ class Unit:
         for key, owner in self._claimed.items():
             row = self.get("counts", key)
             if row is not None and key not in self._released and row[SHOWN].value != owner:
-                raise AlreadyExists("this value is declared unique and is taken", owner=row[SHOWN].value)
+                raise AlreadyExists("this value is declared unique and is taken", owner=self._name_of(row[SHOWN].value))
             self.put("counts", key, {SHOWN: Cell(owner, now)})
         for key in self._released:
             if key not in self._claimed:

@@ -1,0 +1,71 @@
+"""oneread: every page is one bounded read, and the library keeps every duplicate right.
+
+The public names; each stands where its room is. The law is the API page.
+"""
+
+from oneread.connect import connect, connect_async
+from oneread.database.async_database import AsyncDatabase
+from oneread.database.pages import Page, any_of
+from oneread.database.patches import add, append, remove
+from oneread.database.sync_database import Database
+from oneread.derivations.rules import (
+    ascending,
+    bucket,
+    by,
+    count,
+    descending,
+    greatest,
+    least,
+    mean,
+    newest,
+    oldest,
+    shown,
+    total,
+)
+from oneread.derivations.schema import Schema
+from oneread.derivations.views import Aggregate, Index
+from oneread.models.expressions import field
+from oneread.models.fields import CREATED, GENERATED, UPDATED, reference
+from oneread.models.model import Key, Model
+from oneread.models.paths import each, within
+from oneread.models.references import Copy, Ref
+from oneread.plans.trace import Cost
+
+__all__ = [
+    "CREATED",
+    "GENERATED",
+    "UPDATED",
+    "Aggregate",
+    "AsyncDatabase",
+    "Copy",
+    "Cost",
+    "Database",
+    "Index",
+    "Key",
+    "Model",
+    "Page",
+    "Ref",
+    "Schema",
+    "add",
+    "any_of",
+    "append",
+    "ascending",
+    "bucket",
+    "by",
+    "connect",
+    "connect_async",
+    "count",
+    "descending",
+    "each",
+    "field",
+    "greatest",
+    "least",
+    "mean",
+    "newest",
+    "oldest",
+    "reference",
+    "remove",
+    "shown",
+    "total",
+    "within",
+]

@@ -1,0 +1,142 @@
+"""Connecting: a URL to an engine, and an engine to a database.
+
+Knows every engine by its scheme, and imports it only when it is asked for, asyncio likewise. Must not know what databases do.
+The law is the API page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from oneread.database.async_database import AsyncDatabase
+from oneread.database.operations import Operations
+from oneread.database.stored import opened
+from oneread.database.sync_database import Database
+from oneread.derivations.schema import Schema
+from oneread.errors import InvalidUrl
+from oneread.plans.performer import wall_clock
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Observer, Trace
+from oneread.store.engine import Engine
+
+PATIENCE_SECONDS: Final = 30.0
+
+Options = dict[str, str]
+
+
+def connect(
+    url: str,
+    schema: Schema,
+    *,
+    cursor_secret: bytes | None = None,
+    workers: int | None = None,
+    clock: Callable[[], int] = wall_clock,
+    timeout: float = PATIENCE_SECONDS,
+    observers: tuple[Observer, ...] = (),
+) -> Database:
+    """Opens a store under a schema.
+
+    Arguments:
+        url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `memory://`. LMDB takes options: `durability=group|sync|none`,
+            `read_only=true`, `map_size=` bytes, `prefix=` of table names.
+        cursor_secret: signs cursors, so that a client cannot make one up.
+        workers: threads that do the tasks of the outbox: 1 by default where the store is local, 0 to leave them to `db.drain()`.
+        clock: whole milliseconds since 1970; one for everything this database stamps.
+        timeout: seconds that a write waits for its turn before it raises Unavailable.
+        observers: called with every request and its answer.
+
+    Costs one request; the first time with a new schema, a transaction.
+
+    Raises:
+        InvalidUrl: the scheme or an option is unknown.
+        SchemaMismatch: the store was written under another schema, or by a newer release.
+        Unavailable, LimitExceeded, Corrupt: the store cannot be opened; the message says why.
+    """
+    engine, operations, hands = _opened(url, schema, clock, timeout, workers)
+    return Database(
+        SyncDriver(engine, clock, timeout=timeout), operations, secret=cursor_secret, workers=hands, observers=observers
+    )
+
+
+async def connect_async(
+    url: str,
+    schema: Schema,
+    *,
+    cursor_secret: bytes | None = None,
+    workers: int | None = None,
+    clock: Callable[[], int] = wall_clock,
+    timeout: float = PATIENCE_SECONDS,
+    observers: tuple[Observer, ...] = (),
+) -> AsyncDatabase:
+    """Opens a store under a schema for one event loop: the arguments and errors of `connect`.
+
+    Reads of a local engine are done on the loop, in microseconds; whatever may wait is done in a thread.
+    """
+    import asyncio
+
+    from oneread.plans.async_driver import AsyncDriver
+
+    engine, operations, hands = await asyncio.to_thread(_opened, url, schema, clock, timeout, workers)
+    return AsyncDatabase(
+        AsyncDriver(engine, clock, timeout=timeout),
+        operations,
+        secret=cursor_secret,
+        workers=hands,
+        observers=observers,
+    )
+
+
+def _opened(
+    url: str, schema: Schema, clock: Callable[[], int], timeout: float, workers: int | None
+) -> tuple[Engine, Operations, int]:
+    """The engine of a URL, the schema compiled for it, and how many workers it gets."""
+    engine, may_write = _engine(url, timeout)
+    try:
+        operations = SyncDriver(engine, clock, timeout=timeout).run(opened(schema, read_only=not may_write), Trace())
+    except BaseException:
+        engine.close()
+        raise
+    return engine, operations, _workers(workers, engine, may_write=may_write)
+
+
+def _workers(asked: int | None, engine: Engine, *, may_write: bool) -> int:
+    if not may_write:
+        return 0
+    return (1 if engine.capabilities.local and engine.capabilities.persistent else 0) if asked is None else asked
+
+
+def _engine(url: str, timeout: float) -> tuple[Engine, bool]:
+    """The engine of a URL, and whether it may be written to."""
+    try:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidUrl("this is not a URL", url=url) from error
+    opener = _OPENERS.get(parts.scheme)
+    if opener is None:
+        raise InvalidUrl("the scheme of the URL is unknown", url=url, scheme=parts.scheme, known=sorted(_OPENERS))
+    if parts.fragment:
+        raise InvalidUrl("the URL of a store has no fragment", url=url)
+    return opener(unquote(parts.netloc + parts.path), options, timeout)
+
+
+def _lmdb(path: str, given: Options, timeout: float) -> tuple[Engine, bool]:
+    from oneread.engines.lmdb import LmdbEngine, options_from_url
+
+    if not path:
+        raise InvalidUrl("the URL names no folder: lmdb:///var/lib/shop, or lmdb://shop for a relative one")
+    options: dict[str, Any] = options_from_url(given)
+    return LmdbEngine(path, timeout=timeout, **options), not options.get("read_only", False)
+
+
+def _memory(path: str, given: Options, _timeout: float) -> tuple[Engine, bool]:
+    from oneread.engines.memory import MemoryEngine
+
+    if path or given:
+        raise InvalidUrl("memory:// takes neither a path nor options", path=path, options=sorted(given))
+    return MemoryEngine(), True
+
+
+_OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]] = {"lmdb": _lmdb, "memory": _memory}

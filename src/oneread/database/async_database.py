@@ -1,0 +1,406 @@
+"""The asynchronous face: the public verbs, with what they mean and cost.
+
+Knows operations, pages and a driver. Must not know engines. The synchronous face is generated from this module, so every verb has the same name and
+types in both. The law is the API page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from itertools import islice
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from typing_extensions import Self, TypeVarTuple, Unpack
+
+from oneread.database import results
+from oneread.database.lists import Listed, listed
+from oneread.database.operations import Operations
+from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, page
+from oneread.database.points import points
+from oneread.database.results import Outcome, attach
+from oneread.database.units import UnitOfWork
+from oneread.database.worker import Worker
+from oneread.derivations.changes import Written
+from oneread.derivations.views import View
+from oneread.errors import Conflict, NotFound, Unavailable
+from oneread.models.expressions import Expression
+from oneread.models.model import Model
+from oneread.models.references import Ref
+from oneread.plans.effects import Now, Random, Sleep
+from oneread.plans.plan import Plan
+from oneread.plans.retry import backoff
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Cost, Observer, Trace
+from oneread.transactions.outbox import BATCH
+
+if TYPE_CHECKING:
+    from oneread.plans.async_driver import AsyncDriver
+
+M = TypeVar("M", bound=Model[Unpack[tuple[Any, ...]]])
+P = TypeVar("P", bound="Model[Unpack[tuple[Any, ...]]] | View[Any]")
+R = TypeVar("R")
+T_co = TypeVar("T_co", covariant=True)
+Ks = TypeVarTuple("Ks")
+
+Body: TypeAlias = Callable[["AsyncTransaction"], Awaitable[R]]  # async only
+# sync only: Body: TypeAlias = Callable[["AsyncTransaction"], R]
+
+SAVE_BATCH = 1000
+ATTEMPTS = 12
+POLL_SECONDS = 0.005
+
+
+class Located(Protocol[T_co, Unpack[Ks]]):
+    """A class whose rows are found by a key of types Ks; model and view classes fit it by their `at`."""
+
+    def at(self, *key: Unpack[Ks]) -> Ref[T_co]: ...
+
+
+class AsyncTasks:
+    """The tasks that an operation left for the worker: fan-outs too big for its commit."""
+
+    def __init__(self, database: AsyncDatabase, keys: tuple[bytes, ...]) -> None:
+        self._database = database
+        self._keys = keys
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    async def done(self) -> bool:
+        """Whether every copy is right by now. One request."""
+        if self._keys:
+            self._keys = tuple(await self._database.run(self._database.operations.unfinished(self._keys)))
+        return not self._keys
+
+    async def wait(self, timeout: float = 60.0) -> None:
+        """Returns when every copy is right.
+
+        Raises:
+            Unavailable: not within `timeout` seconds; the tasks stay in the outbox and are gone on with.
+        """
+        deadline = await self._database.run(Now().__iter__()) + timeout * 1000
+        while not await self.done():
+            if await self._database.run(Now().__iter__()) > deadline:
+                raise Unavailable("the tasks are not done yet", left=len(self._keys), timeout=timeout)
+            await self._database.run(Sleep(POLL_SECONDS).__iter__())
+
+
+class AsyncTransaction:
+    """The verbs inside `transact`: reads see what was written before, and nothing is in the store until the body returns."""
+
+    def __init__(self, database: AsyncDatabase, work: UnitOfWork) -> None:
+        self._database = database
+        self._work = work
+
+    async def get(self, model: Located[R, Unpack[Ks]], *key: Unpack[Ks]) -> R:
+        """Like the database's `get`, for entities."""
+        found: R = await self._database.run(self._work.get(model, key))
+        return found
+
+    async def find(self, model: Located[R, Unpack[Ks]], *key: Unpack[Ks]) -> R | None:
+        """Like the database's `find`, for entities."""
+        found: R | None = await self._database.run(self._work.find(model, key))
+        return found
+
+    async def save(self, entity: M, *, if_version: int | None = None) -> M:
+        """Like the database's `save`."""
+        saved: M = await self._database.run(self._work.save(entity, "save", if_version))
+        return saved
+
+    async def create(self, entity: M) -> M:
+        """Like the database's `create`."""
+        saved: M = await self._database.run(self._work.save(entity, "create", None))
+        return saved
+
+    async def patch(
+        self, model: Located[R, Unpack[Ks]], *key: Unpack[Ks], if_version: int | None = None, **changes: Any
+    ) -> R:
+        """Like the database's `patch`."""
+        patched: R = await self._database.run(self._work.patch(model, key, changes, if_version))
+        return patched
+
+    async def delete(self, model: Located[Any, Unpack[Ks]], *key: Unpack[Ks], if_version: int | None = None) -> None:
+        """Like the database's `delete`."""
+        await self._database.run(self._work.delete(model, key, if_version))
+
+
+class AsyncDatabase:
+    """An open store under a schema. Get one from `connect_async`.
+
+    Every result says what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; each class says whose fault it is and
+    whether trying again can help.
+    """
+
+    def __init__(
+        self,
+        driver: AsyncDriver,
+        operations: Operations,
+        *,
+        secret: bytes | None = None,
+        workers: int = 0,
+        observers: tuple[Observer, ...] = (),
+    ) -> None:
+        self._driver = driver
+        self.operations = operations
+        self._secret = secret
+        self._observers = observers
+        self._points = points(operations.catalog, driver.engine)
+        self._lists: dict[Any, Listed] = {}
+        hands = driver.twin(SyncDriver)  # async only
+        # sync only: hands = driver
+        self._worker = Worker(operations, hands) if workers else None
+        if self._worker is not None:
+            self._worker.wake()
+
+    async def run(self, plan: Plan[R]) -> R:
+        """Drives one plan; its cost is told to observers only."""
+        return await self._driver.run(plan, Trace(self._observers))
+
+    async def get(self, model: Located[R, Unpack[Ks]], *key: Unpack[Ks]) -> R:
+        """The entity with this key, the group of an aggregate, or the row of a unique index.
+
+        Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`. An empty group is not an
+        error: counts and totals are 0, the rest None.
+
+        Raises:
+            NotFound: there is none.
+            InvalidKey: the key has other parts than declared.
+            NotReady: the view is still being built.
+        """
+        point = self._points.get(model)  # type: ignore[call-overload]
+        if point is None:
+            trace = Trace(self._observers)
+            return self._told(await self._driver.run(self.operations.get(model, key), trace), trace)
+        entity: R | None = point(key)
+        if entity is None:
+            raise NotFound("there is no such entity", model=model, key=key)
+        return entity
+
+    async def find(self, model: Located[R, Unpack[Ks]], *key: Unpack[Ks]) -> R | None:
+        """Like `get`, but None when there is none."""
+        point = self._points.get(model)  # type: ignore[call-overload]
+        if point is not None:
+            found: R | None = point(key)
+            return found
+        trace = Trace(self._observers)
+        entity, version = await self._driver.run(self.operations.find(model, key), trace)
+        return None if entity is None else self._told((entity, version), trace)
+
+    def _told(self, found: tuple[Any, int], trace: Trace) -> Any:
+        entity, version = found
+        attach(entity, Outcome(version, trace))
+        return entity
+
+    async def exists(self, model: Located[Any, Unpack[Ks]], *key: Unpack[Ks]) -> bool:
+        """Whether there is such an entity. One request, one row."""
+        return await self.find(model, *key) is not None
+
+    async def get_many(self, model: type[M], keys: Iterable[tuple[Any, ...]]) -> list[M | None]:
+        """Entities by key, in the order of `keys`, None for each that is absent. One request, a row for each key."""
+        trace = Trace(self._observers)
+        found = await self._driver.run(self.operations.get_many(model, list(keys)), trace)
+        return [None if entity is None else self._told((entity, version), trace) for entity, version in found]
+
+    async def page(
+        self,
+        view: type[P],
+        *equal: Any,
+        limit: int = DEFAULT_LIMIT,
+        cursor: str | None = None,
+        backward: bool = False,
+        since: Any = None,
+        until: Any = None,
+        starts_with: str | bytes | None = None,
+        where: Expression | None = None,
+        budget: int = BUDGET,
+    ) -> Page[P]:
+        """A page of an index, of entities by the first parts of their key, or of an aggregate's groups, in stored order.
+
+        Arguments:
+            view: what to list.
+            equal: values of the first key fields; a reference as its key; `any_of(...)` for several values of one field.
+            limit: rows of the page, at most the view's `max_limit`.
+            cursor: `page.next` or `page.previous` of the page before.
+            backward: without a cursor, the last page of the list.
+            since: the next key field is at least this.
+            until: the next key field is below this.
+            starts_with: the next key field begins with this text or these bytes.
+            where: a condition on the rows; what it leaves out is read all the same, within `budget`.
+            budget: rows that may be read beyond `limit`; when they are used up, `page.truncated` is true and `page.next` goes on.
+
+        Costs one request and at most limit + 1 rows; with `any_of`, that for each value; with tombstones or `where`, up to `budget` rows more.
+        For groups of an aggregate, one request and row more for each `least` and `greatest` of each group.
+
+        Raises:
+            InvalidQuery: the limit is out of bounds, or the view cannot answer this.
+            InvalidCursor: the cursor was tampered with or belongs to another page.
+            NotReady: the view is still being built.
+        """
+        of = self._lists.get(view)
+        if of is None:
+            of = self._lists[view] = listed(self.operations, view)
+        trace = Trace(self._observers)
+        query = Query(equal, limit, cursor, backward, since, until, starts_with, where, budget)
+        return await self._driver.run(page(of, query, self._secret, trace), trace)
+
+    async def scan(
+        self, view: type[P], *equal: Any, batch: int = 500, cursor: str | None = None, where: Expression | None = None
+    ) -> AsyncIterator[Page[P]]:
+        """All rows of a list, page by page, from a cursor on: `async for page in db.scan(Purchase)`.
+
+        Each page costs what `page` costs with `limit=batch`; keep `page.next` to go on later.
+        """
+        while True:
+            found = await self.page(view, *equal, limit=batch, cursor=cursor, where=where, budget=max(BUDGET, batch))
+            yield found
+            cursor = found.next
+            if cursor is None:
+                return
+
+    async def save(self, entity: M, *, if_version: int | None = None) -> M:
+        """Lets an entity stand as given, as a whole, and everything derived from it; returns it as it will be read.
+
+        Costs one transaction: a read of the entity and of what it refers to, a read of the groups it counts in, and a write for each table
+        touched; copies of it are changed within the commit up to the schema's `inline` bound, more become tasks (`db.tasks`).
+
+        Arguments:
+            if_version: `db.version(entity)` of when it was read; 0 when it must not exist.
+
+        Raises:
+            InvalidValue: a field does not fit its type, constraint or check.
+            MissingReference: a new reference to nothing.
+            AlreadyExists: a unique value is taken; `owner` says by whom.
+            Conflict: it has another version than `if_version`.
+            LimitExceeded: too large, or no room in the store.
+        """
+        trace = Trace(self._observers)
+        return self._written(await self._driver.run(self.operations.save(entity, "save", if_version), trace), trace)
+
+    async def create(self, entity: M) -> M:
+        """Like `save`, but raises AlreadyExists when there is one with this key."""
+        trace = Trace(self._observers)
+        return self._written(await self._driver.run(self.operations.save(entity, "create"), trace), trace)
+
+    async def get_or_create(self, entity: M) -> tuple[M, bool]:
+        """The entity that is there under this one's key, or this one, created; and whether it was."""
+        trace = Trace(self._observers)
+        outcome = await self._driver.run(self.operations.save(entity, "keep"), trace)
+        return self._written(outcome, trace), outcome[0].created
+
+    async def upsert(self, entity: M, **changes: Any) -> M:
+        """Creates the entity, or changes these fields of the one that is there: `db.upsert(Visit(page="/", count=1), count=add(1))`."""
+        trace = Trace(self._observers)
+        return self._written(await self._driver.run(self.operations.upsert(entity, changes), trace), trace)
+
+    async def patch(
+        self, model: Located[R, Unpack[Ks]], *key: Unpack[Ks], if_version: int | None = None, **changes: Any
+    ) -> R:
+        """Changes fields of one entity; None clears one; `add(n)`, `append(x)` and `remove(x)` work on the value that is there.
+
+        Costs what `save` costs; derived data changes only where these fields matter.
+
+        Raises:
+            NotFound: there is none.
+            InvalidValue: a field is unknown, part of the key, or does not take the value.
+        """
+        trace = Trace(self._observers)
+        return self._written(
+            await self._driver.run(self.operations.patch(model, key, changes, if_version), trace), trace
+        )
+
+    async def delete(self, model: Located[Any, Unpack[Ks]], *key: Unpack[Ks], if_version: int | None = None) -> None:
+        """Takes an entity away with everything derived from it; quiet when there is none.
+
+        Raises:
+            StillReferenced: others refer to it with on_delete="refuse".
+        """
+        tasks = await self._driver.run(self.operations.delete(model, key, if_version), Trace(self._observers))
+        self._wake(tasks)
+
+    async def save_all(self, entities: Iterable[M], *, batch: int = SAVE_BATCH) -> list[M]:
+        """Saves entities in transactions of at most `batch`, each whole or not at all; returns them as they will be read.
+
+        An entity that is refused ends the call: the batches before its own are stored, its own and those behind it are not.
+        """
+        saved: list[M] = []
+        rest = iter(entities)
+        while several := list(islice(rest, batch)):
+            trace = Trace(self._observers)
+            written, tasks = await self._driver.run(self.operations.save_all(several), trace)
+            self._wake(tasks)
+            saved.extend(self._outcome(each, trace, tasks) for each in written)
+        return saved
+
+    def _written(self, outcome: tuple[Written, list[bytes]], trace: Trace) -> Any:
+        written, tasks = outcome
+        self._wake(tasks)
+        return self._outcome(written, trace, tasks)
+
+    def _outcome(self, written: Written, trace: Trace, tasks: Sequence[bytes]) -> Any:
+        attach(written.entity, Outcome(written.version, trace, tuple(tasks)))
+        return written.entity
+
+    def _wake(self, tasks: Sequence[bytes]) -> None:
+        if tasks and self._worker is not None:
+            self._worker.wake()
+
+    async def transact(self, body: Body[R], *, attempts: int = ATTEMPTS) -> R:
+        """Runs `body` with a transaction and commits everything it wrote as one; returns what it returned.
+
+        The body reads and decides outside of any lock; at the commit all entities that it read must be as it saw them, else it is run again
+        from the start, after a growing random pause: so it must not do anything that cannot be done twice.
+
+        Raises:
+            Conflict: others were faster `attempts` times.
+        """
+        for attempt in range(attempts):
+            work = UnitOfWork(self.operations)
+            result = await body(AsyncTransaction(self, work))
+            trace = Trace(self._observers)
+            try:
+                tasks = await self._driver.run(work.commit(), trace)
+            except Conflict:
+                if attempt == attempts - 1:
+                    raise
+                chance = await self.run(Random().__iter__())
+                await self.run(Sleep(backoff(attempt, chance)).__iter__())
+                continue
+            work.tell(trace, tuple(tasks))
+            self._wake(tasks)
+            break
+        return result
+
+    async def drain(self) -> int:
+        """Does all tasks of the outbox here and now; returns how many batches it took."""
+        batches = 0
+        while await self.run(self.operations.drain_step(BATCH)):
+            batches += 1
+        return batches
+
+    def tasks(self, result: object) -> AsyncTasks:
+        """What an operation left for the worker: `await db.tasks(saved).wait()` returns when every copy is right."""
+        return AsyncTasks(self, results.tasks_of(result))
+
+    def version(self, entity: object) -> int:
+        """The version of an entity that this database returned: milliseconds since 1970, growing with each commit. For `if_version`."""
+        return results.version_of(entity)
+
+    def cost(self, result: object) -> Cost:
+        """What the operation that returned this cost: requests, rows, bytes, skipped rows."""
+        return results.cost_of(result)
+
+    async def close(self) -> None:
+        """Waits for what is under way and lets go of the store. Closing twice is quiet."""
+        if self._worker is not None:
+            await self._driver.in_thread(self._worker.stop)  # async only
+            # sync only: self._worker.stop()
+        await self._driver.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,137 @@
+"""Lists: what can be paged, as one shape: where its rows lie, and what a row becomes.
+
+Knows views, kinds and codecs. Must not know cursors or limits. An index, the entities of a kind, and the groups of an aggregate differ in their
+table and in how a row is shown, in nothing else. The law is "Pages" of the decisions page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from oneread.database.operations import Operations, amounts_of, extreme
+from oneread.database.results import BESIDE
+from oneread.derivations.aggregates import AggregateView
+from oneread.derivations.indexes import IndexView
+from oneread.encoding.codec import Codec
+from oneread.errors import UsageError
+from oneread.models.registry import Kind
+from oneread.plans.effects import Together
+from oneread.plans.plan import Plan
+from oneread.store.requests import Found
+from oneread.store.rows import Table
+from oneread.transactions.root import BODY
+from oneread.transactions.unit import SHOWN
+
+
+class Listed(NamedTuple):
+    """Something that can be paged.
+
+    Arguments:
+        cls: the declaration.
+        table: where its rows are.
+        prefix: of their keys.
+        codec: of what follows.
+        flat: arguments as values of the codec's elements.
+        view, generation: what cursors are bound to.
+        max_limit: the largest page.
+        shown: rows of a page to what the user sees.
+        living: whether a row is shown at all; None when all are.
+    """
+
+    cls: Any
+    table: Table
+    prefix: bytes
+    codec: Codec
+    flat: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    view: int
+    generation: int
+    max_limit: int
+    shown: Callable[[Sequence[Found]], Plan[list[Any]]]
+    living: Callable[[Found], bool] | None
+
+
+def listed(operations: Operations, cls: Any) -> Listed:
+    """What a page of this model or view reads."""
+    catalog = operations.catalog
+    operations.readable(cls)
+    if cls in catalog.indexes:
+        return _index(catalog.indexes[cls])
+    if cls in catalog.aggregates:
+        return _aggregate(catalog.aggregates[cls])
+    if cls in catalog.kinds:
+        return _entities(catalog.kinds[cls], cls)
+    raise UsageError("this class is no model or view of the schema", given=cls)
+
+
+def _numbers(prefix: bytes) -> tuple[int, int]:
+    return int.from_bytes(prefix[:2], "big"), int.from_bytes(prefix[2:], "big")
+
+
+def _index(view: IndexView) -> Listed:
+    def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
+        return view.rows([row[SHOWN].value for _key, row in rows])
+        yield
+
+    number, generation = _numbers(view.prefix)
+    return Listed(
+        view.cls,
+        "views",
+        view.prefix,
+        view.key.codec,
+        view.key.flat,
+        number,
+        generation,
+        view.cls.max_limit,
+        shown,
+        None,
+    )
+
+
+def _entities(kind: Kind, cls: Any) -> Listed:
+    def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
+        cells = [row[BODY] for _key, row in rows]
+        entities = kind.layouts.decode_many([cell.value for cell in cells])
+        for entity, cell in zip(entities, cells, strict=True):
+            entity.__dict__[BESIDE] = cell
+        return entities
+        yield
+
+    def living(found: Found) -> bool:
+        body = found[1].get(BODY)
+        return body is not None and (cls is kind.cls or issubclass(kind.layouts.class_of(body.value), cls))
+
+    return Listed(
+        cls, "roots", kind.prefix, kind.codec, lambda given: given, kind.number, 0, cls.max_limit, shown, living
+    )
+
+
+def _aggregate(view: AggregateView) -> Listed:
+    def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
+        groups = [key[len(view.prefix) :] for key, _row in rows]
+        wanted = [extreme(view, each, group) for group in groups for each in view.extrema]
+        found = (yield from Together(wanted)) if wanted else []
+        width = len(view.extrema)
+        names = [each.field for each in view.extrema]
+        return [
+            view.instance(
+                view.key.codec.decode(group),
+                amounts_of(row),
+                dict(zip(names, found[place * width : (place + 1) * width], strict=True)),
+            )
+            for place, (group, (_key, row)) in enumerate(zip(groups, rows, strict=True))
+        ]
+
+    number, generation = _numbers(view.prefix)
+    return Listed(
+        view.cls,
+        "counts",
+        view.prefix,
+        view.key.codec,
+        view.key.flat,
+        number,
+        generation,
+        view.cls.max_limit,
+        shown,
+        None,
+    )

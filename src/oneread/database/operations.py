@@ -1,0 +1,233 @@
+"""The public verbs as plans.
+
+Knows the catalog, changes and commits. Must not know engines, threads or event loops: both faces run these plans. Each verb's meaning stands in
+`async_database`, its law in "Semantics" of the decisions page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from oneread.database.patches import patching
+from oneread.derivations.aggregates import AggregateView, Extremum
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.changes import Delete, Mode, Patch, Save, Written, following
+from oneread.derivations.indexes import IndexView
+from oneread.encoding.ranges import prefix_range
+from oneread.errors import InvalidQuery, NotFound, NotReady, UsageError
+from oneread.models.fields import GENERATED
+from oneread.models.generated import uuid7
+from oneread.models.registry import Kind
+from oneread.plans.effects import Atomically, Now, Random, Together
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read, Scan
+from oneread.store.rows import Row, RowRange
+from oneread.transactions import outbox
+from oneread.transactions.deltas import decode_amounts
+from oneread.transactions.native import Change, commit
+from oneread.transactions.root import BODY, parse
+from oneread.transactions.unit import SHOWN, Unit
+
+T = TypeVar("T")
+
+_HALF = 37
+"""Bits of randomness taken at a time; a UUID of version 7 has 74."""
+
+
+class Operations:
+    """The verbs of one open database.
+
+    Arguments:
+        catalog: the schema compiled for its store.
+        building: views that are not readable yet.
+        inline: carriers that are changed within the commit of their source.
+    """
+
+    def __init__(self, catalog: Catalog, building: frozenset[type], inline: int) -> None:
+        self.catalog = catalog
+        self._building = building
+        self._inline = inline
+        self._follow = following(catalog)
+
+    def commit(self, changes: Sequence[Change]) -> Plan[list[bytes]]:
+        """Commits changes in one transaction; returns the tasks it left."""
+        return Atomically(lambda: self._attempt(changes)).__iter__()
+
+    def _attempt(self, changes: Sequence[Change]) -> Plan[list[bytes]]:
+        unit = Unit(self.catalog.name_of)
+        now = yield from Now()
+        yield from self.decide(unit, changes, now)
+        yield from unit.flush(now)
+        return unit.tasks
+
+    def decide(self, unit: Unit, changes: Sequence[Change], now: int) -> Plan[None]:
+        """Decides changes on an overlay, with everything that follows from them; writes nothing."""
+        return commit(unit, changes, now, self._follow, self._inline)
+
+    def save(
+        self, entity: Any, mode: Mode = "save", if_version: int | None = None
+    ) -> Plan[tuple[Written, list[bytes]]]:
+        """Saves one entity."""
+        whole = yield from self.generated(entity)
+        change = Save(self.catalog, whole, mode, if_version)
+        tasks = yield from self.commit([change])
+        return change.written, tasks
+
+    def save_all(self, entities: Sequence[Any]) -> Plan[tuple[list[Written], list[bytes]]]:
+        """Saves several entities in one transaction."""
+        changes: list[Save] = []
+        for entity in entities:
+            changes.append(Save(self.catalog, (yield from self.generated(entity))))
+        tasks = yield from self.commit(changes)
+        return [change.written for change in changes], tasks
+
+    def generated(self, entity: Any) -> Plan[Any]:
+        """The entity with its generated key, if it has one and none was given."""
+        names = self.catalog.carrier_of(entity).generated
+        wanting = [name for name in names if getattr(entity, name) == GENERATED]
+        if not wanting:
+            return entity
+        now = yield from Now()
+        high, low = (yield from Random()), (yield from Random())
+        bits = (int(high * 2**_HALF) << _HALF) | int(low * 2**_HALF)
+        return msgspec.structs.replace(entity, **{name: uuid7(now, bits) for name in wanting})
+
+    def patch(
+        self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None
+    ) -> Plan[tuple[Written, list[bytes]]]:
+        """Changes fields of one entity."""
+        change = Patch(self.catalog, self.kind(model).key(key), patching(model, changes), if_version)
+        tasks = yield from self.commit([change])
+        return change.written, tasks
+
+    def upsert(self, entity: Any, changes: Mapping[str, Any]) -> Plan[tuple[Written, list[bytes]]]:
+        """Creates an entity, or changes fields of the one that is there."""
+        whole = yield from self.generated(entity)
+        kind = self.catalog.carrier_of(whole).kind
+        change = Patch(self.catalog, kind.key(kind.parts(whole)), patching(type(whole), changes), otherwise=whole)
+        tasks = yield from self.commit([change])
+        return change.written, tasks
+
+    def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[list[bytes]]:
+        """Takes one entity away."""
+        return self.commit([Delete(self.catalog, self.kind(model).key(key), if_version)])
+
+    def kind(self, model: Any) -> Kind:
+        """The kind of an entity class."""
+        try:
+            return self.catalog.kinds[model]
+        except KeyError:
+            raise UsageError("this class is no model of the schema", given=model) from None
+
+    def find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
+        """An entity and its version, or the row of a view; None when there is none."""
+        if model in self.catalog.aggregates:
+            return (yield from self._fold(self.catalog.aggregates[self._ready(model)], key)), 0
+        if model in self.catalog.indexes:
+            return (yield from self._only(self.catalog.indexes[self._ready(model)], key)), 0
+        kind = self.kind(model)
+        (row,) = yield from Read("roots", [kind.key(key)])
+        return self._entity(model, row)
+
+    def _entity(self, model: Any, row: Row | None) -> tuple[Any, int]:
+        if row is None or BODY not in row:
+            return None, 0
+        entity = self.kind(model).layouts.decode(row[BODY].value)
+        return (entity, parse(row).version) if isinstance(entity, model) else (None, 0)
+
+    def get(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
+        """Like `find`; NotFound when there is none."""
+        found = yield from self.find(model, key)
+        if found[0] is None:
+            raise NotFound("there is no such entity", model=model, key=key)
+        return found
+
+    def get_many(self, model: Any, keys: Sequence[tuple[Any, ...]]) -> Plan[list[tuple[Any, int]]]:
+        """Entities by key in one round trip, None for each that is absent."""
+        kind = self.kind(model)
+        rows = yield from Read("roots", [kind.key(key) for key in keys])
+        return [self._entity(model, row) for row in rows]
+
+    def _ready(self, view: Any) -> Any:
+        if view in self._building:
+            raise NotReady("this view was added to a store that has data, and is not built yet", view=view)
+        return view
+
+    def readable(self, view: Any) -> None:
+        """Raises NotReady for a view that is still being built."""
+        self._ready(view)
+
+    def _only(self, view: IndexView, key: tuple[Any, ...]) -> Plan[Any]:
+        """The one row of a unique index."""
+        if not view.unique:
+            raise InvalidQuery("get needs a unique index; take a page of this one", view=view.cls)
+        values = view.key.flat(key)
+        if len(values) != len(view.key.codec.elements):
+            raise InvalidQuery("a unique index is found by all of its values", view=view.cls, given=key)
+        within = view.key.codec.prefix_range(values, prefix=view.prefix)
+        rows = yield from Scan("views", RowRange(within.start, within.stop or b""), 1)
+        return view.rows([rows[0][1][SHOWN].value])[0] if rows else None
+
+    def _fold(self, view: AggregateView, key: tuple[Any, ...]) -> Plan[Any]:
+        """One group of an aggregate; an empty one has zeros."""
+        values = view.key.flat(key)
+        if len(values) != len(view.key.codec.elements):
+            raise InvalidQuery("a group of an aggregate is found by all of its values", view=view.cls, given=key)
+        group = view.key.codec.encode(values)
+        if not view.extrema:
+            (row,) = yield from Read("counts", [view.prefix + group])
+            return view.instance(values, amounts_of(row), {})
+        numbers: Plan[Any] = _counts(view.prefix + group)
+        found = yield from Together([numbers, *(extreme(view, each, group) for each in view.extrema)])
+        return view.instance(values, found[0], dict(zip([each.field for each in view.extrema], found[1:], strict=True)))
+
+    def drain_step(self, batch: int) -> Plan[bool]:
+        """Does one batch of the first task of the outbox; False when there is none."""
+        tasks = yield from Scan("system", outbox.TASKS, 1)
+        if tasks:
+            yield from Atomically(lambda: self._task_batch(tasks[0][0], batch))
+        return bool(tasks)
+
+    def _task_batch(self, key: bytes, batch: int) -> Plan[None]:
+        unit = Unit(self.catalog.name_of)
+        yield from unit.load("system", [key])
+        row = unit.get("system", key)
+        if row is None:
+            return
+        task = outbox.read(row)
+        now = yield from Now()
+        within = outbox.carriers_of(task.source)
+        start = task.cursor + b"\x00" if task.cursor else within.start
+        targets = yield from unit.scan("views", RowRange(start, within.stop), batch)
+        changes = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
+        yield from self.decide(unit, changes, now)
+        if len(targets) < batch:
+            unit.put("system", key, None)
+        else:
+            outbox.save(unit, key, outbox.Task(task.source, targets[-1][0], task.done + len(targets)), now)
+        yield from unit.flush(now)
+
+    def unfinished(self, tasks: Sequence[bytes]) -> Plan[list[bytes]]:
+        """Those of the tasks that are still in the outbox."""
+        rows = yield from Read("system", list(tasks))
+        return [key for key, row in zip(tasks, rows, strict=True) if row is not None]
+
+
+def amounts_of(row: Row | None) -> Any:
+    """The numbers of a group's row."""
+    return decode_amounts(None if row is None else row[SHOWN].value)
+
+
+def _counts(key: bytes) -> Plan[Any]:
+    (row,) = yield from Read("counts", [key])
+    return amounts_of(row)
+
+
+def extreme(view: AggregateView, extremum: Extremum, group: bytes) -> Plan[Any]:
+    """The least or greatest value of a group: the first row of its hidden index."""
+    start, stop = prefix_range(extremum.prefix + group)
+    rows = yield from Scan("views", RowRange(start, stop or b""), 1)
+    return view.extremum_value(extremum, rows[0][1][SHOWN].value) if rows else None

@@ -1,0 +1,86 @@
+"""Patches: changes of single fields, applied to the entity as it stands when the commit reads it.
+
+Knows fields and values. Must not know stores. The law is "Semantics" of the decisions page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from oneread.errors import InvalidValue
+from oneread.models.model import Model, key_names
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A change that depends on the value that is there.
+
+    Arguments:
+        name: of the verb, for errors.
+        apply: the new value of the old one.
+    """
+
+    name: str
+    apply: Callable[[Any], Any]
+
+
+def add(amount: Any) -> Any:
+    """`db.patch(Purchase, "537626", 1, quantity=add(1))`: adds to the number that is there; atomic, so no increment is lost."""
+    return Step("add", lambda value: value + amount)
+
+
+def append(element: Any) -> Any:
+    """Adds an element to a list (at its end), set or tuple."""
+    return Step("append", lambda value: _joined(value, element))
+
+
+def remove(element: Any) -> Any:
+    """Takes every element that equals this one out of a list, set or tuple; quiet when there is none."""
+    return Step("remove", lambda value: type(value)(each for each in value if each != element))
+
+
+def _joined(value: Any, element: Any) -> Any:
+    return value | {element} if isinstance(value, (set, frozenset)) else type(value)([*value, element])
+
+
+def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """The function that makes the new entity of the old one.
+
+    Raises:
+        InvalidValue: a field is unknown, or part of the key; when applied: the old value does not take the step.
+    """
+    if not changes:
+        raise InvalidValue("a patch needs at least one field", model=model.__name__)
+    keys = key_names(model)
+    for name in changes:
+        if name in keys:
+            raise InvalidValue(
+                "a part of the key cannot be patched; save a new entity and delete the old one",
+                model=model.__name__,
+                field=name,
+            )
+
+    def changed(entity: Any) -> Any:
+        kind = type(entity)
+        for name in changes:
+            if name not in kind.__struct_fields__:
+                raise InvalidValue("there is no such field", model=kind.__name__, field=name)
+        return msgspec.structs.replace(
+            entity, **{name: _applied(entity, name, change) for name, change in changes.items()}
+        )
+
+    return changed
+
+
+def _applied(entity: Any, name: str, change: Any) -> Any:
+    if not isinstance(change, Step):
+        return change
+    value = getattr(entity, name)
+    try:
+        return change.apply(value)
+    except TypeError as error:
+        raise InvalidValue(
+            "the value that is there does not take this", model=type(entity).__name__, field=name, verb=change.name
+        ) from error

@@ -1,0 +1,47 @@
+"""Points: the direct path of `get`, for engines where a read takes microseconds.
+
+Knows kinds and one method of the engine. Must not know plans: stepping a generator would cost as much as the read. A test proves that this and
+`Operations.find` answer alike. The law is "Plans" of the architecture page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from oneread.database.results import BESIDE
+from oneread.derivations.catalog import Catalog
+from oneread.errors import InvalidKey
+from oneread.models.registry import Kind
+from oneread.store.engine import Engine
+from oneread.transactions.root import BODY
+
+Point: TypeAlias = Callable[[tuple[Any, ...]], Any]
+"""A key's parts to the entity, None when it is absent."""
+
+
+def points(catalog: Catalog, engine: Engine) -> dict[type, Point]:
+    """The direct path of each entity class; empty for engines that are not local."""
+    if not engine.capabilities.local:
+        return {}
+    return {cls: _point(cls, kind, engine) for cls, kind in catalog.kinds.items()}
+
+
+def _point(cls: type, kind: Kind, engine: Engine) -> Point:
+    prefix, arity, encode = kind.prefix, len(kind.names), kind.codec.encode
+    decode, fetch, beside = kind.layouts.decode, engine.point, BESIDE
+    whole = cls is kind.cls
+
+    def point(parts: tuple[Any, ...]) -> Any:
+        if len(parts) != arity:
+            raise InvalidKey(
+                "the key has other parts than the model declares", model=cls, declared=kind.names, given=parts
+            )
+        cell = fetch("roots", prefix + encode(parts), BODY)
+        if cell is None:
+            return None
+        entity = decode(cell.value)
+        entity.__dict__[beside] = cell
+        return entity if whole or isinstance(entity, cls) else None
+
+    return point

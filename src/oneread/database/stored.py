@@ -1,0 +1,73 @@
+"""Opening: the schema row is read or written, and the schema compiled with the store's numbers.
+
+Knows schemas and the schema row. Must not know engines. The law is "Schema history" and "View states" of the decisions page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from oneread.database.operations import Operations
+from oneread.derivations.catalog import Numbers, stored_name
+from oneread.derivations.schema import Schema
+from oneread.encoding.ranges import prefix_range
+from oneread.errors import NotFound
+from oneread.models.versions import StoredSchema, decode, encode, fitted
+from oneread.plans.effects import Atomically, Now
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read, Replace, Scan
+from oneread.store.rows import Cell, RowRange
+from oneread.transactions.unit import SHOWN
+
+SCHEMA_ROW: Final = b"schema"
+
+
+def opened(schema: Schema, *, read_only: bool) -> Plan[Operations]:
+    """The operations of a store under a schema; the schema row grows by what is new, in one transaction.
+
+    Raises:
+        SchemaMismatch: the schema does not fit the one in the store; nothing was written.
+        NotFound: the store is empty and opened for reading only.
+    """
+    stored = yield from _stored()
+    grown = yield from _grown(schema, stored)
+    if grown is not stored:
+        if read_only:
+            raise NotFound("this store does not hold everything that the schema declares; open it for writing once")
+        stored = yield from Atomically(lambda: _grow(schema))
+    numbers = Numbers(
+        stored.kinds,
+        {name: layout.number for name, layout in stored.layouts.items()},
+        {name: (view.number, view.generation) for name, view in stored.views.items()},
+    )
+    building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
+    return Operations(schema.catalog(numbers), building, schema.inline)
+
+
+def _stored() -> Plan[StoredSchema]:
+    (row,) = yield from Read("system", [SCHEMA_ROW])
+    return StoredSchema() if row is None else decode(row[SHOWN].value)
+
+
+def _grown(schema: Schema, stored: StoredSchema) -> Plan[StoredSchema]:
+    models, views = schema.declared()
+    populated: dict[str, bool] = {}
+    for name in {view.kind for view in views if view.name not in stored.views} & set(stored.kinds):
+        populated[name] = yield from _has_rows(stored.kinds, name)
+    return fitted(stored, models, views, populated)
+
+
+def _has_rows(kinds: Mapping[str, int], name: str) -> Plan[bool]:
+    start, stop = prefix_range(kinds[name].to_bytes(2, "big"))
+    rows = yield from Scan("roots", RowRange(start, stop or b""), 1)
+    return bool(rows)
+
+
+def _grow(schema: Schema) -> Plan[StoredSchema]:
+    stored = yield from _stored()
+    grown = yield from _grown(schema, stored)
+    if grown is not stored:
+        now = yield from Now()
+        yield from Replace("system", {SCHEMA_ROW: {SHOWN: Cell(encode(grown), now)}})
+    return grown

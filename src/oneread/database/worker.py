@@ -1,0 +1,69 @@
+"""The worker: a thread of the process that does the tasks of the outbox.
+
+Knows operations and a synchronous driver. Must not know verbs. It sleeps until a commit of this process leaves a task, and looks once when the
+database is opened, for those that a process left behind when it died. The law is "Workers" of the decisions page.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import Final
+
+from oneread.database.operations import Operations
+from oneread.errors import Closed, OnereadError
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Trace
+from oneread.transactions.outbox import BATCH
+
+PAUSE_SECONDS: Final = 1.0
+"""Between two attempts after the store refused one."""
+
+_log = logging.getLogger(__name__)
+
+
+class Worker:
+    """At most one thread, started when there is something to do and again after a fork."""
+
+    def __init__(self, operations: Operations, driver: SyncDriver) -> None:
+        self._operations = operations
+        self._driver = driver
+        self._lock = threading.Lock()
+        self._wanted = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._process = os.getpid()
+
+    def wake(self) -> None:
+        """There may be tasks."""
+        self._wanted.set()
+        with self._lock:
+            alive = self._thread is not None and self._thread.is_alive() and self._process == os.getpid()
+            if not alive and not self._stopping.is_set():
+                self._process = os.getpid()
+                self._thread = threading.Thread(target=self._run, name="oneread-worker", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        """Ends after the batch under way; what is left stays in the outbox."""
+        self._stopping.set()
+        self._wanted.set()
+        with self._lock:
+            thread = self._thread
+        if thread is not None and self._process == os.getpid() and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wanted.clear()
+            try:
+                while not self._stopping.is_set() and self._driver.run(self._operations.drain_step(BATCH), Trace()):
+                    pass
+            except Closed:
+                return
+            except OnereadError:
+                _log.exception("a task of the outbox failed and is tried again")
+                self._stopping.wait(PAUSE_SECONDS)
+                self._wanted.set()
+            self._wanted.wait()
