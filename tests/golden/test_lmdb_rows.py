@@ -24,12 +24,12 @@ def test_the_page_has_vectors():
     assert len(list(vectors())) >= 5
 
 
-@pytest.mark.parametrize(("row", "written"), vectors())
+@pytest.mark.parametrize(("row", "written"), list(vectors()))
 def test_a_row_is_written_as_the_page_says(row, written):
     assert row_format.encode("roots", b"k", row) == written
 
 
-@pytest.mark.parametrize(("row", "written"), vectors())
+@pytest.mark.parametrize(("row", "written"), list(vectors()))
 def test_what_the_page_says_is_read_as_the_row(row, written):
     assert row_format.decode("roots", b"k", written, "dm") == row
     for column, cell in row.items():

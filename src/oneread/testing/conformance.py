@@ -72,7 +72,7 @@ class EngineConformance:
         """What has to be ended when a test has ended."""
         endings: list[Callable[[], None]] = []
         yield endings
-        for end in endings:
+        for end in reversed(endings):
             end()
 
     @pytest.fixture
@@ -86,7 +86,7 @@ class EngineConformance:
 
         def by_loop(engine: Engine) -> Drive:
             face = AsyncDriver(engine)
-            runs.append(face.close)
+            runs.append(lambda: runner.run(face.aclose()))
             return lambda plan: runner.run(face.run(plan, Trace()))
 
         return by_thread if driver == "sync" else by_loop

@@ -1,3 +1,4 @@
+import contextlib
 import struct
 
 import pytest
@@ -41,27 +42,24 @@ def reads(value):
 
 @given(st.binary(max_size=60) | st.builds(lambda size, rest: bytes([size]) + rest, st.integers(0, 9), st.binary()))
 def test_garbage_is_corrupt_or_a_row_and_never_another_error(value):
-    try:
+    with contextlib.suppress(Corrupt):
         reads(value)
-    except Corrupt as failure:
-        assert (failure.facts["table"], failure.facts["key"]) == ("roots", b"k")
 
 
 @given(st.data())
 def test_a_flipped_byte_is_corrupt_or_a_row_and_never_another_error(data):
     value = bytearray(row_format.encode("roots", b"k", ROW))
     value[data.draw(st.integers(0, len(value) - 1))] ^= data.draw(st.integers(1, 255))
-    try:
+    with contextlib.suppress(Corrupt):
         reads(bytes(value))
-    except Corrupt:
-        pass
 
 
 @pytest.mark.parametrize("size", range(len(row_format.encode("roots", b"k", ROW))))
 def test_a_torn_row_is_corrupt(size):
     torn = row_format.encode("roots", b"k", ROW)[:size]
-    with pytest.raises(Corrupt):
+    with pytest.raises(Corrupt, match="roots") as failure:
         row_format.decode("roots", b"k", torn, "dm")
+    assert failure.value.facts["key"] == b"k"
     with pytest.raises(Corrupt):
         row_format.decode_cell("roots", b"k", torn, b"m:e")
 

@@ -1,0 +1,310 @@
+"""Both drivers do the same with a plan: same answers, same errors, same counts."""
+
+import asyncio
+import threading
+
+import pytest
+
+from oneread.engines.memory import MemoryEngine
+from oneread.errors import Conflict, Unsupported
+from oneread.plans.async_driver import AsyncDriver
+from oneread.plans.effects import Atomically, Now, Random, Sleep, Together
+from oneread.plans.performer import wall_clock
+from oneread.plans.retry import backoff, retrying
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Cost, Trace
+from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
+from oneread.store.rows import Cell, RowMutation, RowRange
+from tests.failures.stores import until
+
+ALL = RowRange(b"", b"")
+CELL = Cell(b"value", 1)
+
+
+@pytest.fixture
+def engine():
+    engine = MemoryEngine()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(params=["sync", "async"])
+def run(request, engine):
+    """Runs a plan by one of the drivers and answers its result and what it cost."""
+    options = {"clock": lambda: 77, "chance": lambda: 0.0}
+    if request.param == "sync":
+        driver = SyncDriver(engine, **options)
+        yield driver.run
+        return
+    face = AsyncDriver(engine, **options)
+    with asyncio.Runner() as runner:
+        yield lambda plan, trace: runner.run(face.run(plan, trace))
+        runner.run(face.aclose())
+
+
+def every_request():
+    yield from Mutate("roots", [RowMutation(b"a", {b"d:b": CELL}), RowMutation(b"b", {b"d:b": CELL})])
+    won = yield from CheckAndMutate("roots", b"d:b", ABSENT, RowMutation(b"a", {b"d:v": CELL}))
+    total = yield from Increment("counts", b"n", b"d:n", 3)
+    rows = yield from Read("roots", [b"a", b"x"])
+    found = yield from Scan("roots", ALL, 10)
+    return won, total, rows, found
+
+
+def test_a_plan_is_sent_each_answer_and_each_request_is_counted(run):
+    trace = Trace()
+    row = {b"d:b": CELL}
+    assert run(every_request(), trace) == (False, 3, [row, None], [(b"a", row), (b"b", row)])
+    assert trace.cost == Cost(requests=5, rows=2 + 1 + 1 + 2 + 2, bytes=12 + 6 + 9 + 5 + 12, skipped=0)
+
+
+def test_time_and_chance_are_the_drivers(run):
+    def plan():
+        yield from Sleep(0)
+        return (yield from Now()), (yield from Random())
+
+    trace = Trace()
+    assert run(plan(), trace) == (77, 0.0)
+    assert trace.cost == Cost()
+
+
+def test_observers_see_every_request_in_order(run):
+    seen = []
+    run(every_request(), Trace((lambda request, answer: seen.append((type(request), answer)),)))
+    assert [kind for kind, _ in seen] == [Mutate, CheckAndMutate, Increment, Read, Scan]
+    assert seen[2][1] == 3
+
+
+def test_plans_together_answer_in_their_order_and_share_the_trace(run):
+    def one(key):
+        (row,) = yield from Read("roots", [key])
+        return row
+
+    def plan():
+        yield from Mutate("roots", [RowMutation(b"a", {b"d:b": CELL})])
+        return (yield from Together([one(b"a"), one(b"x"), one(b"a")]))
+
+    trace = Trace()
+    assert run(plan(), trace) == [{b"d:b": CELL}, None, {b"d:b": CELL}]
+    assert trace.cost.requests == 4
+
+
+def test_a_failing_one_of_several_fails_the_whole(run):
+    def fails():
+        yield from Read("roots", [b"a"])
+        raise ZeroDivisionError
+
+    def plan():
+        yield from Together([fails()])
+
+    with pytest.raises(ZeroDivisionError):
+        run(plan(), Trace())
+
+
+def test_an_error_of_the_store_is_raised_where_it_was_asked_for(run):
+    def plan():
+        try:
+            yield from Replace("roots", {})
+        except Unsupported:
+            return "caught"
+
+    assert run(plan(), Trace()) == "caught"
+
+
+def test_an_error_nobody_catches_reaches_the_caller_and_the_plan_has_cleaned_up(run):
+    cleaned = []
+
+    def plan():
+        try:
+            yield from Replace("roots", {})
+        finally:
+            cleaned.append(1)
+
+    with pytest.raises(Unsupported):
+        run(plan(), Trace())
+    assert cleaned == [1]
+
+
+def restating():
+    (row,) = yield from Read("roots", [b"a"])
+    yield from Replace("roots", {b"a": {b"d:b": CELL}, b"gone": None})
+    return row, (yield from Now()), (yield from Random())
+
+
+def test_a_sub_plan_runs_in_one_transaction_and_is_counted_once(run, engine):
+    trace = Trace()
+    assert run(iter(Atomically(restating)), trace) == (None, 77, 0.0)
+    assert engine.answer(Read("roots", [b"a"])) == [{b"d:b": CELL}]
+    assert trace.cost == Cost(requests=2, rows=3, bytes=10)
+
+
+@pytest.mark.parametrize("asked", [Sleep(0), Together([]), Atomically(restating)])
+def test_a_sub_plan_asks_only_for_rows_time_and_chance(run, asked):
+    def plan():
+        yield from asked
+
+    with pytest.raises(Unsupported, match=type(asked).__name__):
+        run(iter(Atomically(plan)), Trace())
+
+
+class Rerun(MemoryEngine):
+    """Throws the first attempt of every transaction away and runs it again, as a failing group commit does."""
+
+    def transaction(self, run, timeout):
+        with pytest.raises(ZeroDivisionError):
+            super().transaction(lambda answer: (run(answer), 1 / 0), timeout)
+        return super().transaction(run, timeout)
+
+
+def test_an_attempt_that_is_run_again_is_counted_once():
+    trace = Trace()
+    SyncDriver(Rerun()).run(iter(Atomically(restating)), trace)
+    assert trace.cost.requests == 2
+
+
+def test_retrying_runs_the_plan_afresh_while_it_conflicts(run):
+    attempts = []
+
+    def plan():
+        attempts.append(1)
+        yield from Now()
+        if len(attempts) < 3:
+            raise Conflict("lost")
+        return "won"
+
+    assert run(retrying(5, plan), Trace()) == "won"
+    assert len(attempts) == 3
+
+
+def test_the_last_conflict_is_the_callers_and_other_errors_are_not_retried(run):
+    attempts = []
+
+    def plan(failure):
+        attempts.append(1)
+        yield from Now()
+        raise failure
+
+    with pytest.raises(Conflict):
+        run(retrying(3, lambda: plan(Conflict("lost"))), Trace())
+    assert len(attempts) == 3
+    with pytest.raises(Unsupported):
+        run(retrying(3, lambda: plan(Unsupported("no"))), Trace())
+    assert len(attempts) == 4
+
+
+def test_pauses_grow_and_are_capped():
+    assert [backoff(attempt, 1.0) for attempt in (0, 1, 2)] == [0.002, 0.004, 0.008]
+    assert backoff(60, 1.0) == 1.0
+    assert backoff(5, 0.0) == 0.0
+
+
+def test_the_wall_clock_is_in_milliseconds():
+    assert 1_600_000_000_000 < wall_clock() < 5_000_000_000_000
+
+
+def test_a_trace_notes_what_was_skipped_by_its_parts():
+    whole = Trace()
+    part = whole.part()
+    part.skipped = 2
+    whole.add(part)
+    assert whole.cost.skipped == 2
+
+
+def test_absent_rows_cost_no_bytes():
+    trace = Trace()
+    trace.note(Replace("roots", {b"a": None}), None)
+    trace.note(Read("roots", [b"a"]), [None])
+    assert trace.cost == Cost(requests=2, rows=2, bytes=1)
+
+
+class Slow(MemoryEngine):
+    """Holds every transaction until it is told to go on."""
+
+    def __init__(self):
+        super().__init__()
+        self.inside, self.go = threading.Event(), threading.Event()
+
+    def transaction(self, run, timeout):
+        self.inside.set()
+        assert self.go.wait(30)
+        return super().transaction(run, timeout)
+
+
+def test_a_cancelled_commit_is_whole_or_nothing_and_its_plan_cleans_up():
+    engine, cleaned = Slow(), []
+
+    def plan():
+        try:
+            yield from Atomically(restating)
+        finally:
+            cleaned.append(1)
+
+    async def scenario():
+        driver = AsyncDriver(engine)
+        task = asyncio.create_task(driver.run(plan(), Trace()))
+        await asyncio.to_thread(engine.inside.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert cleaned == [1]
+        assert engine.answer(Read("roots", [b"a"])) == [None]
+        engine.go.set()
+        await driver.in_thread(lambda: until(lambda: engine.answer(Read("roots", [b"a"])) == [{b"d:b": CELL}]))
+        await driver.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_sleep_ends_the_plan():
+    cleaned = []
+
+    def plan():
+        try:
+            yield from Sleep(3600)
+        finally:
+            cleaned.append(1)
+
+    async def scenario():
+        driver = AsyncDriver(MemoryEngine())
+        task = asyncio.create_task(driver.run(plan(), Trace()))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await driver.aclose()
+
+    asyncio.run(scenario())
+    assert cleaned == [1]
+
+
+def test_reads_of_a_local_engine_stay_on_the_loop_and_writes_leave_it():
+    threads = {}
+
+    class Watched(MemoryEngine):
+        def answer(self, request):
+            threads[type(request)] = threading.current_thread()
+            return super().answer(request)
+
+    async def scenario():
+        driver = AsyncDriver(Watched())
+        await driver.run(every_request(), Trace())
+        await driver.aclose()
+
+    asyncio.run(scenario())
+    assert {kind for kind, thread in threads.items() if thread is threading.main_thread()} == {Read, Scan}
+
+
+def test_other_tasks_run_while_a_commit_waits():
+    engine = Slow()
+
+    async def scenario():
+        driver = AsyncDriver(engine)
+        task = asyncio.create_task(driver.run(iter(Atomically(restating)), Trace()))
+        await asyncio.to_thread(engine.inside.wait, 30)
+        assert await driver.run(iter(Read("roots", [b"a"])), Trace()) == [None]
+        engine.go.set()
+        await task
+        assert await driver.run(iter(Read("roots", [b"a"])), Trace()) == [{b"d:b": CELL}]
+        await driver.aclose()
+
+    asyncio.run(scenario())
