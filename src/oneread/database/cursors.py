@@ -75,7 +75,7 @@ def decode(text: object, *, view: int, generation: int, equality: bytes, secret:
         raise InvalidCursor(_TAMPERED)
     if secret is not None:
         raw, signature = raw[:-SIGNATURE_BYTES], raw[-SIGNATURE_BYTES:]
-        if len(raw) < _HEAD.size or not hmac.compare_digest(signature, _signature(raw, secret)):
+        if not hmac.compare_digest(signature, _signature(raw, secret)):
             raise InvalidCursor(_TAMPERED)
     if its_view != view:
         raise InvalidCursor(_OTHER_VIEW)

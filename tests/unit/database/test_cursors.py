@@ -106,6 +106,7 @@ HEAD = bytes.fromhex("00000007 00000003")
         "A" * 41,
         "A" * (LONGEST + 4),
         "A" * 10_000_000,
+        encode(Cursor(7, 3, False, EQUALITY, bytes(LONGEST)), None),
         encode(CURSOR, None) + "=",
         encode(CURSOR, None) + "\n",
         " " + encode(CURSOR, None),
@@ -113,7 +114,7 @@ HEAD = bytes.fromhex("00000007 00000003")
         base64.urlsafe_b64encode(b"\x02" + HEAD + b"\x00" + EQUALITY + b"abcd").decode().rstrip("="),
         base64.urlsafe_b64encode(b"\x01" + HEAD + b"\x04" + EQUALITY + b"abcd").decode().rstrip("="),
     ],
-    ids=range(17),
+    ids=range(18),
 )
 def test_what_is_no_cursor_is_refused(text):
     assert refused(text) == "this is not a cursor"

@@ -1,6 +1,7 @@
 """Documents: what is encoded comes back, of the user's own classes; what does not fit says where and why."""
 
 import dataclasses
+import weakref
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum
@@ -398,6 +399,7 @@ def test_strange_documents_are_corrupt(layout, name):
         lambda: layouts.decode(strange),
         lambda: layout.decode_many([good, strange]),
         lambda: layouts.decode_many([strange, good]),
+        lambda: layouts.class_of(b"\x00\x09" + strange),
         lambda: layouts.decode_many([good, strange]),
     ):
         with pytest.raises(Corrupt):
@@ -425,6 +427,7 @@ def test_a_model_and_its_variants_share_one_registry():
     kept = [Layout(Purchase, 0).encode(plain), Layout(Gift, 1).encode(gift), Layout(Purchase, 0).encode(wide)]
     assert [layouts.decode(doc) for doc in kept] == [plain, gift, wide] == layouts.decode_many(kept)
     assert [type(each) for each in layouts.decode_many(kept)] == [Purchase, Gift, Purchase]
+    assert [layouts.class_of(doc) for doc in kept] == [Purchase, Gift, Purchase]
     assert layouts.decode_many(kept[:1] * 3) == [plain] * 3
     assert layouts.decode_many([]) == []
     for wrong in (Layout(Customer, 0), Layout(Customer, None)):
@@ -517,7 +520,7 @@ def test_names_that_are_keywords_are_refused():
         Layout(msgspec.defstruct("Odd", [("class", int)]), 1)
 
 
-class Judged(Model[str], tag=True, rename="upper"):
+class Judged(Model[str], tag=True, rename="upper", weakref=True, cache_hash=True, order=True):
     code: Key[str]
     hidden: ClassVar["Unresolvable"] = 3  # noqa: F821
     count: int = 0
@@ -534,6 +537,8 @@ def test_options_of_the_users_class_do_not_reach_documents():
     doc = layout.encode(Judged(code="a", maker=None))
     assert doc == b"\x00\x01" + BODY(["a", 0, [], None])
     assert layout.decode(doc) == Judged(code="a", maker=None)
+    assert weakref.ref(seen := layout.decode(doc))() is seen
+    assert seen <= Judged(code="b", maker=None)
     with pytest.raises(Corrupt, match="below zero"):
         layout.decode(b"\x00\x01" + BODY(["a", -1, [], None]))
 

@@ -54,7 +54,14 @@ def test_paths_read_as_they_are_written():
     assert repr(path_of(within(Purchase.buyer, Buyer.city))) == "within(Purchase.buyer, Buyer.city)"
 
 
-@pytest.mark.parametrize("wrong", [3, None, "code", Purchase, Purchase.ref, Purchase.__dict__, msgspec.field, int.real])
+class Slotted:
+    __slots__ = ("code",)
+
+
+NO_FIELDS = [3, None, "code", Purchase, Purchase.ref, Purchase.__dict__, msgspec.field, int.real, Slotted.code]
+
+
+@pytest.mark.parametrize("wrong", NO_FIELDS)
 def test_what_is_no_field_is_refused_with_what_to_write(wrong):
     for call in (path_of, each, lambda field: within(field, Buyer.city), lambda field: within(Purchase.buyer, field)):
         with pytest.raises(InvalidDeclaration, match=r"write Purchase\.quantity"):
