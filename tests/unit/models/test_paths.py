@@ -61,7 +61,7 @@ class Slotted:
 NO_FIELDS = [3, None, "code", Purchase, Purchase.ref, Purchase.__dict__, msgspec.field, int.real, Slotted.code]
 
 
-@pytest.mark.parametrize("wrong", NO_FIELDS)
+@pytest.mark.parametrize("wrong", NO_FIELDS, ids=range(len(NO_FIELDS)))
 def test_what_is_no_field_is_refused_with_what_to_write(wrong):
     for call in (path_of, each, lambda field: within(field, Buyer.city), lambda field: within(Purchase.buyer, field)):
         with pytest.raises(InvalidDeclaration, match=r"write Purchase\.quantity"):
