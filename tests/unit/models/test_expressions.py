@@ -136,6 +136,7 @@ def test_the_fields_that_are_read_are_known():
         lambda: bool(quantity),
         lambda: 1 if ~(quantity > 0) else 2,
     ],
+    ids=range(6),
 )
 def test_truth_is_refused(call):
     with pytest.raises(UsageError, match="join conditions with &"):
@@ -161,6 +162,7 @@ def test_truth_is_refused(call):
         (lambda: (quantity > 0) & True, "only conditions"),
         (lambda: (quantity > 0) | quantity, "only conditions"),
     ],
+    ids=range(12),
 )
 def test_what_cannot_be_a_condition_is_refused(call, words):
     with pytest.raises(InvalidDeclaration, match=words):
