@@ -71,7 +71,7 @@ def _without_async_only(source: str) -> str:
 def generate(source: Path) -> str:
     """The finished text of the twin of `source`: header, replacements, sorted imports, layout."""
     text = HEADER.format(source=source.name) + synchronous(source.read_text())
-    for command in (["check", "--quiet", "--select=I", "--fix", "--exit-zero"], ["format", "--quiet"]):
+    for command in (["check", "--quiet", "--select=I,F401", "--fix", "--exit-zero"], ["format", "--quiet"]):
         text = subprocess.run(
             [sys.executable, "-m", "ruff", *command, f"--stdin-filename={source.with_name('generated.py')}", "-"],
             input=text,

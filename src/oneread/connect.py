@@ -1,7 +1,7 @@
 """Connecting: a URL to an engine, and an engine to a database.
 
-Knows every engine by its scheme, and imports it only when it is asked for, asyncio likewise. Must not know what databases do.
-The law is the API page.
+Knows every engine by its scheme, and imports it only when it is asked for, asyncio likewise. Must not know what
+databases do. The law is the API page.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ def connect(
     """Opens a store under a schema.
 
     Arguments:
-        url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `memory://`. LMDB takes options: `durability=group|sync|none`,
-            `read_only=true`, `map_size=` bytes, `prefix=` of table names.
+        url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `memory://`. LMDB takes options:
+            `durability=group|sync|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names.
+        schema: the declarations of the application.
         cursor_secret: signs cursors, so that a client cannot make one up.
-        workers: threads that do the tasks of the outbox: 1 by default where the store is local, 0 to leave them to `db.drain()`.
+        workers: threads that do the tasks of the outbox: 1 by default where the store is local, 0 to leave them to
+            `db.drain()`.
         clock: whole milliseconds since 1970; one for everything this database stamps.
         timeout: seconds that a write waits for its turn before it raises Unavailable.
         observers: called with every request and its answer.
@@ -67,7 +69,7 @@ async def connect_async(
     cursor_secret: bytes | None = None,
     workers: int | None = None,
     clock: Callable[[], int] = wall_clock,
-    timeout: float = PATIENCE_SECONDS,
+    timeout: float = PATIENCE_SECONDS,  # noqa: ASYNC109 - of the store's writer, not of this call
     observers: tuple[Observer, ...] = (),
 ) -> AsyncDatabase:
     """Opens a store under a schema for one event loop: the arguments and errors of `connect`.
@@ -80,7 +82,7 @@ async def connect_async(
 
     engine, operations, hands = await asyncio.to_thread(_opened, url, schema, clock, timeout, workers)
     return AsyncDatabase(
-        AsyncDriver(engine, clock, timeout=timeout),
+        AsyncDriver(engine, clock=clock, timeout=timeout),
         operations,
         secret=cursor_secret,
         workers=hands,

@@ -1,7 +1,7 @@
 """The asynchronous face: the public verbs, with what they mean and cost.
 
-Knows operations, pages and a driver. Must not know engines. The synchronous face is generated from this module, so every verb has the same name and
-types in both. The law is the API page.
+Knows operations, pages and a driver. Must not know engines. The synchronous face is generated from this module, so
+every verb has the same name and types in both. The law is the API page.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
-from typing_extensions import Self, TypeVarTuple, Unpack
+from typing_extensions import TypeVarTuple
 
 from oneread.database import results
 from oneread.database.lists import Listed, listed
@@ -37,8 +37,8 @@ from oneread.transactions.outbox import BATCH
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
 
-M = TypeVar("M", bound=Model[Unpack[tuple[Any, ...]]])
-P = TypeVar("P", bound="Model[Unpack[tuple[Any, ...]]] | View[Any]")
+M = TypeVar("M", bound=Model[*tuple[Any, ...]])
+P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 R = TypeVar("R")
 T_co = TypeVar("T_co", covariant=True)
 Ks = TypeVarTuple("Ks")
@@ -51,10 +51,10 @@ ATTEMPTS = 12
 POLL_SECONDS = 0.005
 
 
-class Located(Protocol[T_co, Unpack[Ks]]):
+class Located(Protocol[T_co, *Ks]):
     """A class whose rows are found by a key of types Ks; model and view classes fit it by their `at`."""
 
-    def at(self, *key: Unpack[Ks]) -> Ref[T_co]: ...
+    def at(self, *key: *Ks) -> Ref[T_co]: ...
 
 
 class AsyncTasks:
@@ -73,7 +73,7 @@ class AsyncTasks:
             self._keys = tuple(await self._database.run(self._database.operations.unfinished(self._keys)))
         return not self._keys
 
-    async def wait(self, timeout: float = 60.0) -> None:
+    async def wait(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109, RUF100 - gives up waiting, cancels nothing
         """Returns when every copy is right.
 
         Raises:
@@ -87,18 +87,21 @@ class AsyncTasks:
 
 
 class AsyncTransaction:
-    """The verbs inside `transact`: reads see what was written before, and nothing is in the store until the body returns."""
+    """The verbs inside `transact`.
+
+    Reads see what was written before, and nothing is in the store until the body returns.
+    """
 
     def __init__(self, database: AsyncDatabase, work: UnitOfWork) -> None:
         self._database = database
         self._work = work
 
-    async def get(self, model: Located[R, Unpack[Ks]], *key: Unpack[Ks]) -> R:
+    async def get(self, model: Located[R, *Ks], *key: *Ks) -> R:
         """Like the database's `get`, for entities."""
         found: R = await self._database.run(self._work.get(model, key))
         return found
 
-    async def find(self, model: Located[R, Unpack[Ks]], *key: Unpack[Ks]) -> R | None:
+    async def find(self, model: Located[R, *Ks], *key: *Ks) -> R | None:
         """Like the database's `find`, for entities."""
         found: R | None = await self._database.run(self._work.find(model, key))
         return found
@@ -113,14 +116,12 @@ class AsyncTransaction:
         saved: M = await self._database.run(self._work.save(entity, "create", None))
         return saved
 
-    async def patch(
-        self, model: Located[R, Unpack[Ks]], *key: Unpack[Ks], if_version: int | None = None, **changes: Any
-    ) -> R:
+    async def patch(self, model: Located[R, *Ks], *key: *Ks, if_version: int | None = None, **changes: Any) -> R:
         """Like the database's `patch`."""
         patched: R = await self._database.run(self._work.patch(model, key, changes, if_version))
         return patched
 
-    async def delete(self, model: Located[Any, Unpack[Ks]], *key: Unpack[Ks], if_version: int | None = None) -> None:
+    async def delete(self, model: Located[Any, *Ks], *key: *Ks, if_version: int | None = None) -> None:
         """Like the database's `delete`."""
         await self._database.run(self._work.delete(model, key, if_version))
 
@@ -128,8 +129,8 @@ class AsyncTransaction:
 class AsyncDatabase:
     """An open store under a schema. Get one from `connect_async`.
 
-    Every result says what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; each class says whose fault it is and
-    whether trying again can help.
+    Every result says what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; each class
+    says whose fault it is and whether trying again can help.
     """
 
     def __init__(
@@ -157,11 +158,11 @@ class AsyncDatabase:
         """Drives one plan; its cost is told to observers only."""
         return await self._driver.run(plan, Trace(self._observers))
 
-    async def get(self, model: Located[R, Unpack[Ks]], *key: Unpack[Ks]) -> R:
+    async def get(self, model: Located[R, *Ks], *key: *Ks) -> R:
         """The entity with this key, the group of an aggregate, or the row of a unique index.
 
-        Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`. An empty group is not an
-        error: counts and totals are 0, the rest None.
+        Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`. An
+        empty group is not an error: counts and totals are 0, the rest None.
 
         Raises:
             NotFound: there is none.
@@ -171,13 +172,14 @@ class AsyncDatabase:
         point = self._points.get(model)  # type: ignore[call-overload]
         if point is None:
             trace = Trace(self._observers)
-            return self._told(await self._driver.run(self.operations.get(model, key), trace), trace)
+            read: R = self._told(await self._driver.run(self.operations.get(model, key), trace), trace)
+            return read
         entity: R | None = point(key)
         if entity is None:
             raise NotFound("there is no such entity", model=model, key=key)
         return entity
 
-    async def find(self, model: Located[R, Unpack[Ks]], *key: Unpack[Ks]) -> R | None:
+    async def find(self, model: Located[R, *Ks], *key: *Ks) -> R | None:
         """Like `get`, but None when there is none."""
         point = self._points.get(model)  # type: ignore[call-overload]
         if point is not None:
@@ -192,7 +194,7 @@ class AsyncDatabase:
         attach(entity, Outcome(version, trace))
         return entity
 
-    async def exists(self, model: Located[Any, Unpack[Ks]], *key: Unpack[Ks]) -> bool:
+    async def exists(self, model: Located[Any, *Ks], *key: *Ks) -> bool:
         """Whether there is such an entity. One request, one row."""
         return await self.find(model, *key) is not None
 
@@ -202,7 +204,7 @@ class AsyncDatabase:
         found = await self._driver.run(self.operations.get_many(model, list(keys)), trace)
         return [None if entity is None else self._told((entity, version), trace) for entity, version in found]
 
-    async def page(
+    async def page(  # noqa: PLR0913 - each option narrows one page; all but the view are optional
         self,
         view: type[P],
         *equal: Any,
@@ -215,11 +217,12 @@ class AsyncDatabase:
         where: Expression | None = None,
         budget: int = BUDGET,
     ) -> Page[P]:
-        """A page of an index, of entities by the first parts of their key, or of an aggregate's groups, in stored order.
+        """A page of an index, of entities by first parts of their key, or of an aggregate's groups, in stored order.
 
         Arguments:
             view: what to list.
-            equal: values of the first key fields; a reference as its key; `any_of(...)` for several values of one field.
+            equal: values of the first key fields; a reference as its key; `any_of(...)` for several values of one
+                field.
             limit: rows of the page, at most the view's `max_limit`.
             cursor: `page.next` or `page.previous` of the page before.
             backward: without a cursor, the last page of the list.
@@ -227,10 +230,12 @@ class AsyncDatabase:
             until: the next key field is below this.
             starts_with: the next key field begins with this text or these bytes.
             where: a condition on the rows; what it leaves out is read all the same, within `budget`.
-            budget: rows that may be read beyond `limit`; when they are used up, `page.truncated` is true and `page.next` goes on.
+            budget: rows that may be read beyond `limit`; when they are used up, `page.truncated` is true and
+                `page.next` goes on.
 
-        Costs one request and at most limit + 1 rows; with `any_of`, that for each value; with tombstones or `where`, up to `budget` rows more.
-        For groups of an aggregate, one request and row more for each `least` and `greatest` of each group.
+        Costs one request and at most limit + 1 rows; with `any_of`, that for each value; with tombstones or `where`, up
+        to `budget` rows more. For groups of an aggregate, one request and row more for each `least` and `greatest` of
+        each group.
 
         Raises:
             InvalidQuery: the limit is out of bounds, or the view cannot answer this.
@@ -261,10 +266,12 @@ class AsyncDatabase:
     async def save(self, entity: M, *, if_version: int | None = None) -> M:
         """Lets an entity stand as given, as a whole, and everything derived from it; returns it as it will be read.
 
-        Costs one transaction: a read of the entity and of what it refers to, a read of the groups it counts in, and a write for each table
-        touched; copies of it are changed within the commit up to the schema's `inline` bound, more become tasks (`db.tasks`).
+        Costs one transaction: a read of the entity and of what it refers to, a read of the groups it counts in, and a
+        write for each table touched; copies of it are changed within the commit up to the schema's `inline` bound, more
+        become tasks (`db.tasks`).
 
         Arguments:
+            entity: its copies may be unfilled: `Buyer.of(12347)`.
             if_version: `db.version(entity)` of when it was read; 0 when it must not exist.
 
         Raises:
@@ -275,12 +282,14 @@ class AsyncDatabase:
             LimitExceeded: too large, or no room in the store.
         """
         trace = Trace(self._observers)
-        return self._written(await self._driver.run(self.operations.save(entity, "save", if_version), trace), trace)
+        saved: M = self._written(await self._driver.run(self.operations.save(entity, "save", if_version), trace), trace)
+        return saved
 
     async def create(self, entity: M) -> M:
         """Like `save`, but raises AlreadyExists when there is one with this key."""
         trace = Trace(self._observers)
-        return self._written(await self._driver.run(self.operations.save(entity, "create"), trace), trace)
+        saved: M = self._written(await self._driver.run(self.operations.save(entity, "create"), trace), trace)
+        return saved
 
     async def get_or_create(self, entity: M) -> tuple[M, bool]:
         """The entity that is there under this one's key, or this one, created; and whether it was."""
@@ -289,14 +298,18 @@ class AsyncDatabase:
         return self._written(outcome, trace), outcome[0].created
 
     async def upsert(self, entity: M, **changes: Any) -> M:
-        """Creates the entity, or changes these fields of the one that is there: `db.upsert(Visit(page="/", count=1), count=add(1))`."""
-        trace = Trace(self._observers)
-        return self._written(await self._driver.run(self.operations.upsert(entity, changes), trace), trace)
+        """Creates the entity, or changes these fields of the one that is there.
 
-    async def patch(
-        self, model: Located[R, Unpack[Ks]], *key: Unpack[Ks], if_version: int | None = None, **changes: Any
-    ) -> R:
-        """Changes fields of one entity; None clears one; `add(n)`, `append(x)` and `remove(x)` work on the value that is there.
+        `db.upsert(Visit(page="/", count=1), count=add(1))`.
+        """
+        trace = Trace(self._observers)
+        saved: M = self._written(await self._driver.run(self.operations.upsert(entity, changes), trace), trace)
+        return saved
+
+    async def patch(self, model: Located[R, *Ks], *key: *Ks, if_version: int | None = None, **changes: Any) -> R:
+        """Changes fields of one entity; None clears one.
+
+        `add(n)`, `append(x)` and `remove(x)` work on the value that is there.
 
         Costs what `save` costs; derived data changes only where these fields matter.
 
@@ -305,11 +318,11 @@ class AsyncDatabase:
             InvalidValue: a field is unknown, part of the key, or does not take the value.
         """
         trace = Trace(self._observers)
-        return self._written(
-            await self._driver.run(self.operations.patch(model, key, changes, if_version), trace), trace
-        )
+        plan = self.operations.patch(model, key, changes, if_version)
+        patched: R = self._written(await self._driver.run(plan, trace), trace)
+        return patched
 
-    async def delete(self, model: Located[Any, Unpack[Ks]], *key: Unpack[Ks], if_version: int | None = None) -> None:
+    async def delete(self, model: Located[Any, *Ks], *key: *Ks, if_version: int | None = None) -> None:
         """Takes an entity away with everything derived from it; quiet when there is none.
 
         Raises:
@@ -319,9 +332,12 @@ class AsyncDatabase:
         self._wake(tasks)
 
     async def save_all(self, entities: Iterable[M], *, batch: int = SAVE_BATCH) -> list[M]:
-        """Saves entities in transactions of at most `batch`, each whole or not at all; returns them as they will be read.
+        """Saves entities in transactions of at most `batch`, each whole or not at all.
 
-        An entity that is refused ends the call: the batches before its own are stored, its own and those behind it are not.
+        Returns them as they will be read.
+
+        An entity that is refused ends the call: the batches before its own are stored, its own and those behind it are
+        not.
         """
         saved: list[M] = []
         rest = iter(entities)
@@ -348,28 +364,30 @@ class AsyncDatabase:
     async def transact(self, body: Body[R], *, attempts: int = ATTEMPTS) -> R:
         """Runs `body` with a transaction and commits everything it wrote as one; returns what it returned.
 
-        The body reads and decides outside of any lock; at the commit all entities that it read must be as it saw them, else it is run again
-        from the start, after a growing random pause: so it must not do anything that cannot be done twice.
+        The body reads and decides outside of any lock; at the commit all entities that it read must be as it saw them,
+        else it is run again from the start, after a growing random pause: so it must not do anything that cannot be
+        done twice.
 
         Raises:
             Conflict: others were faster `attempts` times.
         """
-        for attempt in range(attempts):
+        attempt = 0
+        while True:
             work = UnitOfWork(self.operations)
             result = await body(AsyncTransaction(self, work))
             trace = Trace(self._observers)
             try:
                 tasks = await self._driver.run(work.commit(), trace)
             except Conflict:
-                if attempt == attempts - 1:
+                attempt += 1
+                if attempt >= attempts:
                     raise
                 chance = await self.run(Random().__iter__())
-                await self.run(Sleep(backoff(attempt, chance)).__iter__())
+                await self.run(Sleep(backoff(attempt - 1, chance)).__iter__())
                 continue
             work.tell(trace, tuple(tasks))
             self._wake(tasks)
-            break
-        return result
+            return result
 
     async def drain(self) -> int:
         """Does all tasks of the outbox here and now; returns how many batches it took."""
@@ -383,7 +401,10 @@ class AsyncDatabase:
         return AsyncTasks(self, results.tasks_of(result))
 
     def version(self, entity: object) -> int:
-        """The version of an entity that this database returned: milliseconds since 1970, growing with each commit. For `if_version`."""
+        """The version of an entity that this database returned: milliseconds since 1970, growing with each commit.
+
+        For `if_version`.
+        """
         return results.version_of(entity)
 
     def cost(self, result: object) -> Cost:

@@ -1,7 +1,7 @@
 """Lists: what can be paged, as one shape: where its rows lie, and what a row becomes.
 
-Knows views, kinds and codecs. Must not know cursors or limits. An index, the entities of a kind, and the groups of an aggregate differ in their
-table and in how a row is shown, in nothing else. The law is "Pages" of the decisions page.
+Knows views, kinds and codecs. Must not know cursors or limits. An index, the entities of a kind, and the groups of an
+aggregate differ in their table and in how a row is shown, in nothing else. The law is "Pages" of the decisions page.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def _numbers(prefix: bytes) -> tuple[int, int]:
 
 def _index(view: IndexView) -> Listed:
     def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
+        yield from ()
         return view.rows([row[SHOWN].value for _key, row in rows])
-        yield
 
     number, generation = _numbers(view.prefix)
     return Listed(
@@ -90,20 +90,22 @@ def _index(view: IndexView) -> Listed:
 
 def _entities(kind: Kind, cls: Any) -> Listed:
     def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
+        yield from ()
         cells = [row[BODY] for _key, row in rows]
         entities = kind.layouts.decode_many([cell.value for cell in cells])
         for entity, cell in zip(entities, cells, strict=True):
             entity.__dict__[BESIDE] = cell
         return entities
-        yield
 
     def living(found: Found) -> bool:
         body = found[1].get(BODY)
         return body is not None and (cls is kind.cls or issubclass(kind.layouts.class_of(body.value), cls))
 
-    return Listed(
-        cls, "roots", kind.prefix, kind.codec, lambda given: given, kind.number, 0, cls.max_limit, shown, living
-    )
+    return Listed(cls, "roots", kind.prefix, kind.codec, _as_given, kind.number, 0, cls.max_limit, shown, living)
+
+
+def _as_given(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    return given
 
 
 def _aggregate(view: AggregateView) -> Listed:

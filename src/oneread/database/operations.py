@@ -1,7 +1,7 @@
 """The public verbs as plans.
 
-Knows the catalog, changes and commits. Must not know engines, threads or event loops: both faces run these plans. Each verb's meaning stands in
-`async_database`, its law in "Semantics" of the decisions page.
+Knows the catalog, changes and commits. Must not know engines, threads or event loops: both faces run these plans. Each
+verb's meaning stands in `async_database`, its law in "Semantics" of the decisions page.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Operations:
         """Saves several entities in one transaction."""
         changes: list[Save] = []
         for entity in entities:
-            changes.append(Save(self.catalog, (yield from self.generated(entity))))
+            whole = yield from self.generated(entity)
+            changes.append(Save(self.catalog, whole))
         tasks = yield from self.commit(changes)
         return [change.written for change in changes], tasks
 

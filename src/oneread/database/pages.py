@@ -1,7 +1,8 @@
 """Pages: one bounded range read, in the order in which rows are stored, with cursors in both directions.
 
-Knows lists, cursors and scans. Must not know which engine answers. The law is "Pages" and "Cursor" of the decisions page.
-A page over several values of one key field (`any_of`) reads a range for each and merges them; the rest works alike.
+Knows lists, cursors and scans. Must not know which engine answers. The law is "Pages" and "Cursor" of the decisions
+page. A page over several values of one key field (`any_of`) reads a range for each and merges them; the rest works
+alike.
 """
 
 from __future__ import annotations
@@ -41,7 +42,11 @@ class AnyOf(msgspec.Struct, frozen=True):
 
 
 def any_of(*values: Any) -> Any:
-    """`db.page(PurchasesOfCountry, any_of("France", "Iceland"))`: rows of each value, merged in the order of what follows in the key."""
+    """Several values where a page takes one.
+
+    `db.page(PurchasesOfCountry, any_of("France", "Iceland"))` holds the rows of each
+    value, merged in the order of what follows in the key.
+    """
     return AnyOf(values)
 
 
@@ -188,7 +193,10 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
 
 
 def _resumed(branch: _Branch, place: int, branches: Sequence[_Branch], cursor: Cursor | None) -> RowRange:
-    """A branch's range on the far side of a cursor. Rows of all branches are ordered by what follows their prefix, then by branch."""
+    """A branch's range on the far side of a cursor.
+
+    Rows of all branches are ordered by what follows their prefix, then by branch.
+    """
     if cursor is None:
         return branch.within
     own = next((number for number, each in enumerate(branches) if cursor.key.startswith(each.prefix)), place)
@@ -309,7 +317,7 @@ class _Reader:
                 self.skipped += 1
 
     def _passes(self, found: Found) -> Plan[bool]:
-        assert self._test is not None  # noqa: S101 - the caller looked
+        assert self._test is not None
         (row,) = yield from self._of.shown([found])
         if not self._test(row):
             return False
@@ -321,7 +329,10 @@ class _Reader:
         return self._kept[::-1] if self._backward else self._kept
 
     def edges(self, found: list[Found]) -> tuple[bytes, bytes] | None:
-        """The first and the last key of the page, in the list's order. A page that was cut short ends where reading ended."""
+        """The first and the last key of the page, in the list's order.
+
+        A page that was cut short ends where reading ended.
+        """
         keys = self._seen if self.spent or not found else [key for key, _row in found]
         if not keys:
             return None

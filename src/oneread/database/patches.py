@@ -27,7 +27,10 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def add(amount: Any) -> Any:
-    """`db.patch(Purchase, "537626", 1, quantity=add(1))`: adds to the number that is there; atomic, so no increment is lost."""
+    """`db.patch(Purchase, "537626", 1, quantity=add(1))`: adds to the number that is there.
+
+    Atomic, so no increment is lost.
+    """
     return Step("add", lambda value: value + amount)
 
 

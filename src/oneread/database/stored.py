@@ -1,6 +1,7 @@
 """Opening: the schema row is read or written, and the schema compiled with the store's numbers.
 
-Knows schemas and the schema row. Must not know engines. The law is "Schema history" and "View states" of the decisions page.
+Knows schemas and the schema row. Must not know engines. The law is "Schema history" and "View states" of the decisions
+page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The worker: a thread of the process that does the tasks of the outbox.
 
-Knows operations and a synchronous driver. Must not know verbs. It sleeps until a commit of this process leaves a task, and looks once when the
-database is opened, for those that a process left behind when it died. The law is "Workers" of the decisions page.
+Knows operations and a synchronous driver. Must not know verbs. It sleeps until a commit of this process leaves a task,
+and looks once when the database is opened, for those that a process left behind when it died. The law is "Workers" of
+the decisions page.
 """
 
 from __future__ import annotations

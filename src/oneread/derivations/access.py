@@ -1,8 +1,9 @@
 """Access: how a view or a copy reaches a value from an entity, one or two hops away, as generated code.
 
-Knows models, copies and references. Must not know what is derived from the value. A path through a copy reads what the carrier holds; a path
-through a plain reference, or to a field that the copy does not show, makes the carrier hold that value out of sight ("hidden copy"), in its
-emitted record. So whatever a view needs of an entity is in that entity's own row. The law is "Semantics" of the decisions page.
+Knows models, copies and references. Must not know what is derived from the value. A path through a copy reads what the
+carrier holds; a path through a plain reference, or to a field that the copy does not show, makes the carrier hold that
+value out of sight ("hidden copy"), in its emitted record. So whatever a view needs of an entity is in that entity's own
+row. The law is "Semantics" of the decisions page.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Access(NamedTuple):
     """How to reach one value.
 
     Arguments:
-        code: an expression over `e` (the entity) and `u` (its hidden copies by name); None where anything on the way is absent.
+        code: an expression over `e` (the entity) and `u` (its hidden copies by name); None where anything on the way is
+            absent.
         type: the value's declared type, None taken off.
         optional: whether None is possible.
         target: the model that the value refers to, if it is a reference or a copy.
@@ -77,7 +79,8 @@ class Accesses:
         """The access of what a rule or a copied field names.
 
         Arguments:
-            where, field: the declaration that names it, for errors.
+            where: the declaration that names it, for errors.
+            field: of that declaration, for errors.
             given: `Purchase.quantity`, `within(...)`, `each(...)`.
             model: the model it must start at, or a base or variant of it.
         """
@@ -167,7 +170,7 @@ class Accesses:
 
     def _onwards(self, model: type, first: str, access: Access, rest: Route) -> Access:
         """Through a copy or a reference."""
-        assert access.target is not None  # noqa: S101 - the caller looked
+        assert access.target is not None
         copy = access.copy
         if copy is None or rest[0] not in copied_names(copy):
             if rest == ("ref",) and copy is not None:
@@ -209,5 +212,8 @@ class Accesses:
 
 
 def _guarded(code: str, name: str) -> str:
-    """`code.name`, or None where `code` is None. Nested ones share a variable: the inner one is done before the outer one is bound."""
+    """`code.name`, or None where `code` is None.
+
+    Nested ones share a variable: the inner one is done before the outer one is bound.
+    """
     return f"(None if (t := {code}) is None else t.{name})"

@@ -1,7 +1,7 @@
 """The catalog: a schema compiled for one store, where every model, layout and view has its number.
 
-Knows declarations and their numbers. Must not know stores: the numbers come from whoever keeps the schema. The law is "Tables" and "Bodies" of
-the decisions page.
+Knows declarations and their numbers. Must not know stores: the numbers come from whoever keeps the schema. The law is
+"Tables" and "Bodies" of the decisions page.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Numbers(msgspec.Struct, frozen=True):
     views: Mapping[str, tuple[int, int]]
 
 
-def stored_name(cls: type[Model[Any]] | type[View[Any]]) -> str:
+def stored_name(cls: type[Model[Any] | View[Any]]) -> str:
     """What a declaration is called in the store."""
     own = cls.__dict__.get("stored_as")
     return own if isinstance(own, str) else cls.__name__
@@ -195,9 +195,8 @@ class Catalog:
             cls, self._numbers.layouts[stored_name(cls)], nullable=self._nullable, names=self._names
         )
         kind.layouts.add(layout)
-        derivations: tuple[Derivation, ...] = tuple(
-            view for view in (*self.indexes.values(), *self.aggregates.values()) if self.kinds[view.model] is kind
-        )
+        views: tuple[Derivation, ...] = (*self.indexes.values(), *self.aggregates.values())
+        derivations = tuple(view for view in views if self.kinds[view.model] is kind)
         told = self._told.get(kind.cls)
         getters = (
             None

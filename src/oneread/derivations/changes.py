@@ -1,7 +1,7 @@
 """Changes: what the writing verbs want of one commit row, and how a carrier follows its source.
 
-Knows carriers and decisions. Must not know stores, plans or transactions in progress: each change decides purely, from rows.
-The law is rules 3-5, 14 and 17 of the commit protocol, and "Semantics" of the decisions page.
+Knows carriers and decisions. Must not know stores, plans or transactions in progress: each change decides purely, from
+rows. The law is rules 3-5, 14 and 17 of the commit protocol, and "Semantics" of the decisions page.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from oneread.derivations import emitted
 from oneread.derivations.carriers import Carrier, Settled, State
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
-from oneread.derivations.emitted import diff
+from oneread.derivations.emitted import Emission, created, diff
 from oneread.errors import AlreadyExists, Conflict, LimitExceeded, NotFound
 from oneread.models.fields import CREATED
 from oneread.transactions.native import NO_CHANGE, Change, Decision, Sources
 from oneread.transactions.outbox import carriers_of
 from oneread.transactions.root import NOTHING, Root, parse
-from oneread.transactions.unit import Operations
+from oneread.transactions.unit import NOTHING_DERIVED, Operations
 
 BODY_BYTES: Final = 1_000_000
 """Largest document of an entity, the same on every engine."""
@@ -89,7 +89,7 @@ class _Writing:
     def _settle(
         self, carrier: Carrier, entity: Any, seen: Root, before: State, version: int, rows: Sources
     ) -> Decision:
-        settled = carrier.settled(entity, before, self._sources(rows))
+        settled = carrier.settled(self.key, entity, before, self._sources(rows))
         self.written.entity, self.written.version, self.written.created = settled.entity, version, before.entity is None
         return decision(self._catalog, carrier, self.key, settled, seen, before, version)
 
@@ -120,11 +120,18 @@ def decision(
             "the entity is too large", key=catalog.name_of(key), bytes=len(settled.body), limit=BODY_BYTES
         )
     root = carrier.root(version, settled)
-    operations = (
-        Operations() if root.emitted == seen.emitted else diff(key, before.record, settled.record, settled.shown)
-    )
-    fans_out = carrier.fans_out(before.record if seen.version else None, settled.record)
+    operations = operations_of(key, root, seen, before, settled.emission)
+    fans_out = carrier.fans_out(before.record if seen.version else None, settled.emission.record)
     return Decision(root, operations, fans_out)
+
+
+def operations_of(key: bytes, root: Root, seen: Root, before: State, emission: Emission) -> Operations:
+    """The derived operations of a commit row that becomes `root`."""
+    if root.emitted == seen.emitted:
+        return NOTHING_DERIVED
+    if not before.record:
+        return created(key, emission)
+    return diff(key, before.record, emission.record, emission.shown)
 
 
 class Save(_Writing):
@@ -221,8 +228,8 @@ class Delete(_Writing):
 class Follow(_Writing):
     """Gives a carrier the new values of a source that it refers to.
 
-    A leaf copy (no view of the carrier depends on it, and nobody copies it on) keeps the carrier's version, since the carrier itself did not
-    change; a dependent one is a full re-commit.
+    A leaf copy (no view of the carrier depends on it, and nobody copies it on) keeps the carrier's version, since the
+    carrier itself did not change; a dependent one is a full re-commit.
     """
 
     def __init__(self, catalog: Catalog, source: bytes, key: bytes) -> None:
@@ -239,7 +246,7 @@ class Follow(_Writing):
         carrier = self._catalog.carrier_of(before.entity)
         if self._source not in carrier.links(before.entity):
             return NO_CHANGE
-        settled = carrier.settled(before.entity, before, self._sources(sources), told=self._source)
+        settled = carrier.settled(self.key, before.entity, before, self._sources(sources), told=self._source)
         recommit = decision(self._catalog, carrier, self.key, settled, seen, before, version)
         root = recommit.root
         if root is not None and root.emitted == seen.emitted:

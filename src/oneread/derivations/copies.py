@@ -1,8 +1,9 @@
 """Copies: what an entity holds of others, how it is filled, and what a source must tell its carriers.
 
-Knows references, copied values and hidden copies. Must not know indexes or aggregates. A carrier asks its source once, when a reference is new;
-from then on the source tells: whenever the hash of all values that anybody copies from it changes, every carrier is given the new ones.
-The law is "Copies" of the decisions page and rules 3, 13 and 14 of the commit protocol.
+Knows references, copied values and hidden copies. Must not know indexes or aggregates. A carrier asks its source once,
+when a reference is new; from then on the source tells: whenever the hash of all values that anybody copies from it
+changes, every carrier is given the new ones. The law is "Copies" of the decisions page and rules 3, 13 and 14 of the
+commit protocol.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ Getter = Callable[[Any, Mapping[str, Any]], Any]
 
 
 def compiled(expression: str, scope: dict[str, Any] | None = None) -> Getter:
-    """The function of `e` and `u` that an expression made by `access` stands for; nothing a user wrote is in its text but field names."""
+    """The function of `e` and `u` that an expression made by `access` stands for.
+
+    Nothing a user wrote is in its text but field names.
+    """
     getter: Getter = eval(f"lambda e, u: {expression}", scope or {})  # noqa: S307 - the text is generated
     return getter
 
@@ -65,8 +69,8 @@ class Reference:
         self.tracked = self.copy is not None or on_delete == "refuse"
 
     def keys(self, entity: Any) -> list[bytes]:
-        """The commit rows that the field refers to, each once."""
-        value = getattr(entity, self.name)
+        """The commit rows that the field refers to, each once; none for no entity, or one of another variant."""
+        value = getattr(entity, self.name, None)
         if value is None:
             return []
         if self.many:
@@ -75,7 +79,7 @@ class Reference:
 
     def filled(self, copy: Copy[Any], source: Source) -> Copy[Any]:
         """The copy with the source's values, or with None for each where there is no source yet."""
-        assert self.copy is not None  # noqa: S101 - only copies are filled
+        assert self.copy is not None
         entity, used = source.entity, source.used
         values = {name: None if entity is None else get(entity, used) for name, get in self.copied}
         return self.copy(ref=copy.ref, deleted=entity is None and source.existed, **values)
@@ -92,9 +96,9 @@ class Reference:
             name: None if source.entity is None else get(source.entity, source.used) for name, get, _type in self.hidden
         }
 
-    def refuse_missing(self, entity: Any, source: Source) -> None:
+    def refuse_missing(self, entity: Any) -> None:
         """Raises MissingReference for a new reference to nothing, unless that is allowed."""
-        if source.entity is None and not self.missing_ok:
+        if not self.missing_ok:
             raise MissingReference(
                 "this refers to an entity that does not exist",
                 model=type(entity).__name__,

@@ -1,7 +1,7 @@
 """The key of a view: which values of an entity it holds, in which order, and which entities are in the view at all.
 
-Knows rules, accesses and codecs. Must not know what a row shows or sums. The function that takes an entity's values is generated, one statement
-a rule. The law is "Semantics" of the decisions page and docs/formats/keys.md.
+Knows rules, accesses and codecs. Must not know what a row shows or sums. The function that takes an entity's values is
+generated, one statement a rule. The law is "Semantics" of the decisions page and docs/formats/keys.md.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ class ViewKey:
         self.rows: Callable[[Any, Mapping[str, Any]], list[Values]] = self._generated()
 
     def _generated(self) -> Callable[[Any, Mapping[str, Any]], list[Values]]:
-        """The function from (entity, hidden copies) to the values of each of its rows; none for an entity that is not in the view."""
+        """The function from (entity, hidden copies) to the values of each of its rows.
+
+        None for an entity that is not in the view.
+        """
         scope: dict[str, Any] = {"digest": digest, "whole": ordered.encode, "UTC": UTC}
         lines = ["def rows(e, u):"]
         shown: list[str] = []
@@ -128,7 +131,10 @@ class ViewKey:
         return made
 
     def flat(self, given: Values) -> Values:
-        """Arguments of `get` and `page` as values of elements: references give their key's parts, hashed values their digest."""
+        """Arguments of `get` and `page` as values of elements.
+
+        References give their key's parts, hashed values their digest.
+        """
         rest = list(given)
         values: list[Any] = []
         for part in self.parts:

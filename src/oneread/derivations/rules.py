@@ -1,7 +1,7 @@
 """Rules: what each field of a view is, written as the field's default.
 
-Knows paths of fields. Must not know how a view is kept. `country: str = by(Purchase.country)` is an annotation and a rule, and type checkers
-compare the two. The law is the API page.
+Knows paths of fields. Must not know how a view is kept. `country: str = by(Purchase.country)` is an annotation and a
+rule, and type checkers compare the two. The law is the API page.
 """
 
 from __future__ import annotations
@@ -112,14 +112,15 @@ def total(field: Summable | None) -> Summable:
     return cast("Summable", Rule("fold", field, fold="total"))
 
 
+# Type checkers take an int for a float as well, and None for all: the first that fits is the right one.
 @overload
-def mean(field: int | None) -> Decimal | None: ...
+def mean(  # type: ignore[overload-overlap]
+    field: int | Decimal | None,  # pyright: ignore[reportOverlappingOverload]
+) -> Decimal | None: ...
 @overload
-def mean(field: Decimal | None) -> Decimal | None: ...
+def mean(field: timedelta | None) -> timedelta | None: ...  # type: ignore[overload-overlap]
 @overload
 def mean(field: float | None) -> float | None: ...
-@overload
-def mean(field: timedelta | None) -> timedelta | None: ...
 def mean(field: Any) -> Any:
     """The exact sum divided by the number of values on read, to 28 digits; None for an empty group."""
     return Rule("fold", field, fold="mean")

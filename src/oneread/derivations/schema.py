@@ -1,12 +1,12 @@
 """A schema: the declarations that belong together, checked as a whole.
 
-Knows declarations. Must not know stores: it is compiled for one when that is opened. The law is "Two kinds of mistakes, two moments" of the API
-page: whatever cannot work is refused here, with the class, the field and what to write instead.
+Knows declarations. Must not know stores: it is compiled for one when that is opened. The law is "Two kinds of mistakes,
+two moments" of the API page: whatever cannot work is refused here, with the class, the field and what to write instead.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -19,7 +19,7 @@ from oneread.models.model import Model
 from oneread.models.paths import path_of
 from oneread.models.references import Copy
 from oneread.models.registry import root_model
-from oneread.models.versions import DeclaredModel, DeclaredView, Description, StoredSchema
+from oneread.models.versions import DeclaredModel, DeclaredView, Description
 
 Declaration = type[Model[Any]] | type[View[Any]]
 
@@ -28,7 +28,8 @@ class Schema:
     """The models and views of one application: `Schema(Customer, Product, Purchase, PurchasesOfBuyer)`.
 
     Arguments:
-        declarations: model classes (each variant too) and view classes, in any order. Copy classes are found through the models.
+        declarations: model classes (each variant too) and view classes, in any order. Copy classes are found through
+            the models.
         inline: carriers of a source's copies that are changed within its commit; more become a task. Default 1,000.
 
     Raises:
@@ -36,8 +37,8 @@ class Schema:
     """
 
     def __init__(self, *declarations: Declaration, inline: int = 1000) -> None:
-        self.models: tuple[type[Model[Any]], ...] = tuple(each for each in declarations if _is(each, Model))
-        self.views: tuple[type[View[Any]], ...] = tuple(each for each in declarations if _is(each, View))
+        self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is(each, Model))
+        self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is(each, View))
         self.inline = inline
         self._check_classes(declarations)
         self._names: dict[str, Any] = {each.__name__: each for each in declarations}
@@ -130,7 +131,10 @@ def _rule_text(rule: Rule, types: dict[str, str]) -> str:
 
 
 def _text(annotation: Any) -> str:
-    """A type as text that is the same in every process; classes by name, so that moving one to another module changes nothing."""
+    """A type as text that is the same in every process.
+
+    Classes by name, so that moving one to another module changes nothing.
+    """
     if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
         return annotation.__name__
     origin = getattr(annotation, "__origin__", None)

@@ -5,10 +5,10 @@ Knows declarations. Must not know how a view is kept. The law is the API page.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
-from typing_extensions import Self, dataclass_transform
+from typing_extensions import dataclass_transform
 
 from oneread.derivations import rules
 from oneread.models.declared import Declared
@@ -18,18 +18,21 @@ from oneread.models.references import Ref
 T = TypeVar("T")
 
 _RESERVED = frozenset({"at", "where", "unique", "stored_as", "max_limit", "type_arguments", "reserved_names"})
-_RULES = (
-    rules.by, rules.ascending, rules.descending, rules.newest, rules.oldest, rules.bucket, rules.shown,
-    rules.count, rules.total, rules.mean, rules.least, rules.greatest,
+
+
+@dataclass_transform(
+    kw_only_default=True,
+    frozen_default=True,
+    field_specifiers=(
+        rules.by, rules.ascending, rules.descending, rules.newest, rules.oldest, rules.bucket, rules.shown,
+        rules.count, rules.total, rules.mean, rules.least, rules.greatest,
+    ),
 )  # fmt: skip
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=_RULES)
 class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declared):
     """What all views share.
 
-    Class options: `where` (only entities for which the expression holds), `stored_as` (the name in the store, which survives a rename of the
-    class), `max_limit` (the largest page, default 1,000).
+    Class options: `where` (only entities for which the expression holds), `stored_as` (the name in the store, which
+    survives a rename of the class), `max_limit` (the largest page, default 1,000).
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED
@@ -47,9 +50,9 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
 class Index(View[T], frozen=True):
     """Entities of T in another order, each row with the fields that a list shows.
 
-    Key rules (`by`, `newest`, `ascending`, ...) in the order of declaration make the order; ties are in ascending order of the source's key.
-    An entity with None in one of them is not in the index. `source` refers to the entity. Class option `unique`: the values of the key rules
-    belong to one entity at most; None is never taken.
+    Key rules (`by`, `newest`, `ascending`, ...) in the order of declaration make the order; ties are in ascending order
+    of the source's key. An entity with None in one of them is not in the index. `source` refers to the entity. Class
+    option `unique`: the values of the key rules belong to one entity at most; None is never taken.
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source"}
@@ -59,7 +62,9 @@ class Index(View[T], frozen=True):
 
 
 class Aggregate(View[T], frozen=True):
-    """Numbers folded from the entities of T that share the values of the `by` and `bucket` rules; without any, from all of them.
+    """Numbers folded from the entities of T that share the values of the `by` and `bucket` rules.
+
+    Without any, from all of them.
 
     Kept exactly right at each write. An empty group reads as count and total 0, mean, least and greatest None.
     """

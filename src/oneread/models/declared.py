@@ -1,8 +1,9 @@
 """How a class becomes a declaration: the metaclass of models, copies and views.
 
-Knows msgspec's structs. Must not know what a declaration means: the schema reads it later. It does three things only: fields are keyword-only
-(msgspec does not inherit that option), `Model[str, int]` leaves its key types behind as `key_types` (a struct cannot be generic over them at
-run time), and the names that declarations themselves need are refused as field names.
+Knows msgspec's structs. Must not know what a declaration means: the schema reads it later. It does three things only:
+fields are keyword-only (msgspec does not inherit that option), `Model[str, int]` leaves its key types behind as
+`key_types` (a struct cannot be generic over them at run time), and the names that declarations themselves need are
+refused as field names.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ Ks = TypeVarTuple("Ks", default=Unpack[tuple[Any, ...]])
 if TYPE_CHECKING:
     Declared = msgspec.StructMeta
 
-    class Keyed(Generic[Unpack[Ks]]):
+    class Keyed(Generic[*Ks]):
         """Carries the types of the key's parts for type checkers."""
 else:
 
     class Declared(msgspec.StructMeta):
         """The metaclass of every declaration."""
 
-        def __new__(mcs, name, bases, space, **config):
+        def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], **config: Any) -> Any:
             arguments = ()
             if "__orig_bases__" in space:
                 written = space["__orig_bases__"]
@@ -48,11 +49,11 @@ else:
     class _KeyedBase:
         """What `Model[str, int]` is at run time: a base that resolves to Model and remembers the types."""
 
-        def __init__(self, cls, key_types):
+        def __init__(self, cls: type, key_types: Any) -> None:
             self.cls = cls
             self.key_types = key_types if isinstance(key_types, tuple) else (key_types,)
 
-        def __mro_entries__(self, bases):
+        def __mro_entries__(self, _bases: tuple[Any, ...]) -> tuple[type, ...]:
             return (self.cls,)
 
     class Keyed:
@@ -60,5 +61,5 @@ else:
 
         __slots__ = ()
 
-        def __class_getitem__(cls, key_types):
+        def __class_getitem__(cls, key_types: Any) -> Any:
             return _KeyedBase(cls, key_types)

@@ -30,11 +30,16 @@ CREATED: Final[Any] = Marker("created")
 """`made_at: datetime = CREATED`: the instant of the first save."""
 
 UPDATED: Final[Any] = Marker("updated")
-"""`changed_at: datetime = UPDATED`: the instant of the newest save or patch; copies that follow their source do not count."""
+"""`changed_at: datetime = UPDATED`: the instant of the newest save or patch.
+
+Copies that follow their source do not count.
+"""
 
 
 def reference(*, missing_ok: bool = False, on_delete: Literal["keep", "refuse"] = "keep") -> Any:
-    """What a `Ref` field (or a list of them) promises: `tag: Ref[Tag] = reference(on_delete="refuse")`.
+    """What a field that refers, or a list of references, promises.
+
+    `tag: Ref[Tag] = reference(on_delete="refuse")`.
 
     Arguments:
         missing_ok: a new reference to an entity that does not exist is allowed.

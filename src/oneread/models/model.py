@@ -5,10 +5,10 @@ Knows types. Must not know stores or views. The law is the API page.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import msgspec
-from typing_extensions import Self, Unpack, dataclass_transform
+from typing_extensions import dataclass_transform
 
 from oneread.models.declared import Declared, Keyed, Ks
 from oneread.models.fields import KEY, reference
@@ -21,14 +21,17 @@ Key = Annotated[T, KEY]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field, reference))
-class Model(msgspec.Struct, Keyed[Unpack[Ks]], frozen=True, dict=True, metaclass=Declared):
-    """An entity. Declare a subclass with `Key[...]` fields and others; frozen: change one with `db.patch` or `msgspec.structs.replace`.
+class Model(msgspec.Struct, Keyed[*Ks], frozen=True, dict=True, metaclass=Declared):
+    """An entity. Declare a subclass with `Key[...]` fields and others.
 
-    `Model[str, int]` lets type checkers see the key; it must agree with the `Key[...]` fields, which is checked when the schema is built.
-    A subclass of a model is a variant: kept in the same table under the same keys, with further fields of its own.
+    Frozen: change one with `db.patch` or `msgspec.structs.replace`.
 
-    Class options: `stored_as` (the name in the store, which survives a rename of the class), `max_limit` (the largest page of entities,
-    default 1,000).
+    `Model[str, int]` lets type checkers see the key; it must agree with the `Key[...]` fields, which is checked when
+    the schema is built. A subclass of a model is a variant: kept in the same table under the same keys, with further
+    fields of its own.
+
+    Class options: `stored_as` (the name in the store, which survives a rename of the class), `max_limit` (the largest
+    page of entities, default 1,000).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(
@@ -39,7 +42,7 @@ class Model(msgspec.Struct, Keyed[Unpack[Ks]], frozen=True, dict=True, metaclass
     max_limit: ClassVar[int] = 1000
 
     @classmethod
-    def at(cls, *key: Unpack[Ks]) -> Ref[Self]:
+    def at(cls, *key: *Ks) -> Ref[Self]:
         """A reference to the entity with this key; nothing is read. The key is checked where the reference is used."""
         given: tuple[Any, ...] = key
         return Ref(given)
@@ -49,7 +52,10 @@ class Model(msgspec.Struct, Keyed[Unpack[Ks]], frozen=True, dict=True, metaclass
         return Ref(tuple(getattr(self, name) for name in type(self).__struct_fields__ if name in key_names(type(self))))
 
     def check(self) -> None:
-        """The validation hook: override and raise ValueError for an entity that must not be stored. Called on save and on load of old rows."""
+        """The validation hook: override and raise ValueError for an entity that must not be stored.
+
+        Called on save and on load of old rows.
+        """
 
 
 _KEY_NAMES: dict[type, tuple[str, ...]] = {}
@@ -69,7 +75,10 @@ def key_names(cls: type) -> tuple[str, ...]:
 
 
 def _is_key(annotation: Any) -> bool:
-    """Told without resolving names: an annotation may still be the text that `from __future__ import annotations` leaves."""
+    """Told without resolving names.
+
+    An annotation may still be the text that `from __future__ import annotations` leaves.
+    """
     if isinstance(annotation, str):
         return annotation.replace(" ", "").split("[")[0].rsplit(".", 1)[-1] == "Key"
     return KEY in getattr(annotation, "__metadata__", ())

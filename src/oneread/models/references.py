@@ -1,25 +1,27 @@
 """References to entities, and copies: what an entity shows of another one.
 
-Knows keys. Must not know stores or how a copy is kept right (derivations/copies does). The law is "Copies" of the decisions page.
+Knows keys. Must not know stores or how a copy is kept right (derivations/copies does). The law is "Copies" of the
+decisions page.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
-from typing_extensions import Self, dataclass_transform
+from typing_extensions import dataclass_transform
 
 from oneread.models.declared import Declared
 from oneread.models.paths import within
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 OnDelete: TypeAlias = Literal["keep", "refuse", "clear"]
 """What a copy becomes when its source is deleted: frozen, forbidden while referenced, or None."""
 
 
-class Ref(msgspec.Struct, Generic[T], frozen=True, array_like=True):
+class Ref(msgspec.Struct, Generic[T_co], frozen=True, array_like=True):
     """A reference to an entity of T by its key; hashable, and nothing is fetched through it."""
 
     key: tuple[Any, ...]
@@ -35,8 +37,8 @@ class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
             name: str
             city: str = within(Customer.home, Home.city)
 
-    Class options: `on_delete` (default "keep": the last values stay and `deleted` is true), `missing_ok` (a reference to an entity that does
-    not exist yet is allowed; its fields are None until it does).
+    Class options: `on_delete` (default "keep": the last values stay and `deleted` is true), `missing_ok` (a reference
+    to an entity that does not exist yet is allowed; its fields are None until it does).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(
@@ -51,7 +53,10 @@ class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
 
     @classmethod
     def of(cls, *key: Any) -> Self:
-        """A copy that only refers yet: `save` fills it. Reading a field before that raises AttributeError instead of lying."""
+        """A copy that only refers yet: `save` fills it.
+
+        Reading a field before that raises AttributeError instead of lying.
+        """
         empty: dict[str, Any] = dict.fromkeys(copied_names(cls))
         made = cls(ref=Ref(key), **empty)
         for name in empty:

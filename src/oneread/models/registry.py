@@ -1,6 +1,7 @@
 """Kinds: one table of entities each, a model with its variants, and how their keys are made.
 
-Knows declarations, keys and documents. Must not know stores, views, or how ids are given. The law is "Keys" of the decisions page.
+Knows declarations, keys and documents. Must not know stores, views, or how ids are given. The law is "Keys" of the
+decisions page.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
 
 KEY_BYTES: Final = 200
-"""Longest entity key, and longest value of an index, so that any derived key fits the smallest limit of all engines (LMDB's 511 bytes)."""
+"""Longest entity key, and longest value of an index: any derived key fits the smallest limit of all engines (511)."""
 
 _KEY_TYPES: Final = (bool, int, float, Decimal, str, bytes, datetime, date, timedelta, UUID)
 
@@ -110,7 +111,7 @@ def key_codec(cls: type[Model[Any]], names: Names) -> Codec:
 
 def root_model(cls: type) -> type[Model[Any]]:
     """The model whose table an entity class lives in: its base that declares the key."""
-    bases = [base for base in cls.__mro__ if isinstance(base, type) and issubclass(base, Model) and base is not Model]
+    bases = [base for base in cls.__mro__ if issubclass(base, Model) and base is not Model]
     declaring = [base for base in bases if key_names(base)]
     if not declaring:
         raise InvalidDeclaration("a model needs at least one Key[...] field", model=cls)
@@ -120,7 +121,10 @@ def root_model(cls: type) -> type[Model[Any]]:
 def reference_target(
     annotation: Any, cls: type, field: str, names: Mapping[str, Any]
 ) -> tuple[type[Model[Any]], type[Copy[Any]] | None] | None:
-    """What a field refers to: the model, and the copy class when it is a copy; None for other fields. Lists are looked into by the caller."""
+    """What a field refers to: the model, and the copy class when it is a copy; None for other fields.
+
+    Lists are looked into by the caller.
+    """
     bare = peeled(annotation).bare
     if isinstance(bare, type) and issubclass(bare, Copy):
         return target_of(bare, names), bare

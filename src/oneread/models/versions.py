@@ -1,8 +1,8 @@
 """The schema as the store remembers it: which number stands for which declaration, and whether a declared schema fits.
 
-Knows names, numbers and descriptions. Must not know declarations or how the row is stored. Numbers are never given twice. A declared schema
-either adds to the stored one or is refused before a byte is written; evolving a layout in place is a later step. The law is "Schema history" and
-"View states" of the decisions page and docs/formats/rows.md.
+Knows names, numbers and descriptions. Must not know declarations or how the row is stored. Numbers are never given
+twice. A declared schema either adds to the stored one or is refused before a byte is written; evolving a layout in
+place is a later step. The law is "Schema history" and "View states" of the decisions page and docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -109,7 +109,11 @@ def fitted(
     """The stored schema with what the declared one adds; the same object when it adds nothing.
 
     Arguments:
-        populated: whether a kind that is stored already has rows; a view added to such a kind is building, not readable.
+        stored: what the store remembers.
+        models: the declared entity classes.
+        views: the declared views.
+        populated: whether a kind that is stored already has rows; a view added to such a kind is building, not
+            readable.
 
     Raises:
         SchemaMismatch: something stored is missing from the declaration, or has changed.
@@ -134,7 +138,8 @@ def _refuse_missing(stored: StoredSchema, models: tuple[DeclaredModel, ...], vie
     missing = sorted(set(stored.views) - declared)
     if missing:
         raise SchemaMismatch(
-            "the store keeps views that this schema does not declare, and writing without them would make them wrong; declare them",
+            "the store keeps views that this schema does not declare, and writing without them would make them wrong; "
+            "declare them",
             views=missing,
         )
 
@@ -163,7 +168,7 @@ class _Growing:
             self._layouts[model.name] = StoredLayout(self._next(), model.kind, model.fields)
         elif known.fields != model.fields or known.kind != model.kind:
             raise SchemaMismatch(
-                "this model is declared differently in the store; declare it as it was, or load the data into a new store",
+                "this model is declared differently in the store; declare it as it was, or load the data into another",
                 model=model.name, changed=_changed(known.fields, model.fields),
             )  # fmt: skip
 

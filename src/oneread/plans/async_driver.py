@@ -1,7 +1,8 @@
 """The asynchronous driver: reads of a local engine inline, everything that may wait in a thread.
 
-Knows requests, effects, an engine's face and the event loop. Must not know models or which engine it is. A read of a local engine takes
-microseconds, a hop to a thread a hundred: so reads stay on the loop and commits leave it. The law is "Plans" of the architecture page.
+Knows requests, effects, an engine's face and the event loop. Must not know models or which engine it is. A read of a
+local engine takes microseconds, a hop to a thread a hundred: so reads stay on the loop and commits leave it. The law is
+"Plans" of the architecture page.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _THREADS = 8
 class AsyncDriver(Performer):
     """Drives plans against one engine from one event loop.
 
-    A cancelled caller stops waiting at once. A commit that has started is not torn: it goes on in its thread and is either whole or nothing.
+    A cancelled caller stops waiting at once. A commit that has started is not torn: it goes on in its thread and is
+    either whole or nothing.
     """
 
     def __init__(self, engine: Engine, **options: Any) -> None:
@@ -87,9 +89,9 @@ class AsyncDriver(Performer):
 
 
 _EFFECTS: dict[type[Any], Callable[[AsyncDriver, Any, Trace], Awaitable[Any]]] = {
-    Sleep: AsyncDriver._sleep,
-    Together: AsyncDriver._together,
-    Atomically: AsyncDriver._atomically,
-    Now: AsyncDriver._now,
-    Random: AsyncDriver._random,
+    Sleep: AsyncDriver._sleep,  # noqa: SLF001 - a driver\'s own table
+    Together: AsyncDriver._together,  # noqa: SLF001 - a driver\'s own table
+    Atomically: AsyncDriver._atomically,  # noqa: SLF001 - a driver\'s own table
+    Now: AsyncDriver._now,  # noqa: SLF001 - a driver\'s own table
+    Random: AsyncDriver._random,  # noqa: SLF001 - a driver\'s own table
 }

@@ -39,7 +39,10 @@ class Random(Effect[float], frozen=True, gc=False):
 
 
 class Together(Effect["list[Any]"], Generic[T], frozen=True, gc=False):
-    """Several independent plans, in parallel where the driver can: one round trip. Answers their results in the same order."""
+    """Several independent plans, in parallel where the driver can: one round trip.
+
+    Answers their results in the same order.
+    """
 
     plans: Sequence[Plan[T]]
 
@@ -50,8 +53,9 @@ class Together(Effect["list[Any]"], Generic[T], frozen=True, gc=False):
 class Atomically(Effect[Any], Generic[T], frozen=True, gc=False):
     """A whole sub-plan inside ONE engine transaction; only on engines whose `capabilities.spans_rows` is true.
 
-    `plan` makes the sub-plan afresh, because a transaction that shared a failing commit is run again. It may yield requests (`Replace`
-    among them), `Now` and `Random`, never `Sleep`, `Together` or another `Atomically`. It reads and decides first and writes last.
+    `plan` makes the sub-plan afresh, because a transaction that shared a failing commit is run again. It may yield
+    requests (`Replace` among them), `Now` and `Random`, never `Sleep`, `Together` or another `Atomically`. It reads and
+    decides first and writes last.
     """
 
     plan: Callable[[], Plan[T]]

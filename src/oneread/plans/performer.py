@@ -1,6 +1,7 @@
 """What both drivers share: stepping a plan, and running a sub-plan inside one engine transaction.
 
-Knows requests, effects and an engine's face. Must not know threads or event loops. The law is "Plans" of the architecture page.
+Knows requests, effects and an engine's face. Must not know threads or event loops. The law is "Plans" of the
+architecture page.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The synchronous driver: performs a plan's requests one after the other, in the caller's thread.
 
-Knows requests, effects and an engine's face. Must not know models or which engine it is. The law is "Plans" of the architecture page.
+Knows requests, effects and an engine's face. Must not know models or which engine it is. The law is "Plans" of the
+architecture page.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ class SyncDriver(Performer):
 
 
 _EFFECTS: dict[type[Any], Callable[[SyncDriver, Any, Trace], Any]] = {
-    Sleep: SyncDriver._sleep,
-    Together: SyncDriver._together,
-    Atomically: SyncDriver._atomically,
-    Now: SyncDriver._now,
-    Random: SyncDriver._random,
+    Sleep: SyncDriver._sleep,  # noqa: SLF001 - a driver\'s own table
+    Together: SyncDriver._together,  # noqa: SLF001 - a driver\'s own table
+    Atomically: SyncDriver._atomically,  # noqa: SLF001 - a driver\'s own table
+    Now: SyncDriver._now,  # noqa: SLF001 - a driver\'s own table
+    Random: SyncDriver._random,  # noqa: SLF001 - a driver\'s own table
 }

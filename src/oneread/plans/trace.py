@@ -1,6 +1,7 @@
 """What a plan asked of the store: the one door for costs, logs, metrics and tests.
 
-Knows requests and answers. Must not know what they are for. The law is "Nothing is fetched that you did not ask for" of the API page.
+Knows requests and answers. Must not know what they are for. The law is "Nothing is fetched that you did not ask for" of
+the API page.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def _mutate(request: Mutate, _answer: None) -> tuple[int, int]:
     return len(request.rows), sum(map(_mutation, request.rows))
 
 
-def _check(request: CheckAndMutate, _answer: bool) -> tuple[int, int]:
+def _check(request: CheckAndMutate, _answer: object) -> tuple[int, int]:
     return 1, _mutation(request.mutation)
 
 

@@ -1,7 +1,7 @@
 """What an engine is: something that answers requests about rows.
 
-Knows the contract. Must not know any engine or plan. The law is "The store contract" of the architecture page; the conformance suite in
-`oneread.testing.conformance` is its executable form.
+Knows the contract. Must not know any engine or plan. The law is "The store contract" of the architecture page; the
+conformance suite in `oneread.testing.conformance` is its executable form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Answerer: TypeAlias = Callable[[Request[Any]], Any]
 class Engine(Protocol):
     """One open store. Every method may be called from any thread; every wait is bounded by a deadline.
 
-    Every method raises `oneread.errors.StoreError` and nothing else of the client library: each engine has one `translate`.
+    Every method raises `oneread.errors.StoreError` and nothing else of the client library: each engine has one
+    `translate`.
     """
 
     @property
@@ -39,9 +40,10 @@ class Engine(Protocol):
     def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:
         """Runs `run` with an answerer inside ONE transaction and commits it; when `run` raises, nothing is written.
 
-        Several transactions that wait at the same time may share one commit (group commit), each still atomic by itself and seeing the ones
-        before it; `run` may be called in another thread than the caller's. Not started after `timeout` seconds: Unavailable, nothing was
-        written. Started but not known to be committed: OutcomeUnknown. Engines without `spans_rows` raise Unsupported.
+        Several transactions that wait at the same time may share one commit (group commit), each still atomic by itself
+        and seeing the ones before it; `run` may be called in another thread than the caller's. Not started after
+        `timeout` seconds: Unavailable, nothing was written. Started but not known to be committed: OutcomeUnknown.
+        Engines without `spans_rows` raise Unsupported.
         """
         ...
 

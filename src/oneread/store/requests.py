@@ -1,8 +1,8 @@
 """The requests a plan may make of a store.
 
-Knows rows. Must not know who makes them or which engine answers. `row = yield from Read(...)` is typed: each request's type parameter is its
-answer. Five requests are answered by every engine; `Replace` only by engines whose atomic span is many rows, inside `Atomically`.
-The law is "The store contract" of the architecture page.
+Knows rows. Must not know who makes them or which engine answers. `row = yield from Read(...)` is typed: each request's
+type parameter is its answer. Five requests are answered by every engine; `Replace` only by engines whose atomic span is
+many rows, inside `Atomically`. The law is "The store contract" of the architecture page.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class Read(Request["list[Row | None]"], frozen=True, gc=False):
 
 
 class Scan(Request["list[Found]"], frozen=True, gc=False):
-    """The first `limit` rows of a range in key order (from its end when `reverse`). Fewer than `limit` means the range is exhausted.
+    """The first `limit` rows of a range in key order (from its end when `reverse`).
+
+    Fewer than `limit` means the range is exhausted.
 
     Atomic per row; not a snapshot, except inside `Atomically` and on engines that declare `snapshot`.
     """
@@ -52,16 +54,22 @@ class Scan(Request["list[Found]"], frozen=True, gc=False):
 
 
 class Mutate(Request[None], frozen=True, gc=False):
-    """Blind stamped puts and deletes; atomic per row, batched in one round trip. On failure any subset of the rows may be written."""
+    """Blind stamped puts and deletes; atomic per row, batched in one round trip.
+
+    On failure any subset of the rows may be written.
+    """
 
     table: Table
     rows: list[RowMutation]
 
 
 class CheckAndMutate(Request[bool], frozen=True, gc=False):
-    """Applies `mutation` to one row if `column` holds exactly `expected` (or is absent, when ABSENT); the only conditional write.
+    """Applies `mutation` to one row if `column` holds exactly `expected` (or is absent, when ABSENT).
 
-    Answers whether it was applied. An empty value never stands in a checked column: HBase cannot tell it from an absent one.
+    The only conditional write.
+
+    Answers whether it was applied. An empty value never stands in a checked column: HBase cannot tell it from an absent
+    one.
     """
 
     table: Table
@@ -71,7 +79,10 @@ class CheckAndMutate(Request[bool], frozen=True, gc=False):
 
 
 class Increment(Request[int], frozen=True, gc=False):
-    """Adds to an 8-byte big-endian signed column and answers the new value. Not idempotent: only for counters declared approximate."""
+    """Adds to an 8-byte big-endian signed column and answers the new value.
+
+    Not idempotent: only for counters declared approximate.
+    """
 
     table: Table
     key: bytes
@@ -82,8 +93,9 @@ class Increment(Request[int], frozen=True, gc=False):
 class Replace(Request[None], frozen=True, gc=False):
     """Rows as they shall stand, whatever stood there: cells in full, or None for a row that shall be gone.
 
-    Only inside `Atomically`: the transaction that states a row has read it, or is the only one that ever writes it, so there is nothing to
-    merge and the engine is spared a read per row. `docs/decisions/0002-replace.md` says why this sixth request exists.
+    Only inside `Atomically`: the transaction that states a row has read it, or is the only one that ever writes it, so
+    there is nothing to merge and the engine is spared a read per row. `docs/decisions/0002-replace.md` says why this
+    sixth request exists.
     """
 
     table: Table

@@ -1,8 +1,9 @@
 """Rows as every engine has them: a few named columns, each a value with its stamp.
 
 Knows bytes and stamps. Must not know what a column means.
-A column's name begins with its family: `d:` for what reads need, `m:` for what only writers need. A stamp is whole milliseconds since 1970;
-the newest stamp wins and an equal stamp is overwritten. The law is "The store contract" of the architecture page.
+A column's name begins with its family: `d:` for what reads need, `m:` for what only writers need. A stamp is whole
+milliseconds since 1970; the newest stamp wins and an equal stamp is overwritten. The law is "The store contract" of the
+architecture page.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class RowMutation(msgspec.Struct, frozen=True, gc=False):
     Arguments:
         key: the row.
         puts: column to the cell it gets, unless the row has a newer stamp there.
-        deletes: column to a stamp T; removes the cell when its stamp is <= T. A put at or below T afterwards is undefined.
+        deletes: column to a stamp T; removes the cell when its stamp is <= T. A put at or below T afterwards is
+            undefined.
         delete_row: a stamp T that deletes every cell with a stamp <= T.
     """
 

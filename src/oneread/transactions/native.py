@@ -1,8 +1,9 @@
 """Commits on engines whose transactions span rows: everything inline happens in one engine transaction.
 
-Knows commit rows, changes and their decisions. Must not know models: what a change means is decided by the change, purely, from rows.
-`Change` is the seam for engines that write one row at a time: there the same change is asked for its links before its back-references are put,
-and its decision's operations travel as an intent in the commit row. The law is the commit protocol, rules 4, 5 and 13-17.
+Knows commit rows, changes and their decisions. Must not know models: what a change means is decided by the change,
+purely, from rows. `Change` is the seam for engines that write one row at a time: there the same change is asked for its
+links before its back-references are put, and its decision's operations travel as an intent in the commit row. The law
+is the commit protocol, rules 4, 5 and 13-17.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ class Change(Protocol):
         ...
 
     def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
-        """The decision, from rows alone. `version` is what the row gets when it is written. May be asked again after a lost race."""
+        """The decision, from rows alone. `version` is what the row gets when it is written.
+
+        May be asked again after a lost race.
+        """
         ...
 
 
@@ -72,7 +76,9 @@ Follow: TypeAlias = Callable[[bytes, bytes], Change]
 
 
 def commit(unit: Unit, changes: Sequence[Change], now: int, follow: Follow, inline: int = INLINE_TARGETS) -> Plan[None]:
-    """Decides the changes one after the other on the unit, and lets every copy of what changed follow. Writes nothing yet: `unit.flush` does.
+    """Decides the changes one after the other on the unit, and lets every copy of what changed follow.
+
+    Writes nothing yet: `unit.flush` does.
 
     Costs one read of all commit rows and hints together; one scan and one read for each source that fans out.
     """

@@ -1,8 +1,9 @@
 """The outbox: fan-outs too big for one commit, as tasks that are done in small transactions of their own.
 
-Knows back-references and tasks. Must not know models. A task says only which source changed and how far it got: each batch reads the source
-afresh, so a task that is late, run twice or overtaken by another does no harm (commit protocol, rules 13-16; leases come with engines that need
-them: inside one transaction a batch reads its own cursor). The law is "Tasks" of the commit protocol.
+Knows back-references and tasks. Must not know models. A task says only which source changed and how far it got: each
+batch reads the source afresh, so a task that is late, run twice or overtaken by another does no harm (commit protocol,
+rules 13-16; leases come with engines that need them: inside one transaction a batch reads its own cursor). The law is
+"Tasks" of the commit protocol.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ def back_reference(source: bytes, carrier: bytes) -> bytes:
 
 
 def carriers_of(source: bytes, carriers: bytes = b"") -> RowRange:
-    """Where the back-references of a source lie; `carriers` narrows to carrier keys with that prefix. Keys are prefix-free, so nobody else's do."""
+    """Where the back-references of a source lie; `carriers` narrows to carrier keys with that prefix.
+
+    Keys are prefix-free, so nobody else's do.
+    """
     start, stop = prefix_range(BACK_REFERENCES + source + carriers)
     return RowRange(start, stop or b"")
 

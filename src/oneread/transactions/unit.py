@@ -1,13 +1,13 @@
 """A unit of work: a read-your-writes overlay over the store, flushed once.
 
-Knows rows, deltas and claims. Must not know models. Whatever happens in one transaction happens here first: rows that were read or written
-are seen again without asking, two deltas of one row meet, and a unique value that changes hands inside the unit is no conflict.
-The law is "A unit of work" of the decisions page.
+Knows rows, deltas and claims. Must not know models. Whatever happens in one transaction happens here first: rows that
+were read or written are seen again without asking, two deltas of one row meet, and a unique value that changes hands
+inside the unit is no conflict. The law is "A unit of work" of the decisions page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -23,7 +23,9 @@ SHOWN: Final = b"d:b"
 
 
 class Operations(msgspec.Struct, frozen=True, gc=False):
-    """The derived operations of one commit, fully determined, as data: what an intent holds on engines whose span is one row.
+    """The derived operations of one commit, fully determined, as data.
+
+    What an intent holds on engines whose span is one row.
 
     Arguments:
         puts: index rows and back-references: key in `views` to the bytes shown.
@@ -35,9 +37,12 @@ class Operations(msgspec.Struct, frozen=True, gc=False):
 
     puts: dict[bytes, bytes] = {}
     deletes: list[bytes] = []
-    deltas: list[tuple[bytes, list[Number | None], int]] = []
+    deltas: list[tuple[bytes, Sequence[Number | None], int]] = []
     released: list[bytes] = []
     claimed: dict[bytes, bytes] = {}
+
+
+NOTHING_DERIVED: Final = Operations()
 
 
 class Unit:
