@@ -1,7 +1,8 @@
 """Aggregates: counts and exact sums by group, and the least and greatest of them.
 
-Knows one aggregate's rules. Must not know other views. Counts and sums are deltas on one row a group; a mean is divided on read; least and greatest
-are rows of a hidden index each, so that they go back when the entity that had them changes. The law is docs/formats/rows.md.
+Knows one aggregate's rules. Must not know other views. Counts and sums are deltas on one row a group; a mean is divided
+on read; least and greatest are rows of a hidden index each, so that they go back when the entity that had them changes.
+The law is docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.copies import Getter, compiled
-from oneread.derivations.derivation import Emission, Subject
-from oneread.derivations.emitted import ROWS, SUMS
+from oneread.derivations.emitted import ROWS, SUMS, Emission
 from oneread.derivations.indexes import check_type, condition
 from oneread.derivations.keyed import ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate
 from oneread.encoding.codec import Codec
 from oneread.errors import InvalidDeclaration, InvalidValue, LimitExceeded
-from oneread.models.annotations import field_types, peeled
+from oneread.models.annotations import field_types
 from oneread.models.model import Model
+from oneread.models.paths import path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import Kind, element
 from oneread.models.wide import pack_wide, unpack_wide
-from oneread.transactions.deltas import Number, exact, wire
+from oneread.transactions.deltas import Number, exact, text
 
 MEAN_DIGITS: Final = 28
 
@@ -37,11 +38,15 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Slot(NamedTuple):
-    """One number of a group's row."""
+    """One number of a group's row.
 
-    name: str
-    get: Getter
-    """The amount that an entity contributes; None for nothing."""
+    Arguments:
+        code: the expression of the amount that an entity contributes; None for nothing.
+        whole: it is an int.
+    """
+
+    code: str
+    whole: bool
 
 
 class Extremum(NamedTuple):
@@ -49,8 +54,9 @@ class Extremum(NamedTuple):
 
     field: str
     prefix: bytes
+    token: bytes
     get: Getter
-    codec: Codec
+    encode: Callable[[tuple[Any, ...]], bytes]
     type: Any
 
 
@@ -97,22 +103,26 @@ class AggregateView:
                     view=cls,
                     field=part.field,
                 )
-        self._slots: dict[str, Slot] = {"contributions": Slot("contributions", lambda _e, _u: 1)}
+        self._slots: dict[str, Slot] = {"contributions": Slot("1", whole=True)}
         self.folded: list[Folded] = []
         self.extrema: list[Extremum] = []
         for name, rule in self._rules.items():
             if rule.kind != "key":
                 self._fold(name, rule, prefixes)
-        self._amounts = tuple(self._slots.values())
+        self._encode = self.key.codec.encode
+        self._amounts: Callable[[Any, Mapping[str, Any]], tuple[Number | None, ...]] = compiled(
+            f"({', '.join(slot.code for slot in self._slots.values())},)", _SCOPE
+        )
+        self._wired: Callable[[tuple[Number | None, ...]], list[Any]] = _wiring(list(self._slots.values()))
         self._where = condition(cls, model)
         self._sums = SUMS + prefix
-        self.tokens = (self._sums, *(ROWS + each.prefix for each in self.extrema))
+        self.tokens: tuple[bytes, ...] = (self._sums, *(each.token for each in self.extrema))
 
     def _fold(self, name: str, rule: Rule, prefixes: Mapping[str, bytes]) -> None:
         if rule.fold is None:
             raise InvalidDeclaration("an aggregate has no shown fields; declare an Index", view=self.cls, field=name)
         if rule.field is None:
-            self.folded.append(Folded(name, lambda numbers: numbers[0] if numbers else 0))
+            self.folded.append(Folded(name, _number(0)))
             return
         access = self._accesses.of_path(self.cls, name, rule.field, self.model)
         if access.many:
@@ -120,15 +130,14 @@ class AggregateView:
         if rule.fold in ("least", "greatest"):
             self._extremum(name, rule, access, prefixes[name])
         elif rule.fold == "count":
-            place = self._slot(f"values of {rule.field}", _presence(access))
-            self.folded.append(Folded(name, lambda numbers: numbers[place] if numbers else 0))
+            place = self._slot(f"values of {path_of(rule.field)}", _presence(access))
+            self.folded.append(Folded(name, _number(place)))
         else:
             self._sum(name, rule, access)
 
-    def _slot(self, name: str, get: Getter) -> int:
+    def _slot(self, name: str, slot: Slot) -> int:
         """The place of a number in the row; folds of one field share it."""
-        if name not in self._slots:
-            self._slots[name] = Slot(name, get)
+        self._slots.setdefault(name, slot)
         return list(self._slots).index(name)
 
     def _sum(self, name: str, rule: Rule, access: Access) -> None:
@@ -137,51 +146,43 @@ class AggregateView:
             raise InvalidDeclaration(
                 "only int, float, Decimal and timedelta can be summed", view=self.cls, field=name, type=kind
             )
-        place = self._slot(f"sum of {rule.field}", _amount(access, self.model, name))
-        back = _BACK[kind]
+        place = self._slot(f"sum of {path_of(rule.field)}", _amount(access))
         if rule.fold == "total":
-            self.folded.append(Folded(name, lambda numbers: back(numbers[place] if numbers else 0)))
+            self.folded.append(Folded(name, _total(place, _BACK[kind])))
             return
-        values = self._slot(f"values of {rule.field}", _presence(access))
-        divided = _MEANS[kind]
-        self.folded.append(
-            Folded(
-                name, lambda numbers: divided(numbers[place], numbers[values]) if numbers and numbers[values] else None
-            )
-        )
+        values = self._slot(f"values of {path_of(rule.field)}", _presence(access))
+        self.folded.append(Folded(name, _mean(place, values, _MEANS[kind])))
 
     def _extremum(self, name: str, rule: Rule, access: Access, prefix: bytes) -> None:
         codec = Codec((element(name, access.type, self.cls, descending=rule.fold == "greatest"),))
-        self.extrema.append(Extremum(name, prefix, compiled(access.code), codec, access.type))
+        self.extrema.append(Extremum(name, prefix, ROWS + prefix, compiled(access.code), codec.encode, access.type))
 
-    def emit(self, subject: Subject, into: Emission) -> None:
+    def emit(self, entity: Any, used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission) -> None:  # noqa: ARG002 - part of the contract
         """Adds the entity's contribution to each of its groups."""
-        record, shown = into
-        entity, used, _parts, suffix = subject
-        for token in self.tokens:
-            record[token] = []
         if self._where is not None and not self._where(entity):
             return
-        groups = [self.key.codec.encode(values) for values in self.key.rows(entity, used)]
+        encode, prefix = self._encode, self.prefix
+        groups = [encode(values) for values in self.key.rows(entity, used)]
         if not groups:
             return
-        amounts = self._wired(entity, used)
-        record[self._sums] = [[group, amounts] for group in groups]
-        for extremum in self.extrema:
-            value = extremum.get(entity, used)
-            if value is not None:
-                place = extremum.codec.encode((value,)) + suffix
-                record[ROWS + extremum.prefix] = [[group + place, b""] for group in groups]
-                packed = pack_wide((value,))
-                shown.update((extremum.prefix + group + place, packed) for group in groups)
-
-    def _wired(self, entity: Any, used: Mapping[str, Any]) -> list[Any]:
         try:
-            return wire([slot.get(entity, used) for slot in self._amounts])
+            amounts = self._amounts(entity, used)
+            wired = self._wired(amounts)
         except LimitExceeded as error:
             raise InvalidValue(
                 error.message, model=self.model.__name__, view=self.cls.__name__, **error.facts
             ) from error
+        record, shown, deltas = into
+        record[self._sums] = [[group, wired] for group in groups]
+        deltas.extend([(prefix + group, amounts, 1) for group in groups])
+        for extremum in self.extrema:
+            value = extremum.get(entity, used)
+            if value is not None:
+                place = extremum.encode((value,)) + suffix
+                record[extremum.token] = [[group + place, b""] for group in groups]
+                packed = _packed(value)
+                for group in groups:
+                    shown[extremum.prefix + group + place] = packed
 
     def instance(self, group: tuple[Any, ...], numbers: list[Number], extrema: Mapping[str, Any]) -> Any:
         """The row as the user sees it.
@@ -215,18 +216,53 @@ def _as_declared(access: Access, values: tuple[Any, ...]) -> Any:
     return copy.of(*values) if copy is not None else Ref(values)
 
 
-def _presence(access: Access) -> Getter:
-    return compiled(f"None if {access.code} is None else 1")
+def _one(_entity: Any, _used: Mapping[str, Any]) -> int:
+    return 1
 
 
-def _amount(access: Access, model: type, name: str) -> Getter:
-    if peeled(access.type).bare is int:
-        return compiled(access.code)
+def _number(place: int) -> Callable[[list[Number]], Any]:
+    return lambda numbers: numbers[place] if numbers else 0
+
+
+def _total(place: int, back: Callable[[Number], Any]) -> Callable[[list[Number]], Any]:
+    return lambda numbers: back(numbers[place] if numbers else 0)
+
+
+def _mean(place: int, values: int, divided: Callable[[Number, Number], Any]) -> Callable[[list[Number]], Any]:
+    return lambda numbers: divided(numbers[place], numbers[values]) if numbers and numbers[values] else None
+
+
+def _presence(access: Access) -> Slot:
+    return Slot(f"(None if {access.code} is None else 1)" if access.optional else "1", whole=True)
+
+
+def _amount(access: Access) -> Slot:
+    if access.type is int:
+        return Slot(access.code, whole=True)
     if access.type is timedelta:
-        return compiled(f"None if (x := {access.code}) is None else x // microsecond", {"microsecond": _MICROSECOND})
-    return compiled(
-        f"None if (x := {access.code}) is None else exact(x)", {"exact": exact, "model": model, "name": name}
-    )
+        return Slot(f"(None if (x := {access.code}) is None else x // microsecond)", whole=True)
+    return Slot(f"(None if (x := {access.code}) is None else exact(x))", whole=False)
+
+
+_SCOPE: Final = {"exact": exact, "microsecond": _MICROSECOND}
+
+
+def _wiring(slots: list[Slot]) -> Callable[[tuple[Number | None, ...]], list[Any]]:
+    """The function from amounts to what the record keeps of them."""
+    codes = [f"a[{place}]" if slot.whole else f"text(a[{place}])" for place, slot in enumerate(slots)]
+    made: Callable[[tuple[Number | None, ...]], list[Any]] = eval(f"lambda a: [{', '.join(codes)}]", {"text": text})  # noqa: S307 - generated
+    return made
+
+
+_pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
+
+
+def _packed(value: Any) -> bytes:
+    """A value of a hidden index, as `unpack_wide` reads it."""
+    try:
+        return _pack((value,))
+    except OverflowError:
+        return pack_wide((value,))
 
 
 _BACK: Final[dict[type, Callable[[Number], Any]]] = {

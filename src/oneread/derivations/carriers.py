@@ -1,25 +1,34 @@
 """Carriers: everything oneread does with an entity of one class when it is written, put together once.
 
-Knows a model's kind, layout, references and views. Must not know stores or plans: from rows and values it makes rows and values.
-The law is rules 3, 4, 13 and 14 of the commit protocol.
+Knows a model's kind, layout, references and views. Must not know stores or plans: from rows and values it makes rows
+and values. The law is rules 3, 4, 13 and 14 of the commit protocol.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from oneread.derivations import emitted
 from oneread.derivations.copies import NOBODY, Reference, Source, Told
-from oneread.derivations.derivation import Derivation, Emission, Subject
-from oneread.derivations.emitted import REFERENCES, TOLD, USED, Record
+from oneread.derivations.derivation import Derivation
+from oneread.derivations.emitted import REFERENCES, TOLD, USED, Emission, Record
 from oneread.models.fields import CREATED, GENERATED, UPDATED
 from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.registry import Kind
 from oneread.transactions.root import Root
+
+Refs: TypeAlias = dict[str, list[bytes]]
+"""Field name to the keys of the commit rows that it refers to."""
+
+
+class Sources(Protocol):
+    """Sources by the key of their commit row; an unknown key is nobody."""
+
+    def __getitem__(self, key: bytes, /) -> Source: ...
 
 
 class State(NamedTuple):
@@ -42,14 +51,12 @@ class Settled(NamedTuple):
     Arguments:
         entity: filled and validated, as it will be read.
         body: its document.
-        record: what it tells its views.
-        shown: what its index rows show.
+        emission: what it tells its views.
     """
 
     entity: Any
     body: bytes
-    record: Record
-    shown: dict[bytes, bytes]
+    emission: Emission
 
 
 class Carrier:
@@ -85,6 +92,7 @@ class Carrier:
         self.generated = tuple(name for name, default in defaults if default == GENERATED)
         self.updated = tuple(name for name, default in defaults if default == UPDATED)
         self._copies = tuple(each for each in self.references if each.copy is not None)
+        self._plain = tuple(each for each in self.references if each.copy is None)
         self._tracked = tuple(each for each in self.references if each.tracked)
         self._hidden = tuple(each for each in self.references if each.hidden)
         self._hidden_names = tuple(name for each in self._hidden for name, _get, _type in each.hidden)
@@ -98,12 +106,14 @@ class Carrier:
         return dict(zip(self._hidden_names, msgspec.convert(values, self._hidden_types), strict=True))
 
     def settled(
-        self, entity: Any, before: State, sources: Mapping[bytes, Source], told: bytes | None = None
+        self, key: bytes, entity: Any, refs: Refs, before: State, sources: Sources, told: bytes | None = None
     ) -> Settled:
         """The entity with its copies filled, its document, and what it tells.
 
         Arguments:
+            key: the commit row.
             entity: as the caller wants it; copies may be unfilled.
+            refs: what its fields refer to, from `refs`.
             before: what the commit row says; its copies are taken over where the reference is the same.
             sources: of every reference that is not the same as before; or of the one source that changed.
             told: the key of the source that changed, when this is about following it.
@@ -113,44 +123,53 @@ class Carrier:
             MissingReference: a new reference to nothing.
             InvalidKey: a value that a view needs in its key cannot be in a key.
         """
-        filled = {each.name: self._filled(each, entity, before, sources, told) for each in self._copies}
-        for each in self.references:
-            if each.copy is None:
-                self._check(each, entity, before, sources)
-        whole = msgspec.structs.replace(entity, **filled) if filled else entity
-        body, seen = self.layout.validated(whole)
-        used = self._used(entity, before, sources, told) if self._hidden else {}
-        return Settled(seen, body, *self._emission(seen, used))
+        filled = {
+            each.name: self._filled(each, entity, refs[each.name], before, sources, told)
+            for each in self._copies
+            if refs[each.name]
+        }
+        for each in self._plain:
+            self._check(each, entity, refs[each.name], before, sources)
+        body, seen = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
+        used = self._used(refs, before, sources, told) if self._hidden else {}
+        return Settled(seen, body, self._emission(seen, used, key, refs))
+
+    def refs(self, entity: Any) -> Refs:
+        """The commit rows that each referring field names."""
+        return {each.name: each.keys(entity) for each in self.references}
 
     def _filled(
-        self, reference: Reference, entity: Any, before: State, sources: Mapping[bytes, Source], told: bytes | None
+        self,
+        reference: Reference,
+        entity: Any,
+        keys: list[bytes],
+        before: State,
+        sources: Sources,
+        told: bytes | None,
     ) -> Any:
-        copy = getattr(entity, reference.name)
-        if copy is None:
-            return None
-        key = reference.kind.key(copy.ref.key)
+        key = keys[0]
         old = getattr(before.entity, reference.name, None)
         if old is not None and reference.kind.key(old.ref.key) == key:
             return reference.followed(old, sources[key]) if key == told else old
-        source = sources.get(key, NOBODY)
-        reference.refuse_missing(entity, source)
-        return reference.filled(copy, source)
+        source = sources[key]
+        if source.entity is None:
+            reference.refuse_missing(entity)
+        return reference.filled(getattr(entity, reference.name), source)
 
-    def _check(self, reference: Reference, entity: Any, before: State, sources: Mapping[bytes, Source]) -> None:
-        known = () if before.entity is None else reference.keys(before.entity)
-        for key in reference.keys(entity):
-            if key not in known:
-                reference.refuse_missing(entity, sources.get(key, NOBODY))
+    def _check(self, reference: Reference, entity: Any, keys: list[bytes], before: State, sources: Sources) -> None:
+        known = reference.keys(before.entity)
+        for key in keys:
+            if key not in known and sources[key].entity is None:
+                reference.refuse_missing(entity)
 
-    def _used(self, entity: Any, before: State, sources: Mapping[bytes, Source], told: bytes | None) -> dict[str, Any]:
+    def _used(self, refs: Refs, before: State, sources: Sources, told: bytes | None) -> dict[str, Any]:
         used: dict[str, Any] = {}
         for each in self._hidden:
-            keys = each.keys(entity)
-            old = [] if before.entity is None else each.keys(before.entity)
-            if keys == old and (told is None or told not in keys):
+            keys = refs[each.name]
+            if keys == each.keys(before.entity) and (told is None or told not in keys):
                 used.update({name: before.used.get(name) for name, _get, _type in each.hidden})
             else:
-                used.update(self._taken(each, sources.get(keys[0], NOBODY) if keys else NOBODY, before))
+                used.update(self._taken(each, sources[keys[0]] if keys else NOBODY, before))
         return used
 
     def _taken(self, reference: Reference, source: Source, before: State) -> dict[str, Any]:
@@ -159,15 +178,14 @@ class Carrier:
             return {name: before.used.get(name) for name, _get, _type in reference.hidden}
         return reference.hidden_values(source)
 
-    def _emission(self, entity: Any, used: Mapping[str, Any]) -> tuple[Record, dict[bytes, bytes]]:
-        parts = self.kind.parts(entity)
-        into = Emission(dict(self._empty), {})
-        subject = Subject(entity, used, parts, self.kind.suffix(parts))
+    def _emission(self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs) -> Emission:
+        into = Emission(dict(self._empty), {}, [])
+        parts, suffix = self.kind.parts(entity), key[2:]
         for derivation in self.derivations:
-            derivation.emit(subject, into)
+            derivation.emit(entity, used, parts, suffix, into)
         record = into.record
         if self._tracked:
-            record[REFERENCES] = list(dict.fromkeys([key for each in self._tracked for key in each.keys(entity)]))
+            record[REFERENCES] = list(dict.fromkeys([source for each in self._tracked for source in refs[each.name]]))
         if self._hidden:
             record[USED] = msgspec.to_builtins([used.get(name) for name in self._hidden_names], builtin_types=_PLAIN)
         if self.told is not None:
@@ -189,13 +207,9 @@ class Carrier:
             return False
         return self.told.changed(None if before is None else before.get(TOLD), after[TOLD])
 
-    def links(self, entity: Any) -> list[bytes]:
-        """The commit rows that the entity refers to."""
-        return [key for each in self.references for key in each.keys(entity)]
-
     def root(self, version: int, settled: Settled) -> Root:
         """The commit row of a settled entity."""
-        return Root(version, settled.body, emitted.encode(settled.record))
+        return Root(version, settled.body, emitted.encode(settled.emission.record))
 
 
 _PLAIN = (bytes,)

@@ -6,14 +6,14 @@ rows. The law is rules 3-5, 14 and 17 of the commit protocol, and "Semantics" of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from oneread.derivations import emitted
-from oneread.derivations.carriers import Carrier, Settled, State
+from oneread.derivations.carriers import Carrier, Refs, Settled, State
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
 from oneread.derivations.emitted import Emission, created, diff
@@ -83,32 +83,36 @@ class _Writing:
                 )
         return self._catalog.state(self.key, seen)
 
-    def _sources(self, rows: Sources) -> Mapping[bytes, Source]:
-        return _Sources(self._catalog, rows)
-
     def _settle(
-        self, carrier: Carrier, entity: Any, seen: Root, before: State, version: int, rows: Sources
+        self,
+        carrier: Carrier,
+        entity: Any,
+        refs: Refs,
+        seen: Root,
+        before: State,
+        version: int,
+        rows: Sources,
     ) -> Decision:
-        settled = carrier.settled(self.key, entity, before, self._sources(rows))
+        settled = carrier.settled(self.key, entity, refs, before, _Seen(self._catalog, rows))
         self.written.entity, self.written.version, self.written.created = settled.entity, version, before.entity is None
         return decision(self._catalog, carrier, self.key, settled, seen, before, version)
 
 
-class _Sources(dict[bytes, Source]):
-    """Sources by key, read out of commit rows when asked for; a row that nobody loaded is nobody."""
+class _Seen:
+    """Sources by key, read out of commit rows when asked for and kept with them; a row that nobody loaded is nobody."""
+
+    __slots__ = ("_catalog", "_rows")
 
     def __init__(self, catalog: Catalog, rows: Sources) -> None:
-        super().__init__()
         self._catalog = catalog
         self._rows = rows
 
-    def __missing__(self, key: bytes) -> Source:
-        row = self._rows.get(key)
-        source = self[key] = self._catalog.source(key, NOTHING if row is None else parse(row))
+    def __getitem__(self, key: bytes) -> Source:
+        source: Source | None = self._rows.made.get(key)
+        if source is None:
+            row = self._rows.get(key)
+            source = self._rows.made[key] = self._catalog.source(key, NOTHING if row is None else parse(row))
         return source
-
-    def get(self, key: bytes, default: Any = None) -> Any:  # noqa: ARG002 - every key has an answer
-        return self[key]
 
 
 def decision(
@@ -147,9 +151,10 @@ class Save(_Writing):
         super().__init__(catalog, kind.key(kind.parts(entity)), if_version)
         self._entity = entity
         self._mode = mode
+        self._refs = self._carrier.refs(entity)
 
     def hints(self) -> Iterable[bytes]:
-        return self._carrier.links(self._entity)
+        return _flat(self._refs)
 
     def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
         before = self._seen(seen)
@@ -159,7 +164,7 @@ class Save(_Writing):
             self.written.entity, self.written.version = before.entity, seen.version
             return NO_CHANGE
         entity = stamped(self._carrier, self._entity, before.entity, version)
-        return self._settle(self._carrier, entity, seen, before, version, sources)
+        return self._settle(self._carrier, entity, self._refs, seen, before, version, sources)
 
 
 class Patch(_Writing):
@@ -183,7 +188,7 @@ class Patch(_Writing):
         self._otherwise = otherwise
 
     def hints(self) -> Iterable[bytes]:
-        return () if self._otherwise is None else self._catalog.carrier_of(self._otherwise).links(self._otherwise)
+        return () if self._otherwise is None else _flat(self._catalog.carrier_of(self._otherwise).refs(self._otherwise))
 
     def _wanted(self, before: State) -> Any:
         if before.entity is not None:
@@ -197,14 +202,15 @@ class Patch(_Writing):
         if before.entity is None:
             return ()
         carrier = self._catalog.carrier_of(before.entity)
-        known = carrier.links(before.entity)
-        return [key for key in carrier.links(self._wanted(before)) if key not in known]
+        known = _flat(carrier.refs(before.entity))
+        return [key for key in _flat(carrier.refs(self._wanted(before))) if key not in known]
 
     def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
         before = self._seen(seen)
         wanted = self._wanted(before)
         carrier = self._catalog.carrier_of(wanted)
-        return self._settle(carrier, stamped(carrier, wanted, before.entity, version), seen, before, version, sources)
+        entity = stamped(carrier, wanted, before.entity, version)
+        return self._settle(carrier, entity, carrier.refs(entity), seen, before, version, sources)
 
 
 class Delete(_Writing):
@@ -244,9 +250,12 @@ class Follow(_Writing):
         if before.entity is None:
             return NO_CHANGE
         carrier = self._catalog.carrier_of(before.entity)
-        if self._source not in carrier.links(before.entity):
+        refs = carrier.refs(before.entity)
+        if self._source not in _flat(refs):
             return NO_CHANGE
-        settled = carrier.settled(self.key, before.entity, before, self._sources(sources), told=self._source)
+        settled = carrier.settled(
+            self.key, before.entity, refs, before, _Seen(self._catalog, sources), told=self._source
+        )
         recommit = decision(self._catalog, carrier, self.key, settled, seen, before, version)
         root = recommit.root
         if root is not None and root.emitted == seen.emitted:
@@ -254,6 +263,10 @@ class Follow(_Writing):
                 return NO_CHANGE
             return Decision(msgspec.structs.replace(root, version=seen.version))
         return recommit
+
+
+def _flat(refs: Refs) -> list[bytes]:
+    return [key for keys in refs.values() for key in keys]
 
 
 def following(catalog: Catalog) -> Callable[[bytes, bytes], Change]:

@@ -1,29 +1,45 @@
 """The emitted record: what a commit row remembers of what it told its views.
 
-Knows tokens and contributions. Must not know models. A write diffs the recorded contributions against the new ones, so that changed view
-declarations, old code beside new code, backfill and most repairs are one operation: re-emit. The law is "The commit row remembers what it told
-its views" of the architecture page and docs/formats/rows.md.
+Knows tokens and contributions. Must not know models. A write diffs the recorded contributions against the new ones, so
+that changed view declarations, old code beside new code, backfill and most repairs are one operation: re-emit. The law
+is "The commit row remembers what it told its views" of the architecture page and docs/formats/rows.md.
 
-A record maps a token to contributions. A token is one byte of kind and, for views, the view's four-byte prefix (id, generation):
-`i` index rows [[key suffix, hash of what is shown], ...], `a` sums [[key suffix, amounts], ...], `q` unique values [suffix, ...],
-`r` sources whose back-references exist [source key, ...], `u` values copied for views' sake, `f` the hash of what copies were told.
+A record maps a token to contributions. A token is one byte of kind and, for views, the view's four-byte prefix (id,
+generation): `i` index rows [[key suffix, hash of what is shown], ...], `a` sums [[key suffix, amounts], ...], `q`
+unique values [suffix, ...], `r` sources whose back-references exist [source key, ...], `u` values copied for views'
+sake, `f` the hash of what copies were told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from oneread.errors import Corrupt
-from oneread.transactions.deltas import unwire, wire_decoder
+from oneread.transactions.deltas import Number, unwire, wire, wire_decoder
 from oneread.transactions.outbox import back_reference
 from oneread.transactions.unit import Operations
 
 Record: TypeAlias = dict[bytes, Any]
 """Token to contributions, in the form that msgpack gives back."""
+
+
+class Emission(NamedTuple):
+    """What an entity tells its views: filled in by each derivation in turn.
+
+    Arguments:
+        record: token to contributions, as the commit row will remember them; every token is there from the start.
+        shown: the whole key of each index row to what it shows.
+        deltas: (key in `counts`, amounts, sign) of each contribution to a sum.
+    """
+
+    record: Record
+    shown: dict[bytes, bytes]
+    deltas: list[tuple[bytes, Sequence[Number | None], int]]
+
 
 ROWS: Final = b"i"
 SUMS: Final = b"a"
@@ -37,8 +53,21 @@ TOLD_DELETED: Final = b"\x00"
 
 _PRESENT: Final = b"\xc0"
 
-encode: Callable[[Record], bytes] = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder().encode
 _decode = wire_decoder(dict[bytes, Any])
+
+
+def encode(record: Record) -> bytes:
+    """The bytes of a record."""
+    try:
+        return _encode(record)
+    except OverflowError:
+        return _encode({token: _wired(each) if token[:1] == SUMS else each for token, each in record.items()})
+
+
+def _wired(contributions: Any) -> Any:
+    """Sums with ints beyond 64 bits, as msgpack can hold them."""
+    return [[suffix, wire(amounts)] for suffix, amounts in contributions]
 
 
 def decode(data: bytes | None) -> Record:
@@ -56,7 +85,7 @@ def short_hash(shown: bytes) -> bytes:
     return shown if len(shown) <= 16 else blake2b(shown, digest_size=16).digest()  # noqa: PLR2004 - the length of the hash
 
 
-def diff(key: bytes, old: Record, new: Record, shown: dict[bytes, bytes]) -> Operations:
+def diff(key: bytes, old: Record, new: Record, shown: Mapping[bytes, bytes]) -> Operations:
     """The operations that turn what `old` told into what `new` tells.
 
     Arguments:
@@ -76,8 +105,19 @@ def diff(key: bytes, old: Record, new: Record, shown: dict[bytes, bytes]) -> Ope
     return operations
 
 
-def _rows(operations: Operations, _key: bytes, prefix: bytes, old: Any, new: Any, shown: dict[bytes, bytes]) -> None:
-    before = {suffix: digest for suffix, digest in old}
+def created(key: bytes, emission: Emission) -> Operations:
+    """The operations of an entity that told nobody anything before: `diff` against nothing, without looking for it."""
+    record, shown, deltas = emission
+    claimed = {
+        token[1:] + suffix: key for token, suffixes in record.items() if token[:1] == UNIQUE for suffix in suffixes
+    }
+    for source in record.get(REFERENCES, ()):
+        shown[back_reference(source, key)] = _PRESENT
+    return Operations(shown, [], deltas, [], claimed)
+
+
+def _rows(operations: Operations, _key: bytes, prefix: bytes, old: Any, new: Any, shown: Mapping[bytes, bytes]) -> None:
+    before = dict(old)
     for suffix, digest in new:
         if before.pop(suffix, None) != digest:
             place = prefix + suffix
@@ -85,12 +125,16 @@ def _rows(operations: Operations, _key: bytes, prefix: bytes, old: Any, new: Any
     operations.deletes.extend([prefix + suffix for suffix in before])
 
 
-def _sums(operations: Operations, _key: bytes, prefix: bytes, old: Any, new: Any, _shown: dict[bytes, bytes]) -> None:
+def _sums(
+    operations: Operations, _key: bytes, prefix: bytes, old: Any, new: Any, _shown: Mapping[bytes, bytes]
+) -> None:
     operations.deltas.extend([(prefix + suffix, unwire(amounts), -1) for suffix, amounts in old])
     operations.deltas.extend([(prefix + suffix, unwire(amounts), 1) for suffix, amounts in new])
 
 
-def _unique(operations: Operations, key: bytes, prefix: bytes, old: Any, new: Any, _shown: dict[bytes, bytes]) -> None:
+def _unique(
+    operations: Operations, key: bytes, prefix: bytes, old: Any, new: Any, _shown: Mapping[bytes, bytes]
+) -> None:
     operations.released.extend([prefix + suffix for suffix in old if suffix not in new])
     for suffix in new:
         if suffix not in old:
@@ -98,7 +142,7 @@ def _unique(operations: Operations, key: bytes, prefix: bytes, old: Any, new: An
 
 
 def _references(
-    operations: Operations, key: bytes, _prefix: bytes, old: Any, new: Any, _shown: dict[bytes, bytes]
+    operations: Operations, key: bytes, _prefix: bytes, old: Any, new: Any, _shown: Mapping[bytes, bytes]
 ) -> None:
     operations.deletes.extend([back_reference(source, key) for source in old if source not in new])
     for source in new:
@@ -110,7 +154,7 @@ def _nothing(*_arguments: Any) -> None:
     """What copies were told and what was used are memory, not rows."""
 
 
-_DIFFS: Final[dict[bytes, Callable[[Operations, bytes, bytes, Any, Any, dict[bytes, bytes]], None]]] = {
+_DIFFS: Final[dict[bytes, Callable[[Operations, bytes, bytes, Any, Any, Mapping[bytes, bytes]], None]]] = {
     ROWS: _rows,
     SUMS: _sums,
     UNIQUE: _unique,

@@ -1,7 +1,8 @@
 """Indexes: an entity's rows in other orders, each with the fields that a list shows.
 
-Knows one index's rules. Must not know other views or when it is called. A row lies under the view's prefix, the values of the key rules, and the
-source's key; it holds a whole instance of the index class, ready to decode, so that a page is one range read. The law is docs/formats/rows.md.
+Knows one index's rules. Must not know other views or when it is called. A row lies under the view's prefix, the values
+of the key rules, and the source's key; it holds a whole instance of the index class, ready to decode, so that a page is
+one range read. The law is docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from typing import Any
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
-from oneread.derivations.derivation import Emission, Subject
-from oneread.derivations.emitted import ROWS, UNIQUE, short_hash
+from oneread.derivations.emitted import ROWS, UNIQUE, Emission, short_hash
 from oneread.derivations.keyed import Part, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
@@ -69,8 +69,9 @@ class IndexView:
         self._where = condition(cls, model)
         self._rows = ROWS + prefix
         self._claims = UNIQUE + prefix
+        self._encode = self.key.codec.encode
         self.unique = cls.unique
-        self.tokens = (self._rows, self._claims) if self.unique else (self._rows,)
+        self.tokens: tuple[bytes, ...] = (self._rows, self._claims) if self.unique else (self._rows,)
 
     def rows(self, docs: list[bytes]) -> list[Any]:
         """The rows that lie in the index, as users see them; a copy that only groups refers and is not filled."""
@@ -83,17 +84,13 @@ class IndexView:
                         take_out(copy)
         return found
 
-    def emit(self, subject: Subject, into: Emission) -> None:
+    def emit(self, entity: Any, used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission) -> None:
         """Adds the entity's index rows, and its claims when the index is unique."""
-        record, shown = into
-        entity, used, parts, suffix = subject
-        rows: list[list[bytes]] = []
-        record[self._rows] = rows
-        if self.unique:
-            record[self._claims] = []
         if self._where is not None and not self._where(entity):
             return
-        encode, prefix = self.key.codec.encode, self.prefix
+        rows: list[list[bytes]] = []
+        claims: list[bytes] = []
+        encode, prefix, shown = self._encode, self.prefix, into.shown
         for values in self.key.rows(entity, used):
             found = encode(values)
             row = self._row(entity, used, parts, values)
@@ -105,13 +102,19 @@ class IndexView:
             rows.append([place, short_hash(doc)])
             shown[prefix + place] = doc
             if self.unique and None not in values:
-                record[self._claims].append(found)
+                claims.append(found)
+        into.record[self._rows] = rows
+        if self.unique:
+            into.record[self._claims] = claims
 
 
 def _row_function(
     cls: type[Index[Any]], model: type[Model[Any]], accesses: Accesses, key: ViewKey
 ) -> Callable[[Any, Mapping[str, Any], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]:
-    """The function from (entity, hidden copies, key's parts, values) to the row as msgpack takes it, in the order of the class's fields."""
+    """The function from (entity, hidden copies, key's parts, values) to the row as msgpack takes it.
+
+    In the order of the class's fields.
+    """
     codes = ["(k,)"]
     types = field_types(cls, accesses.names)
     parts = {part.field: part for part in key.parts}
@@ -130,7 +133,10 @@ def _row_function(
 
 
 def _key_code(part: Part, start: int) -> str:
-    """A key rule's value as the row shows it; a copy there only refers, since its fields would have to follow their source."""
+    """A key rule's value as the row shows it.
+
+    A copy there only refers, since its fields would have to follow their source.
+    """
     if part.kind is not None:
         ref = f"(v[{start}:{start + part.width}],)"
         copy = part.access.copy

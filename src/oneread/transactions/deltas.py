@@ -1,8 +1,9 @@
 """Deltas: exact sums of what many entities contribute to one row.
 
-Knows numbers and the bytes of a counts row. Must not know what is counted. A row is one msgpack array of numbers, the first of which counts the
-contributions, so that an empty group is known and its row removed. Sums are exact: ints of any size, and Decimals (floats travel as the Decimal
-that they are), added in a context that traps rounding. The law is "Deltas" of the commit protocol and docs/formats/rows.md.
+Knows numbers and the bytes of a counts row. Must not know what is counted. A row is one msgpack array of numbers, the
+first of which counts the contributions, so that an empty group is known and its row removed. Sums are exact: ints of
+any size, and Decimals (floats travel as the Decimal that they are), added in a context that traps rounding. The law is
+"Deltas" of the commit protocol and docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ T = TypeVar("T")
 Number: TypeAlias = "int | Decimal"
 
 MAGNITUDE: Final = 1200
-"""Largest decimal exponent, either way, of a number that may be summed: covers every float, and bounds the digits of a sum."""
+"""Largest decimal exponent, either way, of a number that may be summed.
+
+Covers every float, and bounds the digits of a sum.
+"""
 
 _EXACT = Context(prec=2 * MAGNITUDE + 100, Emax=999_999, Emin=-999_999, traps=[Inexact, Overflow, InvalidOperation])
 _BIG: Final = 1
@@ -28,28 +32,29 @@ _INT64: Final = 1 << 63
 
 
 def exact(number: Any) -> Number | None:
-    """A value as the number that is summed, None for an absent one. Raises LimitExceeded for one that cannot be summed exactly."""
-    if number is None or type(number) is int:
-        return number
-    decimal = Decimal(number)
-    if not decimal.is_finite() or not -MAGNITUDE <= decimal.adjusted() <= MAGNITUDE or len(str(decimal)) > MAGNITUDE:
-        raise LimitExceeded(
-            "a number that is summed must be finite, within 1e-1200 ... 1e1200 and of at most 1,200 digits",
-            value=number,
-        )
+    """A value as the number that is summed, None for an absent one. Raises LimitExceeded for one with no exact sum."""
+    kind = type(number)
+    if kind is int or number is None:
+        return number  # type: ignore[no-any-return]
+    decimal = number if kind is Decimal else Decimal(number)
+    if not (decimal.is_finite() and -MAGNITUDE <= decimal.adjusted() <= MAGNITUDE):
+        raise LimitExceeded("a number that is summed must be finite and within 1e-1200 ... 1e1200", value=number)
     return decimal
 
 
-def plus(left: Number, right: Number) -> Number:
-    """left + right without rounding."""
-    if type(left) is int and type(right) is int:
-        return left + right
-    return _EXACT.add(Decimal(left), Decimal(right))
+def text(number: Number | None) -> str | None:
+    """A Decimal as the record keeps it. Raises LimitExceeded for one of more than 1,200 digits."""
+    if number is None:
+        return None
+    digits = str(number)
+    if len(digits) > MAGNITUDE:
+        raise LimitExceeded("a number that is summed has at most 1,200 digits", digits=len(digits))
+    return digits
 
 
 def minus(number: Number) -> Number:
     """The number with its sign changed, without rounding."""
-    return -number if type(number) is int else _EXACT.minus(Decimal(number))
+    return -number if type(number) is int else _EXACT.minus(number)
 
 
 def _to_wire(number: Number | None) -> Any:
@@ -122,13 +127,19 @@ class Delta:
             mine.extend([0] * (len(amounts) - len(mine)))
         for place, number in enumerate(amounts):
             if number is not None:
-                mine[place] = plus(mine[place], number if sign > 0 else minus(number))
+                if sign < 0:
+                    number = minus(number)  # noqa: PLW2901 - the number is what is added
+                here = mine[place]
+                mine[place] = here + number if type(here) is int and type(number) is int else _EXACT.add(here, number)
 
     def onto(self, data: bytes | None) -> bytes | None:
         """The row's new bytes; None when nothing contributes any more."""
-        total = Delta()
-        total.add(decode_amounts(data), 1)
-        total.add(self.amounts, 1)
+        if data is None:
+            total = self
+        else:
+            total = Delta()
+            total.amounts = decode_amounts(data)
+            total.add(self.amounts, 1)
         return encode_amounts(total.amounts) if total.amounts and total.amounts[0] else None
 
     @property

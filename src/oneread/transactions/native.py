@@ -9,23 +9,23 @@ is the commit protocol, rules 4, 5 and 13-17.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from oneread.errors import StillReferenced
 from oneread.plans.plan import Plan
-from oneread.store.rows import Row, RowRange
+from oneread.store.rows import RowRange
 from oneread.transactions import outbox
 from oneread.transactions.root import NOTHING, Root, next_version, parse, row_of
-from oneread.transactions.unit import Operations, Unit
+from oneread.transactions.unit import Operations, Rows, Unit
 
 INLINE_TARGETS: Final = 1000
 """Carriers that are re-copied within the commit of their source; more become a task."""
 
-Sources: TypeAlias = Mapping[bytes, "Row | None"]
-"""Commit rows by key: those that the change named as hints or links."""
+Sources: TypeAlias = Rows
+"""Commit rows by key: those that the change named as hints or links are there."""
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):

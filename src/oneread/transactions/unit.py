@@ -8,7 +8,7 @@ inside the unit is no conflict. The law is "A unit of work" of the decisions pag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -45,6 +45,14 @@ class Operations(msgspec.Struct, frozen=True, gc=False):
 NOTHING_DERIVED: Final = Operations()
 
 
+class Rows(dict[bytes, "Row | None"]):
+    """Rows by key, with what somebody made of a row kept beside it for as long as the row stands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[bytes, Any] = {}
+
+
 class Unit:
     """The overlay. Not for several threads at once.
 
@@ -58,7 +66,7 @@ class Unit:
         self._name_of = name_of
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
-        self._known: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
+        self._known: dict[Table, Rows] = {table: Rows() for table in TABLES}
         self._changed: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
         self._deltas: dict[bytes, Delta] = {}
         self._released: dict[bytes, None] = {}
@@ -80,10 +88,12 @@ class Unit:
 
     def put(self, table: Table, key: bytes, row: Row | None) -> None:
         """Lets a row stand as given, or be gone."""
-        self._known[table][key] = row
+        known = self._known[table]
+        known[key] = row
+        known.made.pop(key, None)
         self._changed[table][key] = row
 
-    def known(self, table: Table) -> dict[bytes, Row | None]:
+    def known(self, table: Table) -> Rows:
         """Every row of a table that was read or written so far."""
         return self._known[table]
 
