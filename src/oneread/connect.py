@@ -6,7 +6,8 @@ databases do. The law is the API page.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
+from types import TracebackType
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -47,7 +48,7 @@ def connect(
             `db.drain()`.
         clock: whole milliseconds since 1970; one for everything this database stamps.
         timeout: seconds that a write waits for its turn before it raises Unavailable.
-        observers: called with every request and its answer.
+        observers: called with every request and its answer, the worker's included, by the thread that made it.
 
     Costs one request; the first time with a new schema, a transaction.
 
@@ -62,32 +63,59 @@ def connect(
     )
 
 
-async def connect_async(
+def connect_async(
     url: str,
     schema: Schema,
     *,
     cursor_secret: bytes | None = None,
     workers: int | None = None,
     clock: Callable[[], int] = wall_clock,
-    timeout: float = PATIENCE_SECONDS,  # noqa: ASYNC109 - of the store's writer, not of this call
+    timeout: float = PATIENCE_SECONDS,
     observers: tuple[Observer, ...] = (),
-) -> AsyncDatabase:
+) -> Opening:
     """Opens a store under a schema for one event loop: the arguments and errors of `connect`.
 
-    Reads of a local engine are done on the loop, in microseconds; whatever may wait is done in a thread.
+    `async with connect_async(url, schema) as db`, or `db = await connect_async(url, schema)` and later
+    `await db.close()`. Reads of a local engine are done on the loop, in microseconds; whatever may wait is done in a
+    thread.
     """
-    import asyncio
 
-    from oneread.plans.async_driver import AsyncDriver
+    async def opening() -> AsyncDatabase:
+        import asyncio
 
-    engine, operations, hands = await asyncio.to_thread(_opened, url, schema, clock, timeout, workers)
-    return AsyncDatabase(
-        AsyncDriver(engine, clock=clock, timeout=timeout),
-        operations,
-        secret=cursor_secret,
-        workers=hands,
-        observers=observers,
-    )
+        from oneread.plans.async_driver import AsyncDriver
+
+        engine, operations, hands = await asyncio.to_thread(_opened, url, schema, clock, timeout, workers)
+        return AsyncDatabase(
+            AsyncDriver(engine, clock=clock, timeout=timeout),
+            operations,
+            secret=cursor_secret,
+            workers=hands,
+            observers=observers,
+        )
+
+    return Opening(opening)
+
+
+class Opening:
+    """A database on its way: what `connect_async` returns, for `async with` or `await`."""
+
+    def __init__(self, opening: Callable[[], Coroutine[Any, Any, AsyncDatabase]]) -> None:
+        self._opening = opening
+        self._database: AsyncDatabase | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncDatabase]:
+        return self._opening().__await__()
+
+    async def __aenter__(self) -> AsyncDatabase:
+        self._database = await self
+        return self._database
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._database is not None:
+            await self._database.close()
 
 
 def _opened(

@@ -150,7 +150,7 @@ class AsyncDatabase:
         self._lists: dict[Any, Listed] = {}
         hands = driver.twin(SyncDriver)  # async only
         # sync only: hands = driver
-        self._worker = Worker(operations, hands) if workers else None
+        self._worker = Worker(operations, hands, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
 

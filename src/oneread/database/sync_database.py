@@ -149,7 +149,7 @@ class Database:
         self._points = points(operations.catalog, driver.engine)
         self._lists: dict[Any, Listed] = {}
         hands = driver
-        self._worker = Worker(operations, hands) if workers else None
+        self._worker = Worker(operations, hands, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
 

@@ -15,7 +15,7 @@ from typing import Final
 from oneread.database.operations import Operations
 from oneread.errors import Closed, OnereadError
 from oneread.plans.sync_driver import SyncDriver
-from oneread.plans.trace import Trace
+from oneread.plans.trace import Observer, Trace
 from oneread.transactions.outbox import BATCH
 
 PAUSE_SECONDS: Final = 1.0
@@ -27,9 +27,10 @@ _log = logging.getLogger(__name__)
 class Worker:
     """At most one thread, started when there is something to do and again after a fork."""
 
-    def __init__(self, operations: Operations, driver: SyncDriver) -> None:
+    def __init__(self, operations: Operations, driver: SyncDriver, observers: tuple[Observer, ...] = ()) -> None:
         self._operations = operations
         self._driver = driver
+        self._observers = observers
         self._lock = threading.Lock()
         self._wanted = threading.Event()
         self._stopping = threading.Event()
@@ -59,7 +60,7 @@ class Worker:
         while not self._stopping.is_set():
             self._wanted.clear()
             try:
-                while not self._stopping.is_set() and self._driver.run(self._operations.drain_step(BATCH), Trace()):
+                while not self._stopping.is_set() and self._step():
                     pass
             except Closed:
                 return
@@ -68,3 +69,6 @@ class Worker:
                 self._stopping.wait(PAUSE_SECONDS)
                 self._wanted.set()
             self._wanted.wait()
+
+    def _step(self) -> bool:
+        return self._driver.run(self._operations.drain_step(BATCH), Trace(self._observers))

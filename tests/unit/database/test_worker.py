@@ -1,0 +1,33 @@
+"""The worker: what it does for others is told to the same observers."""
+
+from oneread import Copy, Key, Model, Schema, connect
+
+
+class Author(Model[int]):
+    number: Key[int]
+    name: str
+
+
+class By(Copy[Author]):
+    name: str
+
+
+class Book(Model[int]):
+    number: Key[int]
+    author: By
+
+
+BOOKS = 12
+
+
+def test_observers_see_what_the_worker_asks_for(tmp_path):
+    rows = []
+    observers = (lambda request, _answer: rows.append(len(getattr(request, "rows", ()))),)
+    with connect(f"lmdb://{tmp_path}/books", Schema(Author, Book, inline=2), observers=observers) as db:
+        db.save(Author(number=1, name="Ada"))
+        db.save_all([Book(number=number, author=By.of(1)) for number in range(BOOKS)])
+        rows.clear()
+        renamed = db.patch(Author, 1, name="Augusta")
+        db.tasks(renamed).wait()
+        assert db.get(Book, BOOKS - 1).author.name == "Augusta"
+    assert sum(rows) >= 1 + BOOKS  # the author, and every book that the worker wrote
