@@ -149,7 +149,7 @@ class Carrier:
     ) -> Any:
         key = keys[0]
         old = getattr(before.entity, reference.name, None)
-        if old is not None and reference.kind.key(old.ref.key) == key:
+        if type(old) is reference.copy and reference.kind.key(old.ref.key) == key:
             return reference.followed(old, sources[key]) if key == told else old
         source = sources[key]
         if source.entity is None:
@@ -166,16 +166,17 @@ class Carrier:
         used: dict[str, Any] = {}
         for each in self._hidden:
             keys = refs[each.name]
-            if keys == each.keys(before.entity) and (told is None or told not in keys):
+            same = type(before.entity) is self.cls and keys == each.keys(before.entity)
+            if same and (told is None or told not in keys):
                 used.update({name: before.used.get(name) for name, _get, _type in each.hidden})
             else:
-                used.update(self._taken(each, sources[keys[0]] if keys else NOBODY, before))
+                used.update(self._taken(each, sources[keys[0]] if keys else NOBODY, before.used if same else {}))
         return used
 
-    def _taken(self, reference: Reference, source: Source, before: State) -> dict[str, Any]:
-        """The hidden values of a source; those of a deleted one stay, unless its delete clears."""
+    def _taken(self, reference: Reference, source: Source, held: Mapping[str, Any]) -> dict[str, Any]:
+        """The hidden values of a source; those held of a deleted one stay, unless its delete clears."""
         if source.entity is None and source.existed and reference.on_delete != "clear":
-            return {name: before.used.get(name) for name, _get, _type in reference.hidden}
+            return {name: held.get(name) for name, _get, _type in reference.hidden}
         return reference.hidden_values(source)
 
     def _emission(self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs) -> Emission:
@@ -205,7 +206,9 @@ class Carrier:
         """Whether carriers of copies must be told. `before` is None when the row was never written."""
         if self.told is None:
             return False
-        return self.told.changed(None if before is None else before.get(TOLD), after[TOLD])
+        if before is None:
+            return self.told.awaited(after[TOLD])
+        return bool(before.get(TOLD) != after[TOLD])  # a row from before anybody copied it has none, which differs too
 
     def root(self, version: int, settled: Settled) -> Root:
         """The commit row of a settled entity."""

@@ -281,7 +281,7 @@ def stamped(carrier: Carrier, entity: Any, before: Any, version: int) -> Any:
     now = instant(version)
     stamps = dict.fromkeys(carrier.updated, now)
     for name in carrier.created:
-        if before is not None:
+        if hasattr(before, name):
             stamps[name] = getattr(before, name)
         elif getattr(entity, name) == CREATED:
             stamps[name] = now

@@ -132,11 +132,9 @@ class Told:
         except OverflowError:
             return repr(values).encode()
 
-    def changed(self, before: bytes | None, after: bytes) -> bool:
-        """Whether carriers must be told. `before` is None when the entity was never written."""
-        if before is None:
-            return self.missing_ok and after != TOLD_DELETED
-        return before != after
+    def awaited(self, after: bytes) -> bool:
+        """Whether somebody may be waiting for an entity that was never written before."""
+        return self.missing_ok and after != TOLD_DELETED
 
 
 def _any_int(value: Any) -> Any:
