@@ -94,7 +94,7 @@ def diff(key: bytes, old: Record, new: Record, shown: Mapping[bytes, bytes]) -> 
         new: its new ones.
         shown: what each new index row shows, by its key.
     """
-    operations = Operations({}, [], [], [], {})
+    operations = Operations({}, [], [], {}, {})
     for token, contributions in new.items():
         before = old.get(token)
         if before != contributions:
@@ -113,7 +113,7 @@ def created(key: bytes, emission: Emission) -> Operations:
     }
     for source in record.get(REFERENCES, ()):
         shown[back_reference(source, key)] = _PRESENT
-    return Operations(shown, [], deltas, [], claimed)
+    return Operations(shown, [], deltas, {}, claimed)
 
 
 def _rows(operations: Operations, _key: bytes, prefix: bytes, old: Any, new: Any, shown: Mapping[bytes, bytes]) -> None:
@@ -135,7 +135,7 @@ def _sums(
 def _unique(
     operations: Operations, key: bytes, prefix: bytes, old: Any, new: Any, _shown: Mapping[bytes, bytes]
 ) -> None:
-    operations.released.extend([prefix + suffix for suffix in old if suffix not in new])
+    operations.released.update({prefix + suffix: key for suffix in old if suffix not in new})
     for suffix in new:
         if suffix not in old:
             operations.claimed[prefix + suffix] = key

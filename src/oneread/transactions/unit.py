@@ -31,14 +31,14 @@ class Operations(msgspec.Struct, frozen=True, gc=False):
         puts: index rows and back-references: key in `views` to the bytes shown.
         deletes: keys in `views`.
         deltas: (key in `counts`, amounts, sign) of every contribution gained or lost.
-        released: unique values given up: claim key in `counts`.
+        released: unique values given up: claim key in `counts` to who gives it up.
         claimed: unique values taken: claim key to (who takes it, how to name the conflict).
     """
 
     puts: dict[bytes, bytes] = {}
     deletes: list[bytes] = []
     deltas: list[tuple[bytes, Sequence[Number | None], int]] = []
-    released: list[bytes] = []
+    released: dict[bytes, bytes] = {}
     claimed: dict[bytes, bytes] = {}
 
 
@@ -69,7 +69,7 @@ class Unit:
         self._known: dict[Table, Rows] = {table: Rows() for table in TABLES}
         self._changed: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
         self._deltas: dict[bytes, Delta] = {}
-        self._released: dict[bytes, None] = {}
+        self._released: dict[bytes, bytes] = {}
         self._claimed: dict[bytes, bytes] = {}
 
     def load(self, table: Table, keys: Iterable[bytes]) -> Plan[None]:
@@ -121,9 +121,10 @@ class Unit:
             if delta is None:
                 delta = self._deltas[key] = Delta()
             delta.add(amounts, sign)
-        for key in operations.released:
-            if self._claimed.pop(key, None) is None:
-                self._released[key] = None
+        for key, holder in operations.released.items():
+            if self._claimed.get(key) == holder:
+                del self._claimed[key]
+            self._released.setdefault(key, holder)
         for key, owner in operations.claimed.items():
             if self._claimed.setdefault(key, owner) != owner:
                 raise AlreadyExists(
@@ -153,9 +154,10 @@ class Unit:
     def _settle_claims(self, now: int) -> None:
         for key, owner in self._claimed.items():
             row = self.get("counts", key)
-            if row is not None and key not in self._released and row[SHOWN].value != owner:
+            if row is not None and row[SHOWN].value not in (owner, self._released.get(key)):
                 raise AlreadyExists("this value is declared unique and is taken", owner=self._name_of(row[SHOWN].value))
             self.put("counts", key, {SHOWN: Cell(owner, now)})
-        for key in self._released:
-            if key not in self._claimed:
+        for key, holder in self._released.items():
+            row = self.get("counts", key)
+            if key not in self._claimed and row is not None and row[SHOWN].value == holder:
                 self.put("counts", key, None)
