@@ -4,10 +4,10 @@ The public names; each stands where its room is. The law is the API page.
 """
 
 from oneread.connect import connect, connect_async
-from oneread.database.async_database import AsyncDatabase
+from oneread.database.async_database import AsyncDatabase, AsyncTransaction
 from oneread.database.pages import Page, any_of
 from oneread.database.patches import add, append, remove
-from oneread.database.sync_database import Database
+from oneread.database.sync_database import Database, Transaction
 from oneread.derivations.rules import (
     ascending,
     bucket,
@@ -37,6 +37,7 @@ __all__ = [
     "UPDATED",
     "Aggregate",
     "AsyncDatabase",
+    "AsyncTransaction",
     "Copy",
     "Cost",
     "Database",
@@ -46,6 +47,7 @@ __all__ = [
     "Page",
     "Ref",
     "Schema",
+    "Transaction",
     "add",
     "any_of",
     "append",

@@ -6,7 +6,7 @@ two moments" of the API page: whatever cannot work is refused here, with the cla
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -21,7 +21,7 @@ from oneread.models.references import Copy
 from oneread.models.registry import root_model
 from oneread.models.versions import DeclaredModel, DeclaredView, Description
 
-Declaration = type[Model[Any]] | type[View[Any]]
+Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[View[Any]]
 
 
 class Schema:
