@@ -124,7 +124,8 @@ class Unit:
         for key, holder in operations.released.items():
             if self._claimed.get(key) == holder:
                 del self._claimed[key]
-            self._released.setdefault(key, holder)
+            else:
+                self._released[key] = holder
         for key, owner in operations.claimed.items():
             if self._claimed.setdefault(key, owner) != owner:
                 raise AlreadyExists(
