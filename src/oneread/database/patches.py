@@ -6,12 +6,16 @@ Knows fields and values. Must not know stores. The law is "Semantics" of the dec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from typing import Any, Final
 
 import msgspec
 
 from oneread.errors import InvalidValue
 from oneread.models.model import Model, key_names
+
+_EXACT: Final = Context(prec=2500, traps=[Inexact, Overflow, InvalidOperation])
+"""Adds without rounding, or not at all."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -31,17 +35,29 @@ def add(amount: Any) -> Any:
 
     Atomic, so no increment is lost.
     """
-    return Step("add", lambda value: value + amount)
+    return Step("add", lambda value: _sum(value, amount))
 
 
 def append(element: Any) -> Any:
     """Adds an element to a list (at its end), set or tuple."""
-    return Step("append", lambda value: _joined(value, element))
+    return Step("append", lambda value: _joined(_several(value), element))
 
 
 def remove(element: Any) -> Any:
     """Takes every element that equals this one out of a list, set or tuple; quiet when there is none."""
-    return Step("remove", lambda value: type(value)(each for each in value if each != element))
+    return Step("remove", lambda value: type(value)(each for each in _several(value) if each != element))
+
+
+def _sum(value: Any, amount: Any) -> Any:
+    if type(value) is Decimal and type(amount) in (Decimal, int):
+        return _EXACT.add(value, amount)
+    return value + amount
+
+
+def _several(value: Any) -> Any:
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise TypeError("neither a list nor a set")  # noqa: TRY004 - a fault of the value that is stored
+    return value
 
 
 def _joined(value: Any, element: Any) -> Any:
@@ -83,7 +99,7 @@ def _applied(entity: Any, name: str, change: Any) -> Any:
     value = getattr(entity, name)
     try:
         return change.apply(value)
-    except TypeError as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise InvalidValue(
             "the value that is there does not take this", model=type(entity).__name__, field=name, verb=change.name
         ) from error
