@@ -131,15 +131,17 @@ class Page(Generic[R]):
 
 def page(of: Listed, query: Query, secret: bytes | None, trace: Trace) -> Plan[Page[Any]]:
     """Reads one page: one scan for each value of `any_of`, as a rule; more only where rows were skipped."""
-    if not 0 < query.limit <= of.max_limit:
+    if type(query.limit) is not int or not 0 < query.limit <= of.max_limit:
         raise InvalidQuery(
             "the limit of a page is at least 1 and at most the view's max_limit",
             view=of.cls,
             limit=query.limit,
             max_limit=of.max_limit,
         )
-    if query.budget < 0:
+    if type(query.budget) is not int or query.budget < 0:
         raise InvalidQuery("the budget of a page is at least 0", budget=query.budget)
+    if query.where is not None and not isinstance(query.where, Expression):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidQuery("`where` takes a condition: field(Purchase.quantity) > 0", view=of.cls, where=query.where)
     branches = _branches(of, query)
     bound = _Bound(of, query, branches, secret)
     cursor = bound.opened()
@@ -197,7 +199,7 @@ def _resumed(branch: _Branch, place: int, branches: Sequence[_Branch], cursor: C
 
     Rows of all branches are ordered by what follows their prefix, then by branch.
     """
-    if cursor is None:
+    if cursor is None or not cursor.key:
         return branch.within
     own = next((number for number, each in enumerate(branches) if cursor.key.startswith(each.prefix)), place)
     suffix = cursor.key[len(branches[own].prefix) :]
