@@ -8,6 +8,7 @@ job's own writes first. The law is "The store contract" of the architecture page
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
 import lmdb
@@ -211,15 +212,11 @@ def between(
     """Keys and values of a range, from its start or from its end."""
     cursor = transaction.cursor(database)
     start, stop = wanted.start, wanted.stop
-    if not reverse:
-        if cursor.set_range(start) if start else cursor.first():
-            for key, value in cursor:
-                if stop and key >= stop:
-                    break
-                yield key, value
-        return
-    if cursor.prev() if stop and cursor.set_range(stop) else cursor.last():
-        for key, value in cursor.iterprev():
-            if key < start:
-                break
-            yield key, value
+    found: Iterator[tuple[bytes, bytes]]
+    if reverse:
+        stands = cursor.prev() if stop and cursor.set_range(stop) else cursor.last()
+        found = takewhile(lambda entry: entry[0] >= start, cursor.iterprev())
+    else:
+        stands = cursor.set_range(start) if start else cursor.first()
+        found = takewhile(lambda entry: entry[0] < stop, cursor) if stop else cursor.iternext()
+    return found if stands else iter(())

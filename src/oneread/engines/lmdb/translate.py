@@ -65,13 +65,19 @@ def translate(failure: lmdb.Error | OSError, path: str) -> OnereadError:
         code = failure.errno or 0
         kind, message = _SYSTEM.get(code, (Unavailable, "the operating system refused"))
     else:
-        code = failure.code
+        code = _code(failure)
         kind, message = (
             _CLIENT.get(type(failure))
             or _SYSTEM.get(code)
             or (Unavailable, "LMDB could not answer; nothing was written")
         )
     return kind(message, path=path, error=str(failure))
+
+
+def _code(failure: lmdb.Error) -> int:
+    """LMDB's number of a failure; py-lmdb gives none to what it found out itself."""
+    code: int = getattr(failure, "code", 0)
+    return code
 
 
 def _is_full(path: str) -> bool:
@@ -83,7 +89,7 @@ def translate_commit(failure: lmdb.Error, path: str) -> OnereadError:
     """What a failed commit means: a full disk or map is known to leave nothing, any other failure is not."""
     if isinstance(failure, _CERTAIN):
         return translate(failure, path)
-    if failure.code == errno.EIO and _is_full(path):  # what LMDB says of a write that the disk cut short
+    if _code(failure) == errno.EIO and _is_full(path):  # what LMDB says of a write that the disk cut short
         return LimitExceeded(FULL_DISK, path=path, error=str(failure))
     return OutcomeUnknown(
         "the commit failed while it was being written; read before writing again", path=path, error=str(failure)

@@ -1,0 +1,134 @@
+import lmdb
+import pytest
+
+from oneread.engines.lmdb import LmdbEngine, engine, environment
+from oneread.engines.lmdb.environment import Settings, leave, shared
+from oneread.errors import Closed, Corrupt, InvalidKey, LimitExceeded, OutcomeUnknown, Unavailable
+from oneread.store.requests import Increment, Mutate, Read, Replace, Scan
+from oneread.store.rows import Cell, RowMutation, RowRange
+
+ALL = RowRange(b"", b"")
+ROW = {b"d:b": Cell(b"1", 1)}
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = LmdbEngine(str(tmp_path / "store"), durability="none")
+    yield store
+    store.close()
+
+
+def replace(store, rows):
+    store.transaction(lambda answer: answer(Replace("roots", rows)), 5)
+
+
+def test_reading_an_empty_key_is_a_usage_error_and_leaves_no_snapshot(store):
+    for ask in (lambda: store.point("roots", b"", b"d:b"), lambda: store.answer(Read("roots", [b""]))):
+        with pytest.raises(InvalidKey):
+            ask()
+    assert store._environment.lmdb.readers().count("-") == 1
+
+
+def test_an_empty_key_inside_a_transaction_is_that_jobs_error(store):
+    with pytest.raises(InvalidKey):
+        store.transaction(lambda answer: answer(Read("roots", [b""])), 5)
+    replace(store, {b"a": ROW})
+    assert store.point("roots", b"a", b"d:b") == ROW[b"d:b"]
+
+
+def test_a_read_that_meets_a_closing_engine_says_closed(store):
+    """The engine is closed between the look at its tables and the read."""
+    reading = store._begin
+    store.close()
+    store._tables = {"roots": None}
+    store._begin = reading
+    for ask in (lambda: store.point("roots", b"a", b"d:b"), lambda: store.answer(Read("roots", [b"a"]))):
+        with pytest.raises(Closed):
+            ask()
+
+
+def test_a_transaction_that_meets_a_closed_environment_says_so(store):
+    store._environment.lmdb.close()
+    with pytest.raises(Unavailable):
+        store.transaction(lambda answer: answer(Read("roots", [b"a"])), 5)
+
+
+def test_a_failing_commit_is_an_unknown_outcome(store, monkeypatch):
+    class Failing(environment.WriteGroup):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            transaction = self._transaction
+
+            class Broken:
+                def __getattr__(self, name):
+                    return getattr(transaction, name)
+
+                def commit(self):
+                    transaction.abort()
+                    raise lmdb.Error("commit", 5)
+
+            self._transaction = Broken()
+
+    monkeypatch.setattr(environment, "WriteGroup", Failing)
+    with pytest.raises(OutcomeUnknown):
+        replace(store, {b"a": ROW})
+
+
+def test_an_interrupt_inside_a_job_goes_to_the_thread_that_runs_it(store):
+    def interrupted(answer):
+        answer(Replace("roots", {b"a": ROW}))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.transaction(interrupted, 5)
+    assert store.answer(Scan("roots", ALL, 5)) == []
+    replace(store, {b"b": ROW})
+
+
+def test_a_damaged_row_inside_a_transaction_is_corrupt(store):
+    with store._environment.lmdb.begin(write=True, db=store._tables["roots"]) as raw:
+        raw.put(b"a", b"garbage")
+    with pytest.raises(Corrupt):
+        store.answer(Mutate("roots", [RowMutation(b"a", ROW)]))
+    with pytest.raises(Corrupt):
+        store.answer(Increment("roots", b"a", b"d:n", 1))
+    replace(store, {b"a": ROW})
+
+
+def test_what_a_transaction_wrote_stands_before_the_store_in_its_scans(store):
+    replace(store, {bytes([key]): ROW for key in b"aceg"})
+
+    def work(answer):
+        answer(Replace("roots", {b"b": ROW, b"c": None, b"g": {b"m:e": Cell(b"", 1)}}))
+        return [
+            b"".join(key for key, _ in answer(Scan("roots", RowRange(b"a\x00", b"h"), 3, reverse, families)))
+            for reverse in (False, True)
+            for families in ("d", "dm")
+        ]
+
+    assert store.transaction(work, 5) == [b"be", b"beg", b"eb", b"geb"]
+
+
+def test_leaving_gives_the_folder_free_for_other_options(tmp_path):
+    path, settings = str(tmp_path / "store"), Settings("none", read_only=False, map_size=1 << 30, max_readers=64)
+    one, two = shared(path, settings, 5), shared(path, settings, 5)
+    assert one is two
+    leave(one, 5)
+    leave(two, 5)
+    assert path not in environment._opened
+
+
+def test_opening_and_closing_wait_for_each_other_with_a_deadline(tmp_path):
+    with environment._mutex, pytest.raises(Unavailable, match="opening"):
+        LmdbEngine(str(tmp_path / "store"), timeout=0.01)
+
+
+def test_a_py_lmdb_without_a_list_of_open_files_needs_no_telling(monkeypatch):
+    monkeypatch.setattr(lmdb, "_envid", None)
+    environment._tell_apart(1)
+
+
+def test_the_capabilities_are_those_of_memory_but_for_one(store):
+    assert store.capabilities is engine.CAPABILITIES
+    with pytest.raises(LimitExceeded):
+        replace(store, {b"k" * (store.capabilities.max_key + 1): ROW})

@@ -1,0 +1,69 @@
+import errno
+import pickle
+from types import SimpleNamespace
+
+import lmdb
+import pytest
+
+from oneread.engines.lmdb import translate as translating
+from oneread.engines.lmdb.translate import translate, translate_commit
+from oneread.errors import Corrupt, InvalidUrl, LimitExceeded, OutcomeUnknown, StoreError, Unavailable, UsageError
+
+
+def numbered(code):
+    """A failure as py-lmdb raises it for a number of LMDB or of the system."""
+    failure = lmdb.Error("asked")
+    failure.code = code
+    return failure
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (lmdb.Error("closed"), Unavailable),
+        (lmdb.MapFullError("put"), LimitExceeded),
+        (lmdb.DiskError("put"), LimitExceeded),
+        (lmdb.CorruptedError("get"), Corrupt),
+        (lmdb.InvalidError("open"), Corrupt),
+        (numbered(errno.ENOENT), InvalidUrl),
+        (numbered(errno.EMFILE), Unavailable),
+        (numbered(errno.EIO), Unavailable),
+        (OSError(errno.EACCES, "no"), InvalidUrl),
+        (OSError(errno.ENOSPC, "full"), LimitExceeded),
+        (OSError(errno.EBADF, "odd"), Unavailable),
+        (OSError("without a number"), Unavailable),
+    ],
+)
+def test_each_failure_has_its_meaning(failure, kind):
+    error = translate(failure, "store")
+    assert type(error) is kind
+    assert error.facts["path"] == "store"
+
+
+def test_every_error_of_lmdb_becomes_one_of_ours():
+    kinds = [kind for kind in vars(lmdb).values() if isinstance(kind, type) and issubclass(kind, lmdb.Error)]
+    assert len(kinds) > 20
+    for kind in kinds:
+        assert isinstance(translate(kind("asked"), "store"), (StoreError, UsageError))
+
+
+@pytest.mark.parametrize("kind", [lmdb.MapFullError, lmdb.DiskError, lmdb.TxnFullError])
+def test_a_commit_that_found_no_room_left_nothing(kind, tmp_path):
+    assert type(translate_commit(kind("commit"), str(tmp_path))) is LimitExceeded
+
+
+@pytest.mark.parametrize(("free", "kind"), [(0, LimitExceeded), (1 << 30, OutcomeUnknown)])
+def test_a_commit_cut_short_is_a_full_disk_when_the_disk_is_full(monkeypatch, free, kind):
+    monkeypatch.setattr(translating.os, "statvfs", lambda _path: SimpleNamespace(f_bavail=free, f_frsize=1))
+    assert type(translate_commit(numbered(errno.EIO), "store")) is kind
+
+
+def test_any_other_failure_of_a_commit_is_an_unknown_outcome(tmp_path):
+    error = translate_commit(numbered(errno.EBADF), str(tmp_path))
+    assert type(error) is OutcomeUnknown
+    assert not error.retryable
+
+
+def test_an_error_travels_between_processes():
+    error = pickle.loads(pickle.dumps(translate(lmdb.MapFullError("put"), "store")))
+    assert (type(error), error.facts["path"]) == (LimitExceeded, "store")
