@@ -56,7 +56,7 @@ def _sum(value: Any, amount: Any) -> Any:
 
 def _several(value: Any) -> Any:
     if not isinstance(value, (list, tuple, set, frozenset)):
-        raise TypeError("neither a list nor a set")  # noqa: TRY004 - a fault of the value that is stored
+        raise TypeError("neither a list nor a set")
     return value
 
 
