@@ -82,14 +82,18 @@ class Accesses:
             where: the declaration that names it, for errors.
             field: of that declaration, for errors.
             given: `Purchase.quantity`, `within(...)`, `each(...)`.
-            model: the model it must start at, or a base or variant of it.
+            model: the model it must start at, or a base of it.
         """
         path: Path = path_of(given)
-        if not (issubclass(model, path.declared_in) or issubclass(path.declared_in, model)):
+        if not issubclass(model, path.declared_in):
             raise InvalidDeclaration(
-                "this path starts at another model", declaration=where, field=field, model=model, path=str(path)
+                "this path starts at another model; a view by a variant's field is a view of that variant",
+                declaration=where,
+                field=field,
+                model=model,
+                path=str(path),
             )
-        access = self.of_route(path.declared_in if issubclass(path.declared_in, model) else model, path.names)
+        access = self.of_route(model, path.names)
         if not path.every:
             return access
         return self._each(access, where, field)

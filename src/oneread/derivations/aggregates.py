@@ -114,7 +114,7 @@ class AggregateView:
             f"({', '.join(slot.code for slot in self._slots.values())},)", _SCOPE
         )
         self._wired: Callable[[tuple[Number | None, ...]], list[Any]] = _wiring(list(self._slots.values()))
-        self._where = condition(cls, model)
+        self._where = condition(cls, model, accesses)
         self._sums = SUMS + prefix
         self.tokens: tuple[bytes, ...] = (self._sums, *(each.token for each in self.extrema))
 

@@ -66,7 +66,7 @@ class IndexView:
             for field, copy in referring.items()
         )
         self._row = _row_function(cls, model, accesses, self.key)
-        self._where = condition(cls, model)
+        self._where = condition(cls, model, accesses)
         self._rows = ROWS + prefix
         self._claims = UNIQUE + prefix
         self._encode = self.key.codec.encode
@@ -174,11 +174,15 @@ def check_type(cls: type[View[Any]], name: str, annotation: Any, access: Access,
         raise InvalidDeclaration("this value may be None: declare it as `| None`", view=cls, field=name)
 
 
-def condition(cls: type[View[Any]], model: type[Model[Any]]) -> Callable[[Any], bool] | None:
+def condition(cls: type[View[Any]], model: type[Model[Any]], accesses: Accesses) -> Callable[[Any], bool] | None:
     """The compiled `where` of a view."""
     if cls.where is None:
         return None
     for path in cls.where.paths():
-        if not (issubclass(model, path.declared_in) or issubclass(path.declared_in, model)):
-            raise InvalidDeclaration("a condition starts at another model", view=cls, path=path, model=model)
+        if accesses.of_path(cls, "where", path, model).hidden is not None:
+            raise InvalidDeclaration(
+                "a condition sees an entity and the fields of its copies; let a copy show this field",
+                view=cls,
+                path=str(path),
+            )
     return compiled_condition(cls.where)
