@@ -96,14 +96,15 @@ class Carrier:
         self._tracked = tuple(each for each in self.references if each.tracked)
         self._hidden = tuple(each for each in self.references if each.hidden)
         self._hidden_names = tuple(name for each in self._hidden for name, _get, _type in each.hidden)
-        self._hidden_types: Any = tuple[tuple(kind for each in self._hidden for _name, _get, kind in each.hidden)]  # type: ignore[misc]
+        self._hidden_types = {name: kind for each in self._hidden for name, _get, kind in each.hidden}
 
     def used_in(self, record: Record) -> dict[str, Any]:
         """The hidden copies that a record holds, by name."""
         values = record.get(USED)
         if not values or not self._hidden_names:
             return {}
-        return dict(zip(self._hidden_names, msgspec.convert(values, self._hidden_types), strict=True))
+        types = self._hidden_types
+        return {name: msgspec.convert(value, types[name]) for name, value in values.items() if name in types}
 
     def settled(
         self, key: bytes, entity: Any, refs: Refs, before: State, sources: Sources, told: bytes | None = None
@@ -188,7 +189,7 @@ class Carrier:
         if self._tracked:
             record[REFERENCES] = list(dict.fromkeys([source for each in self._tracked for source in refs[each.name]]))
         if self._hidden:
-            record[USED] = msgspec.to_builtins([used.get(name) for name in self._hidden_names], builtin_types=_PLAIN)
+            record[USED] = msgspec.to_builtins({name: used.get(name) for name in self._hidden_names}, builtin_types=_PLAIN)
         if self.told is not None:
             record[TOLD] = self.told.hash(entity, used)
         return into
