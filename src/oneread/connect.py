@@ -16,7 +16,7 @@ from oneread.database.operations import Operations
 from oneread.database.stored import opened
 from oneread.database.sync_database import Database
 from oneread.derivations.schema import Schema
-from oneread.errors import InvalidUrl
+from oneread.errors import InvalidUrl, UsageError
 from oneread.plans.performer import wall_clock
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
@@ -122,6 +122,8 @@ def _opened(
     url: str, schema: Schema, clock: Callable[[], int], timeout: float, workers: int | None
 ) -> tuple[Engine, Operations, int]:
     """The engine of a URL, the schema compiled for it, and how many workers it gets."""
+    if not isinstance(schema, Schema):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+        raise UsageError("a store is opened under a Schema(...) of models and views", given=schema)
     engine, may_write = _engine(url, timeout)
     try:
         operations = SyncDriver(engine, clock, timeout=timeout).run(opened(schema, read_only=not may_write), Trace())

@@ -17,7 +17,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Delete, Mode, Patch, Save, Written, following
 from oneread.derivations.indexes import IndexView
 from oneread.encoding.ranges import prefix_range
-from oneread.errors import InvalidQuery, NotFound, NotReady, UsageError
+from oneread.errors import InvalidKey, InvalidQuery, NotFound, NotReady, UsageError
 from oneread.models.fields import GENERATED
 from oneread.models.generated import uuid7
 from oneread.models.registry import Kind
@@ -149,6 +149,9 @@ class Operations:
     def get_many(self, model: Any, keys: Sequence[tuple[Any, ...]]) -> Plan[list[tuple[Any, int]]]:
         """Entities by key in one round trip, None for each that is absent."""
         kind = self.kind(model)
+        for key in keys:
+            if not isinstance(key, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+                raise InvalidKey("get_many takes keys as tuples: [(1,), (2,)]", model=kind.cls, key=key)
         rows = yield from Read("roots", [kind.key(key) for key in keys])
         return [self._entity(model, row) for row in rows]
 
