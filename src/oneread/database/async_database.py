@@ -147,7 +147,8 @@ class AsyncDatabase:
         self.operations = operations
         self._secret = secret
         self._observers = observers
-        self._points = points(operations.catalog, driver.engine)
+        # The direct path makes no request that an observer could be told of.
+        self._points = {} if observers else points(operations.catalog, driver.engine)
         self._lists: dict[Any, Listed] = {}
         hands = driver.twin(SyncDriver)  # async only
         # sync only: hands = driver

@@ -24,11 +24,11 @@ from oneread.database.units import UnitOfWork
 from oneread.database.worker import Worker
 from oneread.derivations.changes import Written
 from oneread.derivations.views import View
-from oneread.errors import Conflict, NotFound, Unavailable
+from oneread.errors import Conflict, NotFound, Unavailable, UsageError
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Ref
-from oneread.plans.effects import Now, Random, Sleep
+from oneread.plans.effects import Random, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
@@ -79,11 +79,12 @@ class Tasks:
         Raises:
             Unavailable: not within `timeout` seconds; the tasks stay in the outbox and are gone on with.
         """
-        deadline = self._database.run(Now().__iter__()) + timeout * 1000
+        left = timeout  # counted in pauses: the database's clock may stand still
         while not self.done():
-            if self._database.run(Now().__iter__()) > deadline:
+            if left <= 0:
                 raise Unavailable("the tasks are not done yet", left=len(self._keys), timeout=timeout)
             self._database.run(Sleep(POLL_SECONDS).__iter__())
+            left -= POLL_SECONDS
 
 
 class Transaction:
@@ -146,7 +147,8 @@ class Database:
         self.operations = operations
         self._secret = secret
         self._observers = observers
-        self._points = points(operations.catalog, driver.engine)
+        # The direct path makes no request that an observer could be told of.
+        self._points = {} if observers else points(operations.catalog, driver.engine)
         self._lists: dict[Any, Listed] = {}
         hands = driver
         self._worker = Worker(operations, hands, observers) if workers else None
@@ -338,6 +340,8 @@ class Database:
         An entity that is refused ends the call: the batches before its own are stored, its own and those behind it are
         not.
         """
+        if batch < 1:
+            raise UsageError("a batch holds at least one entity", batch=batch)
         saved: list[M] = []
         rest = iter(entities)
         while several := list(islice(rest, batch)):

@@ -1,4 +1,4 @@
-"""The worker: what it does for others is told to the same observers."""
+"""Observers see every request: those of the direct path of `get` and those of the worker as well."""
 
 from oneread import Copy, Key, Model, Schema, connect
 
@@ -18,6 +18,16 @@ class Book(Model[int]):
 
 
 BOOKS = 12
+
+
+def test_a_get_is_seen():
+    seen = []
+    with connect("memory://", Schema(Author), observers=(lambda request, _answer: seen.append(request),)) as db:
+        db.save(Author(number=1, name="Ada"))
+        seen.clear()
+        assert db.get(Author, 1).name == "Ada"
+        assert db.find(Author, 2) is None
+    assert [type(request).__name__ for request in seen] == ["Read", "Read"]
 
 
 def test_observers_see_what_the_worker_asks_for(tmp_path):
