@@ -189,7 +189,9 @@ class Carrier:
         if self._tracked:
             record[REFERENCES] = list(dict.fromkeys([source for each in self._tracked for source in refs[each.name]]))
         if self._hidden:
-            record[USED] = msgspec.to_builtins({name: used.get(name) for name in self._hidden_names}, builtin_types=_PLAIN)
+            record[USED] = msgspec.to_builtins(
+                {name: used.get(name) for name in self._hidden_names}, builtin_types=_PLAIN
+            )
         if self.told is not None:
             record[TOLD] = self.told.hash(entity, used)
         return into
