@@ -1,0 +1,91 @@
+"""The shop's command line: `demo`, `load`, `page`, `rename`, `report`.
+
+Knows arguments. What is wrong with one is said in a line on stderr, with exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from examples.shop import demo, source, verbs
+from examples.shop.mistakes import Mistake
+from oneread.errors import OnereadError
+
+STORE = "lmdb://./demo-store"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() else 0
+    if not 0 < number <= 10**9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return number
+
+
+def _with_data(parser: argparse.ArgumentParser, lines: int | None) -> None:
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", default=source.default_folder(),
+        help=f"folder of {source.FILE}; without it ${source.VARIABLE}, and without that similar data are made up",
+    )  # fmt: skip
+    parser.add_argument("--limit", type=_positive, metavar="LINES", default=lines, help="only the first LINES lines")
+    parser.add_argument("--seed", type=int, default=7, help="of the data made up (7)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="python -m examples.shop", description="A wholesaler's purchases: every page is one read.")
+    verbs_of = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
+
+    def verb(name: str, does: str) -> argparse.ArgumentParser:
+        return verbs_of.add_parser(name, help=does, description=does[:1].upper() + does[1:] + ".")
+
+    showing = verb("demo", "load, read, rename and add up, each step with its cost, beside the same in SQL")
+    _with_data(showing, demo.LINES)
+    showing.add_argument("--folder", type=Path, default=Path("demo-store"), help="where the store is left (demo-store)")
+
+    loading = verb("load", "load invoice lines into a store; goes on where an earlier load ended")
+    _with_data(loading, None)
+    paging = verb("page", "a customer's newest purchases: one range read")
+    paging.add_argument("customer", type=_positive, metavar="CUSTOMER", help="the customer's number")
+    paging.add_argument("--limit", type=_positive, default=10, help="rows of the page (10)")
+    paging.add_argument("--cursor", help="goes on from a page before; it printed this")
+    renaming = verb("rename", "give a product another name; every copy follows")
+    renaming.add_argument("code", metavar="CODE", help="the product's code")
+    renaming.add_argument("name", metavar="NAME", help="its new name")
+    reporting = verb("report", "revenue by month and country, best products and customers")
+    for each in (loading, paging, renaming, reporting):
+        each.add_argument("--db", metavar="URL", default=STORE, help=f"the store ({STORE})")
+    return parser
+
+
+VERBS = {"demo": demo.demo, "load": verbs.load, "page": verbs.page, "rename": verbs.rename, "report": verbs.report}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit code."""
+    given = _parser().parse_args(arguments)
+    try:
+        VERBS[given.verb](given)
+    except (Mistake, OnereadError) as error:
+        print(f"shop {given.verb}: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"shop {given.verb}: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nstopped; `load` goes on where it was", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""What the commands `load`, `page`, `rename` and `report` do, and print.
+
+Knows the shop. Must not know how arguments are parsed.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from argparse import Namespace
+from time import perf_counter
+
+from examples.shop import cleaning, loading, stores
+from examples.shop.mistakes import Mistake
+from examples.shop.printing import again, size, table, timed
+from examples.shop.report import report as blocks
+from examples.shop.schema import Product, ProductSales, PurchasesOfBuyer
+from oneread import Page
+
+
+def load(given: Namespace) -> None:
+    """Loads, and tells what was found."""
+    what = loading.Source(given.data, given.limit, given.seed)
+    next(what.lines(), None)  # what is wrong with the data is said before a store is made
+    print(f"loading {what.label} into {given.db}", flush=True)
+    with stores.for_loading(given.db) as db:
+        loaded = loading.load(db, what, progress=loading.progress_line(sys.stdout))
+    print(loaded_table(loaded))
+    folder = stores.folder_of(given.db)
+    if folder is not None:
+        print(f"  store: {size(stores.bytes_on_disk(folder))}")
+
+
+def loaded_table(loaded: loading.Loaded) -> str:
+    """What a load found and did."""
+    survey = loaded.survey
+    dirt = [
+        (name.replace("_", " "), getattr(survey.dirt, name), meaning) for name, meaning in cleaning.MEANINGS.items()
+    ]
+    rows = [*dirt, ("customers", len(survey.customers), ""), ("products", len(survey.products), "")]
+    already = f", {loaded.before:,} were there" if loaded.before else ""
+    return (
+        f"{table(('found', 'count', 'what is made of it'), rows)}\n"
+        f"  {loaded.lines:,} lines saved in {loaded.saved:.1f} s, {loaded.rate:,.0f} lines/s{already}; "
+        f"looking for dirt took {loaded.surveyed:.1f} s"
+    )
+
+
+def page(given: Namespace) -> None:
+    """One page of a customer's purchases, newest first."""
+    with stores.for_reading(given.db) as db:
+        customer = stores.the_customer(db, given.customer)
+
+        def read() -> Page[PurchasesOfBuyer]:
+            return db.page(PurchasesOfBuyer, customer.number, limit=given.limit, cursor=given.cursor)
+
+        found, first = timed(read)
+        print(f"{customer.name}, {customer.country}: newest purchases")
+        print(purchases_table(found))
+        cost = found.cost
+        print(
+            f"  {cost.requests} request, {cost.rows} rows, {cost.bytes:,} bytes; {first:.0f} us, again {again(read):.1f} us"
+        )
+    command = f"python -m examples.shop page --db {shlex.quote(given.db)} --limit {given.limit} {customer.number}"
+    for way, cursor in (("next", found.next), ("previous", found.previous)):
+        if cursor is not None:
+            print(f"  {way}: {command} --cursor={cursor}")
+
+
+def purchases_table(found: Page[PurchasesOfBuyer]) -> str:
+    """The rows of a page as a customer would see them."""
+    rows = [
+        (
+            "/".join(map(str, each.source.key)),
+            f"{each.ordered_at:%Y-%m-%d %H:%M}",
+            each.product.name,
+            each.quantity,
+            each.unit_price,
+        )
+        for each in found
+    ]
+    return table(("order/line", "ordered (UTC)", "product", "quantity", "price"), rows)
+
+
+def rename(given: Namespace) -> None:
+    """Renames a product and waits until the last copy is right."""
+    name = given.name.strip()
+    if not name:
+        raise Mistake("a product needs a name")
+    with stores.for_changing(given.db) as db:
+        before = stores.the_product(db, given.code)
+        copies = db.get(ProductSales, given.code).orders
+        started = perf_counter()
+        after = db.patch(Product, given.code, name=name)
+        returned = perf_counter()
+        tasks = db.tasks(after)
+        how = "a task of the outbox" if tasks else "the same commit"
+        tasks.wait(timeout=600)
+        right = perf_counter()
+        cost = db.cost(after)
+    print(f"{given.code}: {before.name} -> {after.name}")
+    print(f"  the commit: {cost.requests} requests, {cost.rows:,} rows, {(returned - started) * 1e6:,.0f} us")
+    print(f"  {copies:,} purchases show the new name, by {how}: right after {(right - started) * 1e3:,.1f} ms")
+
+
+def report(given: Namespace) -> None:
+    """Prints the report."""
+    with stores.for_reading(given.db) as db:
+        for block in blocks(db):
+            print(block, flush=True)
