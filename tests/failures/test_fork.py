@@ -7,6 +7,7 @@ never touches the parent's.
 
 import gc
 import os
+import signal
 import threading
 
 import pytest
@@ -130,3 +131,31 @@ def test_a_fork_in_the_middle_of_another_threads_commit(engine):
     holder.join()
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert keys(engine) == [b"child", b"held", b"parent"]
+
+
+FORKING = """
+import os, signal, sys
+from oneread.engines.lmdb import LmdbEngine
+
+def hold(answer):
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    print(pid, flush=True)
+    signal.pause()
+
+LmdbEngine(sys.argv[1]).transaction(hold, 30)
+"""
+
+
+def test_a_child_does_not_keep_the_turn_of_a_parent_that_died(engine):
+    parent = child(FORKING, engine._path)
+    offspring = int(parent.stdout.readline())
+    try:
+        parent.kill()
+        parent.wait()
+        engine.transaction(lambda answer: answer(Replace("roots", {b"free": row(b"1")})), 10)
+    finally:
+        os.kill(offspring, signal.SIGKILL)
+        parent.communicate()
+    assert keys(engine) == [b"free", b"parent"]
