@@ -13,6 +13,7 @@ from benchmarks.context import FULL, QUICK, Context
 from benchmarks.measure import number
 from benchmarks.registry import BENCHMARKS
 from benchmarks.rows import Row
+from examples.shop.mistakes import Mistake
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = {"list": _list, "run": _run, "report": _report}
     try:
         commands[given.command](given)
-    except (FileNotFoundError, _UnknownName) as error:
+    except (FileNotFoundError, Mistake, _UnknownName) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
@@ -40,7 +41,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--quick", action="store_true", help="small sizes: everything within 5 minutes")
     run.add_argument("--json", type=Path, metavar="FILE", help="write the rows there as well")
     run.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="the data sets, else ONEREAD_DATA, else beside the repository"
+        "--data",
+        type=Path,
+        metavar="FOLDER",
+        help="data sets; else ONEREAD_DATA, beside the repository, made up",
     )
     commands.add_parser("report", help="write REPORT.md again from the newest full run")
     return parser

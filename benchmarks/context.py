@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.peers.postgres import postgres
-from benchmarks.workloads.lines import Shop, shop
+from benchmarks.workloads.lines import Shop, data_folder, shop
 from benchmarks.workloads.stores import Stores, filled
 
 
@@ -58,12 +58,12 @@ class Context:
 
     Arguments:
         sizes: how much it does.
-        data: the folder of data sets; None looks beside the repository.
+        data: the folder of data sets; see `data_folder` for what None means.
     """
 
     def __init__(self, sizes: Sizes, data: Path | None = None) -> None:
         self.sizes = sizes
-        self.data = data
+        self.data = data_folder(data)
         self._open = ExitStack()
         self._stores: dict[int, Stores] = {}
 

@@ -66,7 +66,7 @@ def _gets(context: Context, stores: Stores) -> Pair:
 
 def _pages(context: Context, stores: Stores) -> Pair:
     buyers = [(line.customer,) for line in sampled(stores.shop.lines[: stores.size], context.sizes.reads)]
-    return each(lambda buyer: stores.db.page(PurchasesOfBuyer, buyer, limit=10), buyers), each(
+    return each(lambda buyer: stores.db.page(PurchasesOfBuyer, buyer, limit=10).rows, buyers), each(
         stores.floor.page, buyers
     )
 

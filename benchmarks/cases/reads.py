@@ -11,8 +11,8 @@ from benchmarks.measure import each, interleaved
 from benchmarks.peers.orm import Orm
 from benchmarks.peers.postgres import Postgres
 from benchmarks.rows import SHOWN, Goal, Row, Subject
-from benchmarks.workloads.lines import Line
 from benchmarks.workloads.shop_schema import Purchase, PurchasesOfBuyer
+from examples.shop.source import Line
 
 GET_OVER_FLOOR = Goal(1.6)
 GET_OVER_PSYCOPG = Goal(20, ">=")
@@ -78,7 +78,7 @@ def page(context: Context) -> Sequence[Row]:
     psycopg, orm = Postgres(context.postgres), Orm(context.postgres)
 
     def newest_ten(buyer: int) -> object:
-        return stores.db.page(PurchasesOfBuyer, buyer, limit=10)
+        return stores.db.page(PurchasesOfBuyer, buyer, limit=10).rows
 
     series = interleaved(
         {

@@ -17,9 +17,10 @@ from benchmarks.peers.floor import Floor
 from benchmarks.peers.postgres import Postgres, postgres
 from benchmarks.rows import SHOWN, Goal, Row, Subject
 from benchmarks.workloads import ours
-from benchmarks.workloads.lines import Line, Shop
+from benchmarks.workloads.lines import Shop
 from benchmarks.workloads.readers import ProcessReader, ThreadReader
 from benchmarks.workloads.shop_schema import Product, Purchase
+from examples.shop.source import Line
 from oneread import Database
 
 CARRIERS = Goal(5_000, ">=", "figure", " carriers/s")

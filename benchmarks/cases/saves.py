@@ -10,10 +10,10 @@ from benchmarks.measure import Round, fresh, interleaved
 from benchmarks.peers.postgres import Postgres
 from benchmarks.rows import SHOWN, Goal, Row, Subject
 from benchmarks.workloads.alone import loaded_alone
-from benchmarks.workloads.lines import Line
 from benchmarks.workloads.ours import purchase
 from benchmarks.workloads.stores import CHUNKS
 from benchmarks.workloads.writers import as_it_is
+from examples.shop.source import Line
 
 SAVE_OVER_FLOOR = Goal(3)
 SAVE_OVER_POSTGRES = Goal(1, ">")

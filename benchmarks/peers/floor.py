@@ -20,7 +20,8 @@ from typing import Any, Final, Literal, Self
 import lmdb
 import msgspec
 
-from benchmarks.workloads.lines import Line, Shop
+from benchmarks.workloads.lines import Shop
+from examples.shop.source import Line
 
 Durability = Literal["none", "group", "sync"]
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass, field
 
 from benchmarks.peers.floor import Floor
-from benchmarks.workloads.lines import Line
+from examples.shop.source import Line
 
 
 @dataclass(eq=False, slots=True)

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import psycopg
 
-from benchmarks.workloads.lines import Line, Shop
+from benchmarks.workloads.lines import Shop
+from examples.shop.source import Line
 from tools.servers.postgres import postgres_server
 
 SERVER: Final = {"shared_buffers": "512MB", "max_wal_size": "8GB", "max_connections": "64", "jit": "off"}

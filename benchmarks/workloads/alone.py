@@ -10,7 +10,8 @@ from pathlib import Path
 
 from benchmarks.measure import private_memory
 from benchmarks.workloads import ours
-from benchmarks.workloads.lines import Line, Shop, catalogue, lines
+from benchmarks.workloads.lines import Shop, catalogue, lines
+from examples.shop.source import Line
 
 SPAWN = multiprocessing.get_context("spawn")
 

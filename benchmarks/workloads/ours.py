@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.peers.floor import Durability
-from benchmarks.workloads.lines import Line, Shop
+from benchmarks.workloads.lines import Shop
 from benchmarks.workloads.shop_schema import SHOP, Buyer, Customer, Product, Purchase, Sold
+from examples.shop.source import Line
 from oneread import Database, connect
 
 BATCH = 5_000

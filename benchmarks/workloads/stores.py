@@ -15,8 +15,9 @@ from benchmarks.measure import Round, Series, interleaved
 from benchmarks.peers.floor import Durability, Floor
 from benchmarks.peers.postgres import Postgres
 from benchmarks.workloads import ours
-from benchmarks.workloads.lines import Line, Shop
+from benchmarks.workloads.lines import Shop
 from benchmarks.workloads.ours import BATCH
+from examples.shop.source import Line
 from oneread import Database
 
 CHUNKS = 10

@@ -20,7 +20,7 @@ from benchmarks.measure import Round
 from benchmarks.peers.floor import Durability, Floor
 from benchmarks.peers.postgres import Postgres
 from benchmarks.workloads import ours
-from benchmarks.workloads.lines import Line
+from examples.shop.source import Line
 
 SPAWN = multiprocessing.get_context("spawn")
 Kind = Literal["oneread", "floor", "postgres"]

@@ -8,9 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from benchmarks.context import SMOKE, Context
-from benchmarks.workloads.lines import FILE
-
-HEADER = ["InvoiceNo", "StockCode", "Description", "Quantity", "InvoiceDate", "UnitPrice", "CustomerID", "Country"]
+from examples.shop.source import FILE, HEADER
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +16,7 @@ def data(tmp_path_factory):
     """A folder of data sets with 400 lines: repeated lines, lines without a customer or a description, returns."""
     draw = random.Random(11)
     folder = tmp_path_factory.mktemp("data")
-    file = folder / FILE
+    file = folder / "online-retail" / FILE
     file.parent.mkdir()
     with gzip.open(file, "wt", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")

@@ -78,7 +78,7 @@ def test_an_unknown_name_is_an_error_that_lists_the_known_ones(capsys):
 
 def test_missing_data_are_an_error_that_says_how_to_name_them(tmp_path, capsys):
     assert cli.main(["run", "P1", "--quick", "--data", str(tmp_path)]) == 1
-    assert "--data or ONEREAD_DATA" in capsys.readouterr().err
+    assert "--data" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("tiny")

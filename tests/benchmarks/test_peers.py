@@ -65,6 +65,13 @@ def test_the_data_repeat_a_year_later_under_other_keys(data):
     assert found[400].invoice == f"{found[0].invoice}/1"
 
 
+def test_without_data_similar_ones_are_made_up():
+    made = shop(None, 300)
+    assert len(made.lines) == 300
+    assert made.lines == shop(None, 300).lines
+    assert made.data == "generated with seed 7"
+
+
 def test_a_name_is_the_latest_description_that_says_something(small):
     assert set(small.products) == {line.code for line in small.lines}
     assert all(name == name.strip() and name for name in small.products.values())
