@@ -167,7 +167,7 @@ class Carrier:
         used: dict[str, Any] = {}
         for each in self._hidden:
             keys = refs[each.name]
-            same = type(before.entity) is self.cls and keys == each.keys(before.entity)
+            same = keys == each.keys(before.entity) and all(name in before.used for name, _get, _type in each.hidden)
             if same and (told is None or told not in keys):
                 used.update({name: before.used.get(name) for name, _get, _type in each.hidden})
             else:
