@@ -30,12 +30,14 @@ def saver(lines: Iterator[Line], count: int, save: Callable[..., object], prepar
 def save(context: Context) -> Sequence[Row]:
     stores, sizes = context.stores, context.sizes
     lines = stores.take(sizes.saves * (sizes.rounds + 1))
+    others = stores.take(sizes.saves * (sizes.rounds + 1))
     postgres = Postgres(context.postgres)
     series = interleaved(
         {
             "oneread": saver(iter(lines), sizes.saves, stores.db.save, purchase),
             "floor": saver(iter(lines), sizes.saves, stores.floor.save, as_it_is),
             "postgres": saver(iter(lines), sizes.saves, postgres.save, as_it_is),
+            "steps": saver(iter(others), sizes.saves, postgres.save_step_by_step, as_it_is),
         },
         rounds=sizes.rounds,
     )
@@ -45,7 +47,8 @@ def save(context: Context) -> Sequence[Row]:
     peer = "PostgreSQL, synchronous_commit=off"
     return [
         subject.slower("save, 9 rows", mine, series["floor"], peer="floor", goal=SAVE_OVER_FLOOR),
-        subject.faster("save, denormalised", mine, series["postgres"], peer=peer, goal=SAVE_OVER_POSTGRES),
+        subject.faster("save, one statement", mine, series["postgres"], peer=peer, goal=SAVE_OVER_POSTGRES),
+        subject.faster("save, three statements", mine, series["steps"], peer=peer, goal=SHOWN),
     ]
 
 

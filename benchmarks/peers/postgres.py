@@ -58,17 +58,17 @@ ORDER BY p.ordered_at DESC, p.order_number, p.line LIMIT 10
 """
 SUMS: Final = """orders = {0}.orders + excluded.orders, units = {0}.units + excluded.units,
 prices = {0}.prices + excluded.prices, dearest = greatest({0}.dearest, excluded.dearest)"""
-SAVE: Final = f"""
-WITH kept AS (
-    INSERT INTO sold
-    SELECT %(order)s, %(line)s, c.number, c.name, c.country, d.code, d.name, %(quantity)s, %(price)s, %(at)s
-    FROM product d LEFT JOIN customer c ON c.number = %(customer)s::int WHERE d.code = %(code)s),
-counted AS (
-    INSERT INTO product_sales VALUES (%(code)s, 1, %(quantity)s, %(price)s, %(price)s)
-    ON CONFLICT (code) DO UPDATE SET {SUMS.format("product_sales")})
+KEEP: Final = """
+INSERT INTO sold
+SELECT %(order)s, %(line)s, c.number, c.name, c.country, d.code, d.name, %(quantity)s, %(price)s, %(at)s
+FROM product d LEFT JOIN customer c ON c.number = %(customer)s::int WHERE d.code = %(code)s"""
+COUNT_PRODUCT: Final = f"""
+INSERT INTO product_sales VALUES (%(code)s, 1, %(quantity)s, %(price)s, %(price)s)
+ON CONFLICT (code) DO UPDATE SET {SUMS.format("product_sales")}"""
+COUNT_BUYER: Final = f"""
 INSERT INTO buyer_sales SELECT %(customer)s::int, 1, %(quantity)s, %(price)s::numeric, %(price)s::numeric
-WHERE %(customer)s::int IS NOT NULL ON CONFLICT (customer) DO UPDATE SET {SUMS.format("buyer_sales")}
-"""
+WHERE %(customer)s::int IS NOT NULL ON CONFLICT (customer) DO UPDATE SET {SUMS.format("buyer_sales")}"""
+SAVE: Final = f"WITH kept AS ({KEEP}), counted AS ({COUNT_PRODUCT}) {COUNT_BUYER}"
 FROM_ARRIVING: Final = (
     """INSERT INTO sold SELECT a.order_number, a.line, a.customer, c.name, c.country, a.code, d.name, a.quantity,
     a.unit_price, a.ordered_at
@@ -115,18 +115,15 @@ class Postgres:
         return self._cursor.execute(PAGE, (customer,)).fetchall()
 
     def save(self, line: Line) -> None:
-        self._cursor.execute(
-            SAVE,
-            {
-                "order": line.invoice,
-                "line": line.line,
-                "customer": line.customer,
-                "code": line.code,
-                "quantity": line.quantity,
-                "price": line.unit_price,
-                "at": line.at,
-            },
-        )
+        """The whole work as one statement, which takes one round trip."""
+        self._cursor.execute(SAVE, _named(line))
+
+    def save_step_by_step(self, line: Line) -> None:
+        """The same work as a transaction of three statements, as an application would send them."""
+        values = _named(line)
+        with self.connection.transaction():
+            for statement in (KEEP, COUNT_PRODUCT, COUNT_BUYER):
+                self._cursor.execute(statement, values)
 
     def rename(self, code: str, name: str) -> int:
         """Gives a product a new name, in its denormalised rows as well; answers how many there are."""
@@ -162,3 +159,15 @@ class Postgres:
 
 def _columns(line: Line) -> tuple[str, int, int | None, str, int, Decimal, datetime]:
     return line.invoice, line.line, line.customer, line.code, line.quantity, line.unit_price, line.at
+
+
+def _named(line: Line) -> dict[str, object]:
+    return {
+        "order": line.invoice,
+        "line": line.line,
+        "customer": line.customer,
+        "code": line.code,
+        "quantity": line.quantity,
+        "price": line.unit_price,
+        "at": line.at,
+    }

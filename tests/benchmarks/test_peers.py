@@ -29,8 +29,10 @@ def server(small):
         one.stock(small)
         one.load(small.lines[:150])
         one.load_normalised(small.lines)
-        for line in small.lines[150:]:
+        for line in small.lines[150:180]:
             one.save(line)
+        for line in small.lines[180:]:
+            one.save_step_by_step(line)
         yield dsn
         one.close()
 
