@@ -41,7 +41,7 @@ LINES = 100_000
 PAGES = 500
 """Pages a figure is the median of."""
 
-PEER = "peer.sqlite3"
+PEER = "peer"
 
 
 def demo(given: Namespace) -> None:
@@ -61,7 +61,7 @@ def demo(given: Namespace) -> None:
         renamed = _rename(url, sql)
     finally:
         sql.close()
-    (folder / PEER).unlink()
+        shutil.rmtree(folder / PEER)
     _goodbye(url, renamed, perf_counter() - started)
 
 
@@ -76,17 +76,18 @@ def _make_room(folder: Path) -> None:
 
 
 def _load(db: Database, sql: Sql, what: loading.Source, folder: Path) -> None:
-    print(
-        "1. Load. Every line becomes a purchase with its customer's and its product's fields copied into it, two index rows and four totals."
-    )
+    print("1. Load. A line becomes a purchase that carries its customer's and its product's fields,")
+    print("   two rows of lists, and its part in four kinds of totals; a transaction for each 1,000.")
     loaded = loading.load(db, what)
+    taken = stores.bytes_on_disk(folder)
     started = perf_counter()
     sql.load(loaded.survey, what.lines())
     took = perf_counter() - started
     print(loaded_table(loaded))
     print(
-        f"  {size(stores.bytes_on_disk(folder))} with the peer's file; SQLite, normalised, took {took:.1f} s: it has nothing to keep right\n"
+        f"  {size(taken)} on disk. The same in SQL, normalised and indexed: {took:.1f} s, {size(sql.bytes_on_disk())}:"
     )
+    print("  it keeps nothing right when it is written, and joins and adds up when it is read.\n")
 
 
 def _read(db: Database, sql: Sql) -> None:
@@ -97,41 +98,40 @@ def _read(db: Database, sql: Sql) -> None:
     _show_purchase(db, sql, [(each.order, each.line) for each in drawn])
     _show_customer(db, sql, customers)
     _show_product(db, sql, products)
-    _show_totals(db, sql, customers, products)
+    _show_totals(db, sql, customers)
+    _show_months(db, sql)
 
 
 def _drawn(db: Database) -> Iterator[Purchase]:
-    """PAGES purchases by chance: a few invoices' lines after another, found by the first digits of an order number."""
+    """PAGES purchases by chance, each from among the 20 that follow a number drawn from the range of order numbers."""
     chance = Random(1)
     orders = [found[0].order for found in (db.page(Purchase, limit=1), db.page(Purchase, limit=1, backward=True))]
     numbers = [int("".join(filter(str.isdigit, order))) for order in orders]
     for _ in range(PAGES):
         near = str(chance.randint(min(numbers), max(numbers)))
-        found = db.page(Purchase, since=near, limit=20) or db.page(Purchase, limit=20)
-        yield chance.choice(found.rows)
+        found = db.page(Purchase, since=near, limit=20).rows or db.page(Purchase, limit=20).rows
+        yield chance.choice(found)
 
 
 def _show_purchase(db: Database, sql: Sql, keys: list[tuple[str, int]]) -> None:
     purchase = db.get(Purchase, *keys[0])
-    print("2. A purchase, with its customer's name and country and its product's name. It lies in one row.")
-    print(f"  db.get(Purchase, {purchase.order!r}, {purchase.line})")
     who = f"{purchase.buyer.name}, {purchase.buyer.country}" if purchase.buyer else "nobody in particular"
-    print(
-        f"  -> {who}: {purchase.quantity} x {purchase.product.name} at {money(purchase.unit_price)}, {purchase.ordered_at:%Y-%m-%d}"
-    )
+    print("2. A purchase, with its customer's name and country and its product's name: all of it is one row.")
+    print(f"  db.get(Purchase, {purchase.order!r}, {purchase.line})")
+    print(f"  -> {who}, {purchase.ordered_at:%Y-%m-%d}:", end=" ")
+    print(f"{purchase.quantity} x {purchase.product.name} at {money(purchase.unit_price)}")
     times = rivals(keys, lambda order, line: db.get(Purchase, order, line), sql.purchase)
-    _cost(db.cost(purchase), times, "SQL: join of 3 tables by primary keys")
+    _cost(db.cost(purchase), times, 3, "SQL: join of three tables by their primary keys")
 
 
 def _show_customer(db: Database, sql: Sql, keys: list[tuple[int]]) -> None:
     page = db.page(PurchasesOfBuyer, *keys[0], limit=10)
-    print(
-        "3. A customer's newest ten. They lie beside each other, each row with what the list shows; the 11th tells that there is a next page."
-    )
+    print("3. A customer's newest ten: they lie side by side, each with what the list shows. One row more is read,")
+    print("   to know whether there is a next page.")
     print(f"  db.page(PurchasesOfBuyer, {keys[0][0]}, limit=10)")
     print(purchases_table(page))
     times = rivals(keys, lambda number: db.page(PurchasesOfBuyer, number, limit=10), sql.newest_of_customer)
-    _cost(page.cost, times, "SQL: index, join with product, limit 10")
+    _cost(page.cost, times, 3 * len(page), "SQL: index, purchase and product of each row")
 
 
 def _show_product(db: Database, sql: Sql, keys: list[tuple[str]]) -> None:
@@ -139,26 +139,36 @@ def _show_product(db: Database, sql: Sql, keys: list[tuple[str]]) -> None:
     print("4. A product's newest ten, with who bought them.")
     print(f"  db.page(PurchasesOfProduct, {keys[0][0]!r}, limit=10)")
     times = rivals(keys, lambda code: db.page(PurchasesOfProduct, code, limit=10), sql.newest_of_product)
-    _cost(page.cost, times, "SQL: index, join with customer, limit 10")
+    _cost(page.cost, times, 3 * len(page), "SQL: index, purchase and customer of each row")
 
 
-def _show_totals(db: Database, sql: Sql, customers: list[tuple[int]], products: list[tuple[str]]) -> None:
+def _show_totals(db: Database, sql: Sql, customers: list[tuple[int]]) -> None:
     best = _best_seller(db)
-    print("5. Totals. They were added up when the purchases were written; the greatest price costs a request more.")
-    print(f"  db.get(ProductSales, {best.product.ref.key[0]!r})")
-    print(
-        f"  -> {best.orders:,} lines, {best.units:,} units, {money(best.revenue)}; mean price {shown(best.mean_price)}, dearest {shown(best.dearest)}"
-    )
-    times = rivals(products, lambda code: db.get(ProductSales, code), sql.sales)
-    _cost(db.cost(db.get(ProductSales, *best.product.ref.key)), times, "SQL: added up from the product's purchases")
+    code = best.product.ref.key[0]
+    print("5. Totals, of the best seller: they were made when its purchases were written. The greatest price is the")
+    print("   one number that costs a request more.")
+    print(f"  db.get(ProductSales, {code!r})")
+    print(f"  -> {best.orders:,} lines, {best.units:,} units, {money(best.revenue)};", end=" ")
+    print(f"mean price {_short(best.mean_price)}, dearest {shown(best.dearest)}")
+    times = rivals([(code,)] * 50, lambda code: db.get(ProductSales, code), sql.sales)
+    _cost(db.cost(db.get(ProductSales, code)), times, 2 * best.orders, "SQL: added up from its purchases")
     totals = db.get(BuyerTotals, *customers[0])
-    print(f"  db.get(BuyerTotals, {customers[0][0]}) -> {totals.orders:,} lines, {money(totals.spent)}: one row")
-    months = db.page(MonthlyRevenue, limit=24)
-    print(
-        f"  db.page(MonthlyRevenue, limit=24) -> {len(months)} months, {money(sum((each.revenue for each in months), Decimal()))}"
-    )
+    cost = db.cost(totals)
+    print(f"  db.get(BuyerTotals, {customers[0][0]})")
+    print(f"  -> {totals.orders:,} lines, {money(totals.spent)}: {cost.requests} request, {cost.rows} row\n")
+
+
+def _show_months(db: Database, sql: Sql) -> None:
+    page = db.page(MonthlyRevenue, limit=24)
+    print("6. Revenue of each month.")
+    print("  db.page(MonthlyRevenue, limit=24)")
+    print(table(("month", "lines", "revenue"), [(f"{each.month:%Y-%m}", each.orders, each.revenue) for each in page]))
     times = rivals([()] * 5, lambda: db.page(MonthlyRevenue, limit=24), sql.months)
-    _cost(months.cost, times, "SQL: added up from all purchases")
+    _cost(page.cost, times, sum(each.orders for each in page), "SQL: added up from all purchases")
+
+
+def _short(number: Decimal | None) -> str:
+    return "" if number is None else f"{number:.4f}"
 
 
 def _best_seller(db: Database) -> ProductSales:
@@ -167,60 +177,56 @@ def _best_seller(db: Database) -> ProductSales:
 
 
 def _rename(url: str, sql: Sql) -> str:
-    """The best seller gets another name; every copy follows. Returns its code."""
+    """The best seller gets another name, and every copy follows. Returns its code."""
     meter = Trace()
     with connect(url, SHOP, observers=(meter.note,)) as db:
         best = _best_seller(db)
-        code = best.product.ref.key[0]
+        code: str = best.product.ref.key[0]
         before = db.get(Product, code).name
         name = f"{before} (RENAMED)"
-        print(
-            f"6. A rename. {code}, {before!r}, stands in {best.orders:,} purchases and in the rows of their buyers' lists."
-        )
+        print(f"7. A rename. {code}, {before}, stands in {best.orders:,} purchases and in their buyers' lists.")
         print(f"  db.patch(Product, {code!r}, name={name!r})")
-        at_first = meter.cost
-        started = perf_counter()
+        requests, rows, started = meter.requests, meter.rows, perf_counter()
         after = db.patch(Product, code, name=name)
         returned = perf_counter()
         tasks = db.tasks(after)
-        how = "a task of the outbox, a worker thread does it" if tasks else "within the same commit"
+        how = "by a task that a worker thread does" if tasks else "within the commit"
         tasks.wait()
         right = perf_counter()
-        spent = Cost(meter.requests - at_first.requests, meter.rows - at_first.rows)
+        requests, rows = meter.requests - requests, meter.rows - rows
         wrong, looked = _outdated(db, code, name)
     _, theirs = rivals([(code, name)], lambda *_: None, sql.rename)
-    rows = [
-        ("the commit of the product", db.cost(after).requests, db.cost(after).rows, (returned - started) * 1e6),
-        ("until the last copy is right", spent.requests, spent.rows, (right - started) * 1e6),
-        ("SQL: one row; the joins go on paying", None, None, theirs),
+    costs: list[tuple[Any, ...]] = [
+        ("oneread: until the commit", db.cost(after).requests, db.cost(after).rows, (returned - started) * 1e6),
+        (f"oneread: until the last copy is right, {how}", requests, rows, (right - started) * 1e6),
+        ("SQL: one row; it is every page that pays", 1, 1, theirs),
     ]
-    print(f"  -> {best.orders:,} purchases: {how}")
-    print(table(("", "requests", "rows", "us"), rows))
-    print(f"  looked at all {looked:,} of them afterwards: {wrong} with the old name\n")
-    return str(code)
+    print(table(HEAD, costs))
+    print(f"  Looked at {looked:,} copies afterwards, in purchases and lists: {wrong} with another name.\n")
+    return code
 
 
 def _outdated(db: Database, code: str, name: str) -> tuple[int, int]:
-    """How many copies do not say this name, in purchases and in the rows of buyers' lists; and how many purchases were looked at."""
-    wrong = looked = 0
+    """How many copies of a product's name say something else, and how many were looked at."""
+    copies: list[str] = []
+    buyers: set[tuple[Any, ...]] = set()
     for page in db.scan(PurchasesOfProduct, code):
-        found = db.get_many(Purchase, [each.source.key for each in page])
-        wrong += sum(each is None or each.product.name != name for each in found)
-        looked += len(found)
-    buyers = {
-        each.buyer.ref.key for page in db.scan(PurchasesOfProduct, code) for each in page if each.buyer is not None
-    }
+        copies.extend(each.product.name for each in db.get_many(Purchase, [row.source.key for row in page]) if each)
+        buyers.update(row.buyer.ref.key for row in page if row.buyer is not None)
     for buyer in buyers:
-        rows = (each for page in db.scan(PurchasesOfBuyer, *buyer) for each in page)
-        wrong += sum(each.product.ref.key == (code,) and each.product.name != name for each in rows)
-    return wrong, looked
+        lists = (row for page in db.scan(PurchasesOfBuyer, *buyer) for row in page)
+        copies.extend(row.product.name for row in lists if row.product.ref.key == (code,))
+    return sum(copy != name for copy in copies), len(copies)
 
 
-def _cost(cost: Cost, times: tuple[float, float], peer: str) -> None:
-    """What a page cost here, and what its join takes."""
+HEAD = ("", "requests", "rows", "us")
+
+
+def _cost(cost: Cost, times: tuple[float, float], touched: int, peer: str) -> None:
+    """What a page cost here, and what it costs as SQL: there, a row is an index entry or a row of a table."""
     ours, theirs = times
-    rows: list[tuple[Any, ...]] = [("oneread", cost.requests, cost.rows, ours), (peer, None, None, theirs)]
-    print(table(("", "requests", "rows", "us"), rows) + f"\n  {theirs / ours:.1f} x\n")
+    rows: list[tuple[Any, ...]] = [("oneread", cost.requests, cost.rows, ours), (peer, 1, touched, theirs)]
+    print(f"{table(HEAD, rows)}\n")
 
 
 def _goodbye(url: str, code: str, seconds: float) -> None:

@@ -7,7 +7,7 @@ a thousand at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import nlargest
 from typing import Any, TypeVar
 
@@ -82,6 +82,6 @@ def _names(db: Database, model: type[Customer | Product], keys: list[tuple[Any, 
     ]
 
 
-def _block(title: str, head: tuple[str, ...], rows: list[tuple[object, ...]], cost: Cost, took: float) -> str:
+def _block(title: str, head: tuple[str, ...], rows: Sequence[tuple[object, ...]], cost: Cost, took: float) -> str:
     told = f"{title}: {cost.requests:,} requests, {cost.rows:,} rows, {took / 1000:,.2f} ms"
     return f"{told}\n{table(head, rows)}\n"

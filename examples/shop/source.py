@@ -1,8 +1,8 @@
 """Where the lines of the shop's invoices come from: the online-retail data set, or a generator that makes similar ones.
 
-Knows the columns of the file. Must not know stores, nor what is made of dirt: a line says what the file says, blanks and
-all. The file's times are UK local time; `at` is the instant (Europe/London to UTC, the earlier one where clocks went
-back).
+Knows the columns of the file. Must not know stores, nor what is made of dirt: a line says what the file says, blanks
+and all. The file's times are UK local time; `at` is the instant (Europe/London to UTC, the earlier one where clocks
+went back).
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ def label(folder: Path | None, seed: int = 7) -> str:
 
 def _numbered(rows: Iterator[generator.Row]) -> Iterator[Line]:
     met: Counter[str] = Counter()
-    for invoice, *rest in rows:
-        met[invoice] += 1
-        yield Line(invoice, met[invoice], *rest)
+    for row in rows:
+        met[row[0]] += 1
+        yield Line(row[0], met[row[0]], *row[1:])
 
 
 def _read(path: Path) -> Iterator[Line]:

@@ -56,10 +56,12 @@ BATCH = 10_000
 
 
 class Sql:
-    """An open database file of the peer."""
+    """An open database of the peer, in a folder of its own that it makes."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path)
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._file = folder / "shop.sqlite3"
+        self._connection = sqlite3.connect(self._file)
         self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")
 
     def load(self, survey: Survey, lines: Iterable[Line]) -> None:
@@ -104,6 +106,11 @@ class Sql:
         """One row: the joins find the new name from then on."""
         with self._connection as connection:
             connection.execute("UPDATE product SET name = ? WHERE code = ?", (name, code))
+
+    def bytes_on_disk(self) -> int:
+        """What its file takes."""
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return self._file.stat().st_size
 
     def close(self) -> None:
         self._connection.close()

@@ -58,9 +58,8 @@ def page(given: Namespace) -> None:
         print(f"{customer.name}, {customer.country}: newest purchases")
         print(purchases_table(found))
         cost = found.cost
-        print(
-            f"  {cost.requests} request, {cost.rows} rows, {cost.bytes:,} bytes; {first:.0f} us, again {again(read):.1f} us"
-        )
+        print(f"  {cost.requests} request, {cost.rows} rows, {cost.bytes:,} bytes;", end=" ")
+        print(f"{first:.0f} us the first time, {again(read):.1f} us after that")
     command = f"python -m examples.shop page --db {shlex.quote(given.db)} --limit {given.limit} {customer.number}"
     for way, cursor in (("next", found.next), ("previous", found.previous)):
         if cursor is not None:
