@@ -1,0 +1,430 @@
+"""The oracle: what a database must show, computed from scratch in the plainest way, to hold a database against.
+
+Knows declarations and entities. Must not know stores, keys as bytes, or how the library keeps anything: it uses nothing
+of `derivations` but the declared rules. Slow and short on purpose. The law is "Semantics" of the decisions page.
+
+    oracle = Oracle(Customer, Purchase, PurchasesOfBuyer)
+    oracle.save(customer)
+    assert look(db.page(PurchasesOfBuyer, 1).rows) == look(oracle.rows(PurchasesOfBuyer, 1))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from oneread.database.patches import Step
+from oneread.derivations.rules import Rule, rules_of
+from oneread.derivations.views import Aggregate, Index
+from oneread.errors import AlreadyExists, MissingReference, NotFound, StillReferenced
+from oneread.models.annotations import field_types, peeled
+from oneread.models.fields import CREATED, UPDATED
+from oneread.models.model import Model, key_names
+from oneread.models.paths import Path, path_of
+from oneread.models.references import Copy, Ref, copied_names
+from oneread.models.registry import reference_target, root_model
+from oneread.testing.naive import FOLDS, key_value, look, sort_by, sortable
+
+__all__ = ["Oracle", "look"]
+
+Place = tuple[type, tuple[Any, ...]]
+"""Where an entity lies: the model that declares its key, and the key."""
+
+Route = tuple[str, ...]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Field(NamedTuple):
+    """A field that refers."""
+
+    name: str
+    target: type
+    copy: type[Copy[Any]] | None
+    missing_ok: bool
+    on_delete: str
+
+
+class Held(NamedTuple):
+    """An entity, and what it last saw of those it refers to, by field and route."""
+
+    entity: Any
+    seen: dict[tuple[str, Route], Any]
+
+
+class Oracle:
+    """Entities in a dict. The writing verbs mean, return and raise what a database's do.
+
+    Arguments:
+        declarations: what a `Schema` is given.
+    """
+
+    def __init__(self, *declarations: type) -> None:
+        self.models = tuple(cls for cls in declarations if issubclass(cls, Model))
+        self.indexes: tuple[type[Index[Any]], ...] = tuple(cls for cls in declarations if issubclass(cls, Index))
+        self.aggregates = tuple(cls for cls in declarations if issubclass(cls, Aggregate))
+        self._names = {cls.__name__: cls for cls in declarations}
+        self._fields = {cls: self._referring(cls) for cls in self.models}
+        self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
+        self._find_wanted()
+        self.held: dict[Place, Held] = {}
+        self.ever: set[Place] = set()
+        """Every place that was ever written: what is not held of these was deleted."""
+
+    def _referring(self, cls: type) -> dict[str, Field]:
+        defaults = {each.name: each.default for each in msgspec.structs.fields(cls)}
+        found: dict[str, Field] = {}
+        for name, annotation in field_types(cls, self._names).items():
+            bare = peeled(annotation).bare
+            inner = bare.__args__[0] if getattr(bare, "__origin__", None) in (list, set, frozenset) else annotation
+            target = reference_target(inner, cls, name, self._names)
+            if target is not None:
+                policy: Any = target[1] or defaults[name]
+                missing_ok, on_delete = getattr(policy, "missing_ok", False), getattr(policy, "on_delete", "keep")
+                found[name] = Field(name, root_model(target[0]), target[1], missing_ok, on_delete)
+        return found
+
+    def _find_wanted(self) -> None:
+        """Which values each model's entities must see of others: those their copies show and those their views need."""
+        for cls, fields in self._fields.items():
+            for field in fields.values():
+                if field.copy is not None:
+                    self._want(cls, (field.name, "deleted"))
+                    for name in copied_names(field.copy):
+                        self._want(cls, (field.name, name))
+        for view in (*self.indexes, *self.aggregates):
+            for rule in rules_of(view).values():
+                if rule.field is not None:
+                    for cls in self.models:
+                        if issubclass(cls, self._viewed(view)):
+                            self._want(cls, path_of(rule.field).names)
+
+    def _want(self, cls: type, route: Route) -> None:
+        name, *rest = route
+        field = self._fields[cls].get(name)
+        if field is None or not rest:
+            return
+        far = _far(field, tuple(rest))
+        self._wanted[cls].add((name, far))
+        for target in self.models:
+            if root_model(target) is field.target and far[0] in target.__struct_fields__:
+                self._want(target, far)
+
+    def _viewed(self, view: Any) -> type:
+        given = view.type_arguments[0]
+        name = getattr(given, "__forward_arg__", given)
+        found: type = self._names[name] if isinstance(name, str) else given
+        return found
+
+    # The writing verbs.
+
+    def save(self, entity: Any, version: int = 0) -> Any:
+        """Lets an entity stand as given. `version` dates its stamps: that of what the database returned."""
+        place = _place(entity)
+        self._change(place, _stamped(entity, self._before(entity), version))
+        return self.held[place].entity
+
+    def create(self, entity: Any, version: int = 0) -> Any:
+        """Like `save`, of a new one."""
+        if _place(entity) in self.held:
+            raise AlreadyExists("an entity with this key exists", owner=_named(_place(entity)))
+        return self.save(entity, version)
+
+    def patch(self, model: type, key: tuple[Any, ...], changes: Mapping[str, Any], version: int = 0) -> Any:
+        """Changes fields of one that is there."""
+        before = self.get(model, *key)
+        if before is None:
+            raise NotFound("there is no such entity", key=key)
+        applied = {
+            name: change.apply(getattr(before, name)) if isinstance(change, Step) else change
+            for name, change in changes.items()
+        }
+        return self.save(msgspec.structs.replace(before, **applied), version)
+
+    def delete(self, model: type, *key: Any) -> None:
+        """Takes one away."""
+        place = (root_model(model), key)
+        if place in self.held:
+            self._change(place, None)
+
+    def get(self, model: type, *key: Any) -> Any:
+        """The entity as it stands, None when there is none."""
+        held = self.held.get((root_model(model), key))
+        return held.entity if held is not None and isinstance(held.entity, model) else None
+
+    def _before(self, entity: Any) -> Any:
+        held = self.held.get(_place(entity))
+        return None if held is None else held.entity
+
+    def _change(self, place: Place, entity: Any) -> None:
+        """Takes in a change, or nothing of it, and recomputes everything."""
+        held, ever = dict(self.held), set(self.ever)
+        try:
+            self._take_in(place, entity)
+            while self._refresh():
+                pass
+            self._refuse_taken()
+        except Exception:
+            self.held, self.ever = held, ever
+            raise
+
+    def _take_in(self, place: Place, entity: Any) -> None:
+        before = self.held.pop(place, None)
+        if entity is None:
+            self._refuse_referenced(place)
+            return
+        self.ever.add(place)
+        self.held[place] = Held(entity, {})
+        for field in self._fields[type(entity)].values():
+            known = () if before is None else _targets(field, before.entity)
+            for target in _targets(field, entity):
+                if target not in known and target not in self.held and not field.missing_ok:
+                    raise MissingReference("this refers to nothing", field=field.name, target=target)
+            if before is not None and known == _targets(field, entity):
+                kept = {wanted: value for wanted, value in before.seen.items() if wanted[0] == field.name}
+                self.held[place].seen.update(kept)
+
+    def _refuse_referenced(self, place: Place) -> None:
+        for other in self.held.values():
+            for field in self._fields[type(other.entity)].values():
+                if field.on_delete == "refuse" and place in _targets(field, other.entity):
+                    raise StillReferenced("others refer to it", owner=_named(_place(other.entity)))
+
+    def _refuse_taken(self) -> None:
+        for view in self.indexes:
+            if view.unique:
+                taken: dict[Any, Place] = {}
+                for values, place, _row in self._entries(view):
+                    if None not in values and taken.setdefault(values, place) != place:
+                        raise AlreadyExists("taken", owner=_named(taken[values]))
+
+    # What everybody sees of everybody.
+
+    def _refresh(self) -> bool:
+        """Lets every entity see its living sources as they are, and those deleted as they were or not at all.
+
+        Returns whether anybody saw something new: others may see that in turn.
+        """
+        changed = False
+        for place, held in list(self.held.items()):
+            cls = type(held.entity)
+            seen = dict(held.seen)
+            for name, route in self._wanted[cls]:
+                field = self._fields[cls][name]
+                targets = _targets(field, held.entity)
+                source = self.held.get(targets[0]) if targets else None
+                if route == ("deleted",):
+                    seen[name, route] = bool(targets) and source is None and targets[0] in self.ever
+                elif source is not None:
+                    seen[name, route] = self._value(source, route)
+                elif field.on_delete == "clear" or not targets or targets[0] not in self.ever:
+                    seen[name, route] = None
+                else:
+                    seen.setdefault((name, route), None)
+            changed = changed or seen != held.seen
+            self.held[place] = Held(self._filled(held.entity, seen), seen)
+        return changed
+
+    def _value(self, held: Held, route: Route) -> Any:
+        """What lies at the end of a route, with every living entity on the way as it is now."""
+        value: Any = held.entity
+        for step, name in enumerate(route):
+            field = self._fields[type(held.entity)].get(name) if step == 0 else None
+            value = getattr(value, name)
+            if value is None:
+                return None
+            if field is not None and len(route) > 1:
+                far = _far(field, route[1:])
+                source = self.held.get(_targets(field, held.entity)[0])
+                return held.seen.get((name, far)) if source is None else self._value(source, far)
+        return value
+
+    def _filled(self, entity: Any, seen: Mapping[tuple[str, Route], Any]) -> Any:
+        copies: dict[str, Any] = {}
+        for field in self._fields[type(entity)].values():
+            if field.copy is not None and getattr(entity, field.name) is not None:
+                values = {name: seen[field.name, _far(field, (name,))] for name in copied_names(field.copy)}
+                ref = getattr(entity, field.name).ref
+                copies[field.name] = field.copy(ref=ref, deleted=seen[field.name, ("deleted",)], **values)
+        return msgspec.structs.replace(entity, **copies)
+
+    def all(self, model: type) -> list[Any]:
+        """The entities of a model, its variants included, in the order of their keys."""
+        places = sorted((place for place in self.held if place[0] is root_model(model)), key=itemgetter(1))
+        return [self.held[place].entity for place in places if isinstance(self.held[place].entity, model)]
+
+    # Views.
+
+    def rows(self, view: type[Index[Any]], *equal: Any) -> list[Any]:
+        """The rows of an index, in order, whose first key fields are these; a reference is given as its `Ref`.
+
+        Rows that differ in a hashed field only stand in no order that anybody promised.
+        """
+        entries = self._entries(view)
+        names = [name for name, rule in rules_of(view).items() if rule.kind == "key"]
+        rules = [rules_of(view)[name] for name in names]
+        entries.sort(key=lambda entry: entry[1][1])
+        for place in reversed(range(len(rules))):
+            sort_by(entries, place, rules[place])
+        return [row for values, _place, row in entries if list(values[: len(equal)]) == list(equal)]
+
+    def _entries(self, view: Any) -> list[tuple[tuple[Any, ...], Place, Any]]:
+        """(values of the key rules, whose they are, the row) of everything in a view, in no order."""
+        rules = rules_of(view)
+        found: list[tuple[tuple[Any, ...], Place, Any]] = []
+        for place, held in self.held.items():
+            if not isinstance(held.entity, self._viewed(view)):
+                continue
+            if view.where is not None and not _holds(view.where, held.entity):
+                continue
+            for values in self._keys(held, {name: rule for name, rule in rules.items() if rule.kind == "key"}):
+                row = self._row(view, rules, held, place, values)
+                found.append((tuple(values.values()), place, row))
+        return found
+
+    def _keys(self, held: Held, rules: Mapping[str, Rule]) -> Iterable[dict[str, Any]]:
+        """The values of the key rules: once, never, or once for each distinct element of each(...)."""
+        several: list[dict[str, Any]] = [{}]
+        for name, rule in rules.items():
+            path: Path = path_of(rule.field)
+            value = self._value(held, path.names)
+            values = list(dict.fromkeys(value or ())) if path.every else [value]
+            shown = [key_value(each, rule) for each in values if each is not None or (rule.none and not path.every)]
+            several = [{**known, name: each} for known in several for each in dict.fromkeys(shown)]
+        return several
+
+    def _row(self, view: Any, rules: Mapping[str, Rule], held: Held, place: Place, values: dict[str, Any]) -> Any:
+        if not issubclass(view, Index):
+            return held
+        fields = dict(values)
+        for name, rule in rules.items():
+            if rule.kind == "shown":
+                fields[name] = self._value(held, path_of(rule.field).names)
+            else:
+                fields[name] = self._as_declared(view, name, fields[name])
+        return view(source=Ref(place[1]), **fields)
+
+    def _as_declared(self, view: Any, name: str, value: Any) -> Any:
+        """A reference in a key as the view's field has it: a copy there only refers."""
+        declared = peeled(field_types(view, self._names)[name]).bare
+        if isinstance(value, Ref) and isinstance(declared, type) and issubclass(declared, Copy):
+            return declared.of(*value.key)
+        return value
+
+    def groups(self, view: type[Aggregate[Any]]) -> list[Any]:
+        """The groups of an aggregate that have entities, in order."""
+        return [self._folded(view, values, several) for values, several in self._members(view)]
+
+    def group(self, view: type[Aggregate[Any]], *values: Any) -> Any:
+        """One group, empty or not."""
+        known = dict(self._members(view))
+        return self._folded(view, values, known.get(values, []))
+
+    def _members(self, view: Any) -> list[tuple[tuple[Any, ...], list[Held]]]:
+        found: dict[tuple[Any, ...], list[Held]] = {}
+        for values, _place, held in self._entries(view):
+            found.setdefault(values, []).append(held)
+        groups = list(found.items())
+        rules = [rule for rule in rules_of(view).values() if rule.kind == "key"]
+        for place in reversed(range(len(rules))):
+            groups.sort(key=_by(place, rules[place]))
+        return groups
+
+    def _folded(self, view: Any, values: tuple[Any, ...], several: list[Held]) -> Any:
+        fields: dict[str, Any] = {}
+        rest = iter(values)
+        for name, rule in rules_of(view).items():
+            if rule.kind == "key":
+                fields[name] = self._as_declared(view, name, next(rest))
+            elif rule.field is None:
+                fields[name] = len(several)
+            else:
+                given = [self._value(held, path_of(rule.field).names) for held in several]
+                declared = peeled(field_types(view, self._names)[name]).bare
+                fields[name] = FOLDS[rule.fold or ""]([each for each in given if each is not None], declared)
+        return view(**fields)
+
+    # What a store holds of it.
+
+    def expected_rows(self) -> dict[Any, int]:
+        """How many raw rows there are for each view, each (aggregate, field) with an extremum, and of other kinds.
+
+        `"back-references"`: of carriers that must be told. `(view, "claims")`: of unique values.
+        """
+        counted: dict[Any, int] = {view: len(self._entries(view)) for view in self.indexes}
+        for view in self.indexes:
+            if view.unique:
+                counted[view, "claims"] = len({values for values, *_ in self._entries(view) if None not in values})
+        for fold in self.aggregates:
+            members = self._members(fold)
+            counted[fold] = len(members)
+            for name, rule in rules_of(fold).items():
+                if rule.fold in ("least", "greatest"):
+                    route = path_of(rule.field).names
+                    values = [self._value(held, route) for _group, several in members for held in several]
+                    counted[fold, name] = len([each for each in values if each is not None])
+        counted["back-references"] = sum(len(self._told_by(held.entity)) for held in self.held.values())
+        return counted
+
+    def _told_by(self, entity: Any) -> set[Place]:
+        wanted = {name for name, _route in self._wanted[type(entity)]}
+        fields = self._fields[type(entity)].values()
+        return {
+            target
+            for field in fields
+            if field.copy is not None or field.on_delete == "refuse" or field.name in wanted
+            for target in _targets(field, entity)
+        }
+
+
+def _place(entity: Any) -> Place:
+    cls = type(entity)
+    return root_model(cls), tuple(getattr(entity, name) for name in key_names(cls))
+
+
+def _by(at: int, rule: Rule) -> Callable[[Any], Any]:
+    return lambda group: sortable(group[0][at], rule)
+
+
+def _named(place: Place) -> str:
+    return f"{place[0].__name__}({', '.join(map(repr, place[1]))})"
+
+
+def _targets(field: Field, entity: Any) -> list[Place]:
+    """Whom a field refers to, each once."""
+    value = getattr(entity, field.name, None)
+    if value is None:
+        return []
+    if field.copy is not None:
+        return [(field.target, value.ref.key)]
+    refs = [value] if isinstance(value, Ref) else list(value)
+    return list(dict.fromkeys((field.target, ref.key) for ref in refs))
+
+
+def _far(field: Field, route: Route) -> Route:
+    """A route behind a reference in the source's own words: a copy may call it otherwise."""
+    if field.copy is None or route[0] not in copied_names(field.copy):
+        return route
+    default = next(each.default for each in msgspec.structs.fields(field.copy) if each.name == route[0])
+    return (*(default.names if isinstance(default, Path) else (route[0],)), *route[1:])
+
+
+def _stamped(entity: Any, before: Any, version: int) -> Any:
+    stamps: dict[str, Any] = {}
+    for each in msgspec.structs.fields(type(entity)):
+        if each.default == UPDATED:
+            stamps[each.name] = _EPOCH + timedelta(milliseconds=version)
+        elif each.default == CREATED and hasattr(before, each.name):
+            stamps[each.name] = getattr(before, each.name)
+        elif each.default == CREATED and getattr(entity, each.name) == CREATED:
+            stamps[each.name] = _EPOCH + timedelta(milliseconds=version)
+    return msgspec.structs.replace(entity, **stamps)
+
+
+def _holds(where: Any, entity: Any) -> bool:
+    """Conditions are tested as written; `oneread.models.expressions` has tests of its own."""
+    return bool(where.test(entity))
