@@ -37,6 +37,9 @@ class Listed(NamedTuple):
         max_limit: the largest page.
         shown: rows of a page to what the user sees.
         living: whether a row is shown at all; None when all are.
+        docs: what rows show, when they hold it ready in one cell.
+        width: elements of the key.
+        encoders: of the first 0, 1, ... elements.
     """
 
     cls: Any
@@ -49,6 +52,9 @@ class Listed(NamedTuple):
     max_limit: int
     shown: Callable[[Sequence[Found]], Plan[list[Any]]]
     living: Callable[[Found], bool] | None
+    docs: Callable[[list[bytes]], list[Any]] | None
+    width: int
+    encoders: tuple[Callable[[tuple[Any, ...]], bytes], ...]
 
 
 def listed(operations: Operations, cls: Any) -> Listed:
@@ -62,6 +68,10 @@ def listed(operations: Operations, cls: Any) -> Listed:
     if cls in catalog.kinds:
         return _entities(catalog.kinds[cls], cls)
     raise UsageError("this class is no model or view of the schema", given=cls)
+
+
+def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
+    return tuple(codec.prefix_encoder(count) for count in range(len(codec.elements) + 1))
 
 
 def _numbers(prefix: bytes) -> tuple[int, int]:
@@ -85,6 +95,9 @@ def _index(view: IndexView) -> Listed:
         view.cls.max_limit,
         shown,
         None,
+        view.rows,
+        len(view.key.codec.elements),
+        _encoders(view.key.codec),
     )
 
 
@@ -101,7 +114,21 @@ def _entities(kind: Kind, cls: Any) -> Listed:
         body = found[1].get(BODY)
         return body is not None and (cls is kind.cls or issubclass(kind.layouts.class_of(body.value), cls))
 
-    return Listed(cls, "roots", kind.prefix, kind.codec, _as_given, kind.number, 0, cls.max_limit, shown, living)
+    return Listed(
+        cls,
+        "roots",
+        kind.prefix,
+        kind.codec,
+        _as_given,
+        kind.number,
+        0,
+        cls.max_limit,
+        shown,
+        living,
+        None,
+        len(kind.names),
+        _encoders(kind.codec),
+    )
 
 
 def _as_given(given: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -136,4 +163,7 @@ def _aggregate(view: AggregateView) -> Listed:
         view.cls.max_limit,
         shown,
         None,
+        None,
+        len(view.key.codec.elements),
+        _encoders(view.key.codec),
     )

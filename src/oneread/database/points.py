@@ -21,9 +21,7 @@ Point: TypeAlias = Callable[[tuple[Any, ...]], Any]
 
 
 def points(catalog: Catalog, engine: Engine) -> dict[type, Point]:
-    """The direct path of each entity class; empty for engines that are not local."""
-    if not engine.capabilities.local:
-        return {}
+    """The direct path of each entity class, for engines that are local."""
     return {cls: _point(cls, kind, engine) for cls, kind in catalog.kinds.items()}
 
 

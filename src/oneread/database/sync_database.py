@@ -17,7 +17,7 @@ from typing_extensions import TypeVarTuple
 from oneread.database import results
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations
-from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, page
+from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, direct, page
 from oneread.database.points import points
 from oneread.database.results import Outcome, attach
 from oneread.database.units import UnitOfWork
@@ -148,7 +148,8 @@ class Database:
         self._secret = secret
         self._observers = observers
         # The direct path makes no request that an observer could be told of.
-        self._points = {} if observers else points(operations.catalog, driver.engine)
+        self._local = driver.engine.capabilities.local and not observers
+        self._points = points(operations.catalog, driver.engine) if self._local else {}
         self._lists: dict[Any, Listed] = {}
         hands = driver
         self._worker = Worker(operations, hands, observers) if workers else None
@@ -246,8 +247,12 @@ class Database:
         of = self._lists.get(view)
         if of is None:
             of = self._lists[view] = listed(self.operations, view)
-        trace = Trace(self._observers)
         query = Query(equal, limit, cursor, backward, since, until, starts_with, where, budget)
+        if self._local:
+            found = direct(self._driver.engine, of, query, self._secret)
+            if found is not None:
+                return found
+        trace = Trace(self._observers)
         return self._driver.run(page(of, query, self._secret, trace), trace)
 
     def scan(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from oneread.engines import embedded
@@ -68,6 +69,14 @@ class MemoryEngine:
         self._check_open()
         row = self._rows[table].get(key)
         return None if row is None else row.get(column)
+
+    def column(
+        self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        self._check_open()
+        with self._latch:
+            rows = self._rows[table].between(within, reverse=reverse)
+            return list(islice(((key, row[column].value) for key, row in rows if column in row), limit))
 
     def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:
         if not self._turn.acquire(timeout=max(timeout, 0)):

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from oneread.store.capabilities import Capabilities
 from oneread.store.requests import Request
-from oneread.store.rows import Cell, Table
+from oneread.store.rows import Cell, RowRange, Table
 
 T = TypeVar("T")
 
@@ -35,6 +35,15 @@ class Engine(Protocol):
 
     def point(self, table: Table, key: bytes, column: bytes) -> Cell | None:
         """One cell of one row: the direct path of `get`, the same answer as `Read` gives, without its list and dict."""
+        ...
+
+    def column(
+        self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        """Keys and one cell's value of the first `limit` rows of a range that have that cell: the direct path of `page`.
+
+        The rows that `Scan` gives, without those that lack the cell, and without their lists, dicts and stamps.
+        """
         ...
 
     def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:

@@ -18,12 +18,13 @@ from oneread.engines.lmdb import options, transaction
 from oneread.engines.lmdb.environment import Durability, Environment, Settings
 from oneread.engines.lmdb.row_format import decode_cell
 from oneread.engines.lmdb.transaction import Database, Tables, Work
+from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import Closed, OnereadError, Unsupported
 from oneread.store.capabilities import Capabilities
 from oneread.store.engine import Answerer
 from oneread.store.requests import Read, Replace, Request, Scan
-from oneread.store.rows import Cell, Table
+from oneread.store.rows import Cell, RowRange, Table
 
 T = TypeVar("T")
 
@@ -104,6 +105,25 @@ class LmdbEngine:
                 return self.point(table, key, column)
             raise self._failed(failure, reading) from failure
         return None if value is None else decode_cell(table, key, value, column)
+
+    def column(
+        self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        reading = None
+        try:
+            database = self._tables[table]
+            reading = self._begin(database)
+            found = column_of(reading, database, table, within, limit, column, reverse=reverse)
+            reading.abort()
+        except lmdb.Error as failure:
+            if self._made_room(failure):
+                return self.column(table, within, limit, column, reverse=reverse)
+            raise self._failed(failure, reading) from failure
+        except OnereadError:
+            if reading is not None:
+                reading.abort()
+            raise
+        return found
 
     def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:
         tables = self._tables

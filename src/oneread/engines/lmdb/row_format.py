@@ -45,18 +45,25 @@ _written_shapes: dict[tuple[bytes, ...], Shape] = {}
 def encode(table: Table, key: bytes, row: Row) -> bytes:
     """The bytes of a row; refuses what is over the limits."""
     shape = _written_shapes.get(tuple(row)) or _new_shape(table, row)
-    columns = shape.columns
-    cells = [row[column] for column in columns]
-    values = [cell.value for cell in cells]
-    numbers: list[int] = [shape.values]
-    end = shape.values
-    for cell in cells:
-        end += len(cell.value)
-        numbers.append(cell.stamp)
-        numbers.append(end)
-    if end > embedded.MAX_VALUE:
-        embedded.check_row(table, key, row)
+    values_at = shape.values
     try:
+        if len(row) == 1:  # index rows, sums, back-references: most rows there are
+            (cell,) = row.values()
+            value = cell.value
+            end = values_at + len(value)
+            if end > embedded.MAX_VALUE:
+                embedded.check_row(table, key, row)
+            return shape.head + shape.unpack.pack(values_at, cell.stamp, end) + value
+        cells = [row[column] for column in shape.columns]
+        values = [cell.value for cell in cells]
+        numbers: list[int] = [values_at]
+        end = values_at
+        for cell in cells:
+            end += len(cell.value)
+            numbers.append(cell.stamp)
+            numbers.append(end)
+        if end > embedded.MAX_VALUE:
+            embedded.check_row(table, key, row)
         return b"".join((shape.head, shape.unpack.pack(*numbers), *values))
     except struct.error:
         embedded.check_row(table, key, row)
@@ -104,6 +111,17 @@ def decode_cell(table: Table, key: bytes, value: bytes, column: bytes) -> Cell |
     if shape.values <= start <= end <= len(value):
         return Cell(value[start:end], stamp)
     raise _corrupt(table, key, value)
+
+
+def decode_value(table: Table, key: bytes, value: bytes, column: bytes) -> bytes | None:
+    """The value of one cell of a row; cheapest where the row has no other."""
+    shape = _read_shapes.get(value[: value[0]]) if value else None
+    if shape is not None and shape.columns == (column,) and len(value) >= shape.values:
+        start, _stamp, end = _CELL.unpack_from(value, len(shape.head))
+        if start == shape.values and end == len(value):
+            return value[start:]
+    cell = decode_cell(table, key, value, column)
+    return None if cell is None else cell.value
 
 
 def _new_shape(table: Table, row: Row) -> Shape:

@@ -91,15 +91,12 @@ class Attempt:
 
     def apply(self) -> None:
         """Puts what was buffered. Sorted, because LMDB finds the place of a neighbour cheaper than any other."""
-        transaction = self._transaction
         for table, written in self._written.items():
             database = self._tables[table]
-            for key in sorted(written):
-                value = written[key]
-                if value is None:
-                    transaction.delete(key, db=database)
-                else:
-                    transaction.put(key, value, db=database)
+            for key in [key for key, value in written.items() if value is None]:
+                self._transaction.delete(key, db=database)
+            puts = sorted([item for item in written.items() if item[1] is not None])
+            self._transaction.cursor(database).putmulti(puts)
 
     def _bytes(self, table: Table, key: bytes) -> bytes | None:
         written = self._written.get(table)
@@ -167,9 +164,12 @@ class Attempt:
         return total
 
     def replace(self, asked: Replace) -> None:
-        put, table = self._put, asked.table
+        table, encode, longest = asked.table, row_format.encode, embedded.MAX_KEY
+        written = self._written.setdefault(table, {})
         for key, row in asked.rows.items():
-            put(table, key, row)
+            if not 0 < len(key) <= longest:
+                embedded.check_key(table, key)
+            written[key] = encode(table, key, row) if row else None
 
 
 _ANSWERS: Final[dict[type[Any], Callable[[Attempt, Any], Any]]] = {
@@ -202,6 +202,28 @@ def scan(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan) 
         if row is not None:
             found.append((key, row))
             if len(found) >= limit:
+                break
+    return found
+
+
+def column(
+    transaction: lmdb.Transaction[bytes],
+    database: Database,
+    table: Table,
+    wanted: RowRange,
+    limit: int,
+    name: bytes,
+    *,
+    reverse: bool,
+) -> list[tuple[bytes, bytes]]:
+    """Keys and one cell's value of the first rows of a range that have it."""
+    found: list[tuple[bytes, bytes]] = []
+    decode_value = row_format.decode_value
+    for key, value in between(transaction, database, wanted, reverse=reverse):
+        cell = decode_value(table, key, value, name)
+        if cell is not None:
+            found.append((key, cell))
+            if len(found) == limit:
                 break
     return found
 
