@@ -216,10 +216,6 @@ def _as_declared(access: Access, values: tuple[Any, ...]) -> Any:
     return copy.of(*values) if copy is not None else Ref(values)
 
 
-def _one(_entity: Any, _used: Mapping[str, Any]) -> int:
-    return 1
-
-
 def _number(place: int) -> Callable[[list[Number]], Any]:
     return lambda numbers: numbers[place] if numbers else 0
 

@@ -29,7 +29,7 @@ from oneread.derivations.derivation import Derivation
 from oneread.derivations.indexes import IndexView
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import Aggregate, Index, View
-from oneread.errors import Corrupt, InvalidDeclaration
+from oneread.errors import Corrupt, InvalidDeclaration, UsageError
 from oneread.models.annotations import field_types
 from oneread.models.layout import Layout
 from oneread.models.model import Model
@@ -222,7 +222,7 @@ class Catalog:
         try:
             return self.carriers[type(entity)]
         except KeyError:
-            raise InvalidDeclaration("this class is no model of the schema", given=type(entity)) from None
+            raise UsageError("this is no entity of a model of the schema", given=type(entity)) from None
 
     def any_carrier(self, key: bytes) -> Carrier:
         """A carrier of the kind that a commit row belongs to, for what all variants have in common."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -62,12 +62,16 @@ def encode(record: Record) -> bytes:
     try:
         return _encode(record)
     except OverflowError:
-        return _encode({token: _wired(each) if token[:1] == SUMS else each for token, each in record.items()})
+        return _encode({token: _wired(each) for token, each in record.items()})
 
 
 def _wired(contributions: Any) -> Any:
-    """Sums with ints beyond 64 bits, as msgpack can hold them."""
-    return [[suffix, wire(amounts)] for suffix, amounts in contributions]
+    """Contributions with ints beyond 64 bits, amounts or values held out of sight, as msgpack can hold them."""
+    if isinstance(contributions, list):
+        return [_wired(each) for each in cast("list[Any]", contributions)]
+    if isinstance(contributions, dict):
+        return {name: _wired(each) for name, each in cast("dict[str, Any]", contributions).items()}
+    return wire([contributions])[0] if type(contributions) is int else contributions
 
 
 def decode(data: bytes | None) -> Record:

@@ -19,6 +19,7 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.models.annotations import field_types, peeled
+from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
 from oneread.models.model import Model
@@ -178,6 +179,8 @@ def condition(cls: type[View[Any]], model: type[Model[Any]], accesses: Accesses)
     """The compiled `where` of a view."""
     if cls.where is None:
         return None
+    if not isinstance(cls.where, Expression):  # pyright: ignore[reportUnnecessaryIsInstance] - checkers may be off
+        raise InvalidDeclaration("`where` is a condition: where = field(Purchase.quantity) > 0", view=cls)
     for path in cls.where.paths():
         if accesses.of_path(cls, "where", path, model).hidden is not None:
             raise InvalidDeclaration(
