@@ -56,6 +56,7 @@ def get_over_postgres(context: Context) -> Sequence[Row]:
     series = interleaved(
         {
             "oneread": each(stores.db.get, [(Purchase, *key) for key in keys]),
+            "floor": each(stores.floor.get, keys),
             "psycopg": each(psycopg.get, few),
             "orm": each(orm.get, few),
         },
@@ -68,6 +69,9 @@ def get_over_postgres(context: Context) -> Sequence[Row]:
     return [
         subject.faster("get, 3-table join", mine, series["psycopg"], peer="PostgreSQL, psycopg", goal=GET_OVER_PSYCOPG),
         subject.faster("get, joined load", mine, series["orm"], peer="PostgreSQL, SQLAlchemy ORM", goal=GET_OVER_ORM),
+        subject.faster(
+            "the floor's get, 3-table join", series["floor"], series["psycopg"], peer="PostgreSQL, psycopg", goal=SHOWN
+        ),
     ]
 
 
@@ -100,6 +104,9 @@ def page(context: Context) -> Sequence[Row]:
         ),
         subject.faster(
             "page of 10 newest, joined load", mine, series["orm"], peer="PostgreSQL, SQLAlchemy ORM", goal=SHOWN
+        ),
+        subject.faster(
+            "the floor's page, join", series["floor"], series["psycopg"], peer="PostgreSQL, psycopg", goal=SHOWN
         ),
     ]
 

@@ -27,8 +27,8 @@ CARRIERS = Goal(5_000, ">=", "figure", " carriers/s")
 READERS = Goal(1.5)
 PATIENCE_SECONDS = 600.0
 CALM_SECONDS = 0.3
-MANY = 10_000
 """How long a reader is watched while nothing else happens."""
+MANY = 10_000
 
 
 @dataclass(frozen=True)
