@@ -55,6 +55,7 @@ class Extremum(NamedTuple):
     field: str
     prefix: bytes
     token: bytes
+    signature: str
     get: Getter
     encode: Callable[[tuple[Any, ...]], bytes]
     type: Any
@@ -109,7 +110,6 @@ class AggregateView:
         for name, rule in self._rules.items():
             if rule.kind != "key":
                 self._fold(name, rule, prefixes)
-        self._encode = self.key.codec.encode
         self._amounts: Callable[[Any, Mapping[str, Any]], tuple[Number | None, ...]] = compiled(
             f"({', '.join(slot.code for slot in self._slots.values())},)", _SCOPE
         )
@@ -155,14 +155,16 @@ class AggregateView:
 
     def _extremum(self, name: str, rule: Rule, access: Access, prefix: bytes) -> None:
         codec = Codec((element(name, access.type, self.cls, descending=rule.fold == "greatest"),))
-        self.extrema.append(Extremum(name, prefix, ROWS + prefix, compiled(access.code), codec.encode, access.type))
+        signature = f"{access.code} {codec.elements[0].descending:d}"
+        get = compiled(access.code)
+        self.extrema.append(Extremum(name, prefix, ROWS + prefix, signature, get, codec.encode, access.type))
 
     def emit(self, entity: Any, used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission) -> None:  # noqa: ARG002 - part of the contract
         """Adds the entity's contribution to each of its groups."""
         if self._where is not None and not self._where(entity):
             return
-        encode, prefix = self._encode, self.prefix
-        groups = [encode(values) for values in self.key.rows(entity, used)]
+        prefix = self.prefix
+        groups = [values for values, _element in self.key.rows(entity, used, into.encoded)]
         if not groups:
             return
         try:
@@ -172,13 +174,16 @@ class AggregateView:
             raise InvalidValue(
                 error.message, model=self.model.__name__, view=self.cls.__name__, **error.facts
             ) from error
-        record, shown, deltas = into
+        record, shown, deltas, encoded = into
         record[self._sums] = [[group, wired] for group in groups]
         deltas.extend([(prefix + group, amounts, 1) for group in groups])
         for extremum in self.extrema:
             value = extremum.get(entity, used)
             if value is not None:
-                place = extremum.encode((value,)) + suffix
+                found = encoded.get(extremum.signature)
+                if found is None:
+                    found = encoded[extremum.signature] = extremum.encode((value,))
+                place = found + suffix
                 record[extremum.token] = [[group + place, b""] for group in groups]
                 packed = _packed(value)
                 for group in groups:

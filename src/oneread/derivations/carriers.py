@@ -149,7 +149,7 @@ class Carrier:
         told: bytes | None,
     ) -> Any:
         key = keys[0]
-        old = getattr(before.entity, reference.name, None)
+        old: Any = getattr(before.entity, reference.name, None)
         if type(old) is reference.copy and reference.kind.key(old.ref.key) == key:
             return reference.followed(old, sources[key]) if key == told else old
         source = sources[key]
@@ -181,7 +181,7 @@ class Carrier:
         return reference.hidden_values(source)
 
     def _emission(self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs) -> Emission:
-        into = Emission(dict(self._empty), {}, [])
+        into = Emission(dict(self._empty), {}, [], {})
         parts, suffix = self.kind.parts(entity), key[2:]
         for derivation in self.derivations:
             derivation.emit(entity, used, parts, suffix, into)

@@ -34,11 +34,13 @@ class Emission(NamedTuple):
         record: token to contributions, as the commit row will remember them; every token is there from the start.
         shown: the whole key of each index row to what it shows.
         deltas: (key in `counts`, amounts, sign) of each contribution to a sum.
+        encoded: elements of view keys by what they are made of; views of one entity share them.
     """
 
     record: Record
     shown: dict[bytes, bytes]
     deltas: list[tuple[bytes, Sequence[Number | None], int]]
+    encoded: dict[str, bytes]
 
 
 ROWS: Final = b"i"
@@ -111,7 +113,7 @@ def diff(key: bytes, old: Record, new: Record, shown: Mapping[bytes, bytes]) -> 
 
 def created(key: bytes, emission: Emission) -> Operations:
     """The operations of an entity that told nobody anything before: `diff` against nothing, without looking for it."""
-    record, shown, deltas = emission
+    record, shown, deltas, _encoded = emission
     claimed = {
         token[1:] + suffix: key for token, suffixes in record.items() if token[:1] == UNIQUE for suffix in suffixes
     }

@@ -8,13 +8,15 @@ one range read. The law is docs/formats/rows.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from datetime import UTC
+from typing import Any, TypeAlias
 
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
+from oneread.derivations.copies import compiled
 from oneread.derivations.emitted import ROWS, UNIQUE, Emission, short_hash
-from oneread.derivations.keyed import Part, ViewKey
+from oneread.derivations.keyed import STARTS, Part, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
 from oneread.errors import InvalidDeclaration
@@ -70,8 +72,9 @@ class IndexView:
         self._where = condition(cls, model, accesses)
         self._rows = ROWS + prefix
         self._claims = UNIQUE + prefix
-        self._encode = self.key.codec.encode
         self.unique = cls.unique
+        present = [f"{part.access.code} is not None" for part in self.key.parts]
+        self._claiming = compiled(" and ".join(present))
         self.tokens: tuple[bytes, ...] = (self._rows, self._claims) if self.unique else (self._rows,)
 
     def rows(self, docs: list[bytes]) -> list[Any]:
@@ -91,10 +94,9 @@ class IndexView:
             return
         rows: list[list[bytes]] = []
         claims: list[bytes] = []
-        encode, prefix, shown = self._encode, self.prefix, into.shown
-        for values in self.key.rows(entity, used):
-            found = encode(values)
-            row = self._row(entity, used, parts, values)
+        prefix, shown = self.prefix, into.shown
+        for found, element in self.key.rows(entity, used, into.encoded):
+            row = self._row(entity, used, parts, element)
             try:
                 doc = _pack(row)
             except OverflowError:
@@ -102,48 +104,50 @@ class IndexView:
             place = found + suffix
             rows.append([place, short_hash(doc)])
             shown[prefix + place] = doc
-            if self.unique and None not in values:
+            if self.unique and self._claiming(entity, used):
                 claims.append(found)
         into.record[self._rows] = rows
         if self.unique:
             into.record[self._claims] = claims
 
 
-def _row_function(
-    cls: type[Index[Any]], model: type[Model[Any]], accesses: Accesses, key: ViewKey
-) -> Callable[[Any, Mapping[str, Any], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]]:
-    """The function from (entity, hidden copies, key's parts, values) to the row as msgpack takes it.
+RowFunction: TypeAlias = Callable[[Any, Mapping[str, Any], tuple[Any, ...], Any], tuple[Any, ...]]
+
+
+def _row_function(cls: type[Index[Any]], model: type[Model[Any]], accesses: Accesses, key: ViewKey) -> RowFunction:
+    """The function from (entity, hidden copies, key's parts, element of each(...)) to the row as msgpack takes it.
 
     In the order of the class's fields.
     """
     codes = ["(k,)"]
+    scope: dict[str, Any] = {"UTC": UTC}
     types = field_types(cls, accesses.names)
-    parts = {part.field: part for part in key.parts}
-    start = 0
+    parts = {part.field: place for place, part in enumerate(key.parts)}
     for name, rule in rules_of(cls).items():
-        part = parts.get(name)
-        if part is not None:
+        if name in parts:
+            part = key.parts[parts[name]]
             check_type(cls, name, types[name], part.access, optional=rule.none is not None)
-            codes.append(_key_code(part, start))
-            start += part.width
+            if rule.size is not None:
+                scope[f"start{parts[name]}"] = STARTS[rule.size]
+            codes.append(_key_code(part, parts[name]))
         else:
             codes.append(_shown_code(cls, name, rule, accesses.of_path(cls, name, rule.field, model), types[name]))
-    text = f"lambda e, u, k, v: ({', '.join(codes)},)"
-    made: Callable[[Any, Mapping[str, Any], tuple[Any, ...], tuple[Any, ...]], tuple[Any, ...]] = eval(text)  # noqa: S307 - generated
+    made: RowFunction = eval(f"lambda e, u, k, m: ({', '.join(codes)},)", scope)  # noqa: S307 - generated
     return made
 
 
-def _key_code(part: Part, start: int) -> str:
+def _key_code(part: Part, place: int) -> str:
     """A key rule's value as the row shows it.
 
     A copy there only refers, since its fields would have to follow their source.
     """
-    if part.kind is not None:
-        ref = f"(v[{start}:{start + part.width}],)"
-        copy = part.access.copy
-        shown = ref if copy is None else f"({ref}, False, {'None, ' * len(copied_names(copy))})"
-        return shown if part.rule.none is None else f"(None if v[{start}] is None else {shown})"
-    return part.access.code if part.rule.hashed else f"v[{start}]"
+    value = "m" if part.access.many else part.access.code
+    if part.access.copy is not None:
+        empty = "None, " * len(copied_names(part.access.copy))
+        return f"(None if (v := {value}) is None else (v.ref, False, {empty}))"
+    if part.rule.size is None:
+        return value
+    return f"(None if (v := {value}) is None else start{place}(v.astimezone(UTC)))"
 
 
 def _shown_code(cls: type[View[Any]], name: str, rule: Rule, access: Access, annotation: Any) -> str:

@@ -59,6 +59,26 @@ class Part(NamedTuple):
     def width(self) -> int:
         return len(self.elements)
 
+    @property
+    def signature(self) -> str:
+        """What tells the part's bytes from those of others: parts of two views with one signature have the same."""
+        rule = self.rule
+        return f"{self.access.code} {rule.descending:d} {rule.none} {rule.hashed:d} {rule.size}"
+
+    def value_code(self, value: str, place: int) -> str:
+        """The expression of what a plain value becomes in the key; `value` is not None."""
+        if self.rule.hashed:
+            return f"digest(whole(({value},)))"
+        return value if self.rule.size is None else f"start{place}({value}.astimezone(UTC))"
+
+    def elements_code(self, value: str, place: int) -> str:
+        """The expression of the tuple of this part's elements."""
+        if self.kind is None:
+            code = f"({self.value_code(value, place)},)"
+            return code if self.rule.none is None else f"((None,) if {value} is None else {code})"
+        key = f"{value}.ref.key" if self.access.copy is not None else f"{value}.key"
+        return key if self.rule.none is None else f"((None,) * {self.width} if {value} is None else {key})"
+
     def taken(self, rest: list[Any]) -> Values:
         """Takes this part's argument from the front of `rest`, as values of its elements."""
         first = rest[0]
@@ -102,33 +122,56 @@ class ViewKey:
         if sum(part.access.many for part in self.parts) > 1:
             raise InvalidDeclaration("a view takes each(...) of one list at most", view=view)
         self.codec = Codec(tuple(each for part in self.parts for each in part.elements), max_length=VALUES_BYTES)
-        self.many = any(part.access.many for part in self.parts)
-        self.rows: Callable[[Any, Mapping[str, Any]], list[Values]] = self._generated()
+        self.rows: Callable[[Any, Mapping[str, Any], dict[str, bytes]], list[tuple[bytes, Any]]] = self._generated()
 
-    def _generated(self) -> Callable[[Any, Mapping[str, Any]], list[Values]]:
-        """The function from (entity, hidden copies) to the values of each of its rows.
+    def _generated(self) -> Callable[[Any, Mapping[str, Any], dict[str, bytes]], list[tuple[bytes, Any]]]:
+        """The function from (entity, hidden copies, elements encoded so far) to (encoded values, element of each(...)).
 
-        None for an entity that is not in the view.
+        One pair for each row; none for an entity that is not in the view. Views of one entity share what is encoded:
+        a customer's key or an instant that stands in three of them is encoded once.
         """
-        scope: dict[str, Any] = {"digest": digest, "whole": ordered.encode, "UTC": UTC}
-        lines = ["def rows(e, u):"]
-        shown: list[str] = []
+        scope: dict[str, Any] = {"digest": digest, "whole": ordered.encode, "UTC": UTC, "check": self._check}
+        lines = ["def rows(e, u, c):"]
+        encoded: list[str] = []
         loop = ""
         for place, part in enumerate(self.parts):
-            value, name = f"v{place}", "m" if part.access.many else f"v{place}"
-            lines.append(f"    {value} = {part.access.code}")
-            if part.access.many:
-                lines.append(f"    if {value} is None: return []")
-                loop = f" for m in dict.fromkeys({value}) if m is not None"
-            elif part.rule.none is None:
-                lines.append(f"    if {value} is None: return []")
+            scope[f"encode{place}"] = Codec(part.elements, max_length=KEY_BYTES).encode
             if part.rule.size is not None:
                 scope[f"start{place}"] = STARTS[part.rule.size]
-            shown.append(_element_code(part, name, place))
-        lines.append(f"    return [({', '.join(shown)}{',' if shown else ''}){loop}]")
+            value = f"v{place}"
+            if part.access.many:
+                lines += [f"    {value} = {part.access.code}", f"    if {value} is None: return []"]
+                loop = f"for m in dict.fromkeys({value}) if m is not None"
+                encoded.append(f"encode{place}({part.elements_code('m', place)})")
+                continue
+            lines += [f"    b{place} = c.get({part.signature!r})", f"    if b{place} is None:"]
+            lines.append(f"        {value} = {part.access.code}")
+            if part.rule.none is None:
+                lines.append(f"        if {value} is None: return []")
+            found = f"encode{place}({part.elements_code(value, place)})"
+            lines.append(f"        b{place} = c[{part.signature!r}] = {found}")
+            encoded.append(f"b{place}")
+        joined = " + ".join(encoded) or "b''"
+        pair = f"(check({joined}), m)" if len(self.parts) > 1 else f"({joined}, m)"
+        lines.append(
+            f"    return [{pair} {loop}]"
+            if loop.startswith("for")
+            else f"    return [{pair.replace(', m)', ', None)')}]"
+        )
         exec("\n".join(lines), scope)  # noqa: S102 - the text holds names of declared fields only
-        made: Callable[[Any, Mapping[str, Any]], list[Values]] = scope["rows"]
+        made: Callable[[Any, Mapping[str, Any], dict[str, bytes]], list[tuple[bytes, Any]]] = scope["rows"]
         return made
+
+    def _check(self, values: bytes) -> bytes:
+        if len(values) > VALUES_BYTES:
+            raise InvalidKey(
+                "the values of a view row are too long together",
+                view=self.view,
+                fields=[part.field for part in self.parts],
+                length=len(values),
+                limit=VALUES_BYTES,
+            )
+        return values
 
     def flat(self, given: Values) -> Values:
         """Arguments of `get` and `page` as values of elements.
@@ -176,18 +219,3 @@ def _part(
 def _of_reference(field: str, part: Element, rule: Rule, alone: bool) -> Element:  # noqa: FBT001 - says whether the key has one part
     name = field if alone else f"{field}.{part.name}"
     return Element(name, part.type, descending=rule.descending, none=rule.none, max_length=KEY_BYTES)
-
-
-def _element_code(part: Part, name: str, place: int) -> str:
-    if part.kind is not None:
-        dotted = f"{name}.ref.key" if part.access.copy is not None else f"{name}.key"
-        if part.rule.none is not None:
-            return f"*((None,) * {part.width} if {name} is None else {dotted})"
-        return f"*{dotted}"
-    if part.rule.hashed:
-        code = f"digest(whole(({name},)))"
-    elif part.rule.size is not None:
-        code = f"start{place}({name}.astimezone(UTC))"
-    else:
-        return name
-    return code if part.rule.none is None else f"(None if {name} is None else {code})"
