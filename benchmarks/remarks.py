@@ -5,16 +5,16 @@ from typing import Final
 
 REMARKS: Final[Mapping[str, str]] = {
     "P1b": (
-        "PostgreSQL runs on the same machine and answers through its socket with everything in memory, the best that can\n"
-        "happen to it. The row of the floor says how far from it anything that reads LMDB from Python can be at most."
+        "PostgreSQL runs on the same machine and answers through its socket with everything in memory, the best\n"
+        "that can happen to it. The row of the floor says how far from it anything on LMDB and Python can be."
     ),
     "P3": (
         "One statement that does the whole work is what an expert writes; PostgreSQL then runs it in its own process,\n"
         "beside ours. The row of three statements is what applications send as a rule."
     ),
     "P3b": (
-        "LMDB has one writer at a time, and its sync happens while that one writes: eight processes queue up for the disk,\n"
-        "where PostgreSQL puts many commits of many connections into one write of its log. Threads of one process share\n"
-        "commits, processes cannot. Where many processes must write durably, PostgreSQL is the better choice."
+        "LMDB has one writer at a time, and its sync happens while that one writes: eight processes queue up for the\n"
+        "disk, where PostgreSQL puts commits of many connections into one write of its log. Threads of one process\n"
+        "share commits, processes cannot. Where many processes must write durably, PostgreSQL is the better choice."
     ),
 }
