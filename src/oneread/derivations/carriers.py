@@ -95,6 +95,7 @@ class Carrier:
         self._plain = tuple(each for each in self.references if each.copy is None)
         self._tracked = tuple(each for each in self.references if each.tracked)
         self._hidden = tuple(each for each in self.references if each.hidden)
+        self.has_hidden = bool(self._hidden)
         self._hidden_names = tuple(name for each in self._hidden for name, _get, _type in each.hidden)
         self._hidden_types = {name: kind for each in self._hidden for name, _get, kind in each.hidden}
 

@@ -238,8 +238,12 @@ class Catalog:
 
     def source(self, key: bytes, root: Root) -> Source:
         """A commit row as those who copy from it see it."""
-        state = self.state(key, root)
-        return Source(state.entity, state.used, existed=root.version > 0)
+        if root.body is None:
+            return Source(None, {}, existed=root.version > 0)
+        entity = self.kind_of(key).layouts.decode(root.body)
+        carrier = self.carriers[type(entity)]
+        used = carrier.used_in(emitted.decode(root.emitted)) if carrier.has_hidden else {}
+        return Source(entity, used, existed=True)
 
     def refusing(self, key: bytes) -> list[bytes]:
         """Prefixes of carriers whose references forbid the delete of this row."""

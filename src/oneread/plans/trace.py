@@ -72,10 +72,10 @@ class Trace:
 
 
 def _cells(row: Row) -> int:
-    size = 0
-    for cell in row.values():
-        size += len(cell.value)
-    return size
+    if len(row) == 1:  # most rows
+        (cell,) = row.values()
+        return len(cell.value)
+    return sum([len(cell.value) for cell in row.values()])
 
 
 def _read(request: Read, answer: list[Row | None]) -> tuple[int, int]:
@@ -110,12 +110,8 @@ def _increment(request: Increment, _answer: int) -> tuple[int, int]:
 
 
 def _replace(request: Replace, _answer: None) -> tuple[int, int]:
-    size = 0
-    for key, row in request.rows.items():
-        size += len(key)
-        if row is not None:
-            size += _cells(row)
-    return len(request.rows), size
+    rows = request.rows
+    return len(rows), sum(map(len, rows)) + sum([_cells(row) for row in rows.values() if row is not None])
 
 
 _MEASURES: dict[type[Request[Any]], Callable[[Any, Any], tuple[int, int]]] = {

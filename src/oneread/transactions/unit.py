@@ -48,8 +48,9 @@ NOTHING_DERIVED: Final = Operations()
 class Rows(dict[bytes, "Row | None"]):
     """Rows by key, with what somebody made of a row kept beside it for as long as the row stands."""
 
+    __slots__ = ("made",)
+
     def __init__(self) -> None:
-        super().__init__()
         self.made: dict[bytes, Any] = {}
 
 
@@ -66,8 +67,8 @@ class Unit:
         self._name_of = name_of
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
-        self._known: dict[Table, Rows] = {table: Rows() for table in TABLES}
-        self._changed: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
+        self._known: dict[Table, Rows] = {"roots": Rows(), "views": Rows(), "counts": Rows(), "system": Rows()}
+        self._changed: dict[Table, dict[bytes, Row | None]] = {"roots": {}, "views": {}, "counts": {}, "system": {}}
         self._deltas: dict[bytes, Delta] = {}
         self._released: dict[bytes, bytes] = {}
         self._claimed: dict[bytes, bytes] = {}
@@ -110,12 +111,11 @@ class Unit:
 
     def apply(self, operations: Operations, version: int) -> None:
         """Takes in the derived operations of one commit; every row they put is stamped with that commit's version."""
-        views = self._known["views"]
-        changed = self._changed["views"]
+        views = self._changed["views"]  # nobody reads them by key
         for key in operations.deletes:
-            views[key] = changed[key] = None
+            views[key] = None
         for key, shown in operations.puts.items():
-            views[key] = changed[key] = {SHOWN: Cell(shown, version)}
+            views[key] = {SHOWN: Cell(shown, version)}
         for key, amounts, sign in operations.deltas:
             delta = self._deltas.get(key)
             if delta is None:
