@@ -15,7 +15,7 @@ import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted import TOLD_DELETED, short_hash
-from oneread.errors import InvalidDeclaration, MissingReference
+from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.model import Model
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import Kind
@@ -73,9 +73,14 @@ class Reference:
         value = getattr(entity, self.name, None)
         if value is None:
             return []
-        if self.many:
-            return list(dict.fromkeys([self.kind.key(ref.key) for ref in value]))
-        return [self.kind.key(value.ref.key if self.copy is not None else value.key)]
+        try:
+            if self.many:
+                return list(dict.fromkeys([self.kind.key(ref.key) for ref in value]))
+            return [self.kind.key(value.ref.key if self.copy is not None else value.key)]
+        except (AttributeError, TypeError) as error:
+            raise InvalidValue(
+                "a value does not fit its field", model=type(entity).__name__, field=self.name, value=value
+            ) from error
 
     def filled(self, copy: Copy[Any], source: Source) -> Copy[Any]:
         """The copy with the source's values, or with None for each where there is no source yet."""
