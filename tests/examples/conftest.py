@@ -1,0 +1,62 @@
+"""A file like online-retail with every kind of dirt in it, and a command line that runs in this process."""
+
+import gzip
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from examples.shop.__main__ import main
+
+HEADER = "InvoiceNo,StockCode,Description,Quantity,InvoiceDate,UnitPrice,CustomerID,Country"
+DIRTY = """
+536365,85123A, WHITE  HEART ,6,2010-12-01 08:26:00,2.55,17850,United Kingdom
+536365,85123A, WHITE  HEART ,6,2010-12-01 08:26:00,2.55,17850,United Kingdom
+536365,85123a,Red heart,1,2010-12-01 08:26:00,1.255,17850,United Kingdom
+536366,71053,LANTERN,2,2010-12-01 08:28:00,3.39,12431,Australia
+C536367,85123A,WHITE HEART,-5,2010-12-02 09:00:00,2.55,17850,United Kingdom
+536368,85123A,damaged,-30,2011-01-04 10:00:00,0.0,,United Kingdom
+536368,20950,,40,2011-01-04 10:00:00,0.0,,United Kingdom
+536368,72759,thrown away,-3,2011-01-04 10:00:00,0.0,,United Kingdom
+A536369,B,Adjust bad debt,1,2011-01-31 14:50:00,-11062.06,,United Kingdom
+536370,85123A,CREAM HEART,10,2011-08-01 00:30:00,2.95,12431,Belgium
+536371,POST,POSTAGE,1,2011-08-02 12:00:00,18.0,,EIRE
+536371,85123A,,1,2011-08-02 12:00:00,2.95,,EIRE
+"""
+
+
+class Ran(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Writes lines to a data file; returns its folder."""
+
+    def write(lines=DIRTY, header=HEADER, name="data") -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        text = "\n".join([header, *lines.strip().splitlines(), ""])
+        (folder / "online-retail.csv.gz").write_bytes(gzip.compress(text.encode()))
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def shop(capsys, monkeypatch):
+    """Runs a command; what it returned and wrote. No data set of this machine is found by itself."""
+    monkeypatch.delenv("ONEREAD_DATA", raising=False)
+
+    def run(*arguments) -> Ran:
+        capsys.readouterr()
+        try:
+            code = main([str(each) for each in arguments])
+        except SystemExit as exited:
+            code = exited.code
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return run
