@@ -153,7 +153,7 @@ class _Rows:
 
 
 def direct(engine: Engine, of: Listed, query: Query, secret: bytes | None) -> Page[Any] | None:
-    """The page by one method of a local engine, where rows hold what is shown and one range is read; None for any other.
+    """The page by one method of a local engine, where one range is read and rows hold what is shown; else None.
 
     Stepping a plan would cost as much as the read. A test proves that this and `page` answer alike.
     """

@@ -40,7 +40,7 @@ class Engine(Protocol):
     def column(
         self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:
-        """Keys and one cell's value of the first `limit` rows of a range that have that cell: the direct path of `page`.
+        """Keys and one cell's value of the first `limit` rows of a range that have it: the direct path of `page`.
 
         The rows that `Scan` gives, without those that lack the cell, and without their lists, dicts and stamps.
         """
