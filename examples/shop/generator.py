@@ -142,10 +142,10 @@ class _People:
         self._weights = _weights(CUSTOMERS, 20)
 
     def one(self, chance: Random) -> tuple[int | None, str]:
-        """Who orders and from where; one customer in twenty has perhaps moved since the last order."""
+        """Who orders and from where; one in two hundred has moved since the last order."""
         if chance.random() < 0.08:
             return None, chance.choices(COUNTRIES, COUNTRY_SHARES)[0]
         number = chance.choices(self._numbers, cum_weights=self._weights)[0]
-        if number % 20 == 0 and chance.random() < 0.1:
+        if chance.random() < 0.005:
             self._homes[number] = chance.choice(COUNTRIES)
         return number, self._homes[number]
