@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -70,9 +70,9 @@ def encode(record: Record) -> bytes:
 def _wired(contributions: Any) -> Any:
     """Contributions with ints beyond 64 bits, amounts or values held out of sight, as msgpack can hold them."""
     if isinstance(contributions, list):
-        return [_wired(each) for each in cast("list[Any]", contributions)]
+        return [_wired(each) for each in contributions]
     if isinstance(contributions, dict):
-        return {name: _wired(each) for name, each in cast("dict[str, Any]", contributions).items()}
+        return {name: _wired(each) for name, each in contributions.items()}
     return wire([contributions])[0] if type(contributions) is int else contributions
 
 

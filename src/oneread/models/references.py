@@ -63,6 +63,15 @@ class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
             getattr(cls, name).__delete__(made)
         return made
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both show the same; copies that only refer are equal when they refer to the same entity."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return _shown(self) == _shown(other)
+
+    def __hash__(self) -> int:
+        return hash(_shown(self))
+
     def __repr__(self) -> str:
         if not is_filled(self):
             return f"{type(self).__name__}.of({', '.join(map(repr, self.ref.key))})"
@@ -72,7 +81,13 @@ class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
+_EMPTY = object()
 _OWN = frozenset(Copy.__struct_fields__)
+
+
+def _shown(copy: Copy[Any]) -> tuple[Any, ...]:
+    """Every field's value; one thing stands for every empty slot."""
+    return tuple(getattr(copy, name, _EMPTY) for name in copy.__struct_fields__)
 
 
 def copied_names(cls: type[Copy[Any]]) -> tuple[str, ...]:
