@@ -24,6 +24,9 @@ from oneread.transactions.unit import Operations, Rows, Unit
 INLINE_TARGETS: Final = 1000
 """Carriers that are re-copied within the commit of their source; more become a task."""
 
+_PROBES: Final = 4
+"""Times the inline bound of back-references that one commit reads to find out which sources fan out too far."""
+
 Sources: TypeAlias = Rows
 """Commit rows by key: those that the change named as hints or links are there."""
 
@@ -83,25 +86,41 @@ def commit(unit: Unit, changes: Sequence[Change], now: int, follow: Follow, inli
     Costs one read of all commit rows and hints together; one scan and one read for each source that fans out.
     """
     told: deque[tuple[bytes, int]] = deque()
-    guarded: list[RowRange] = []
+    guarded: list[tuple[bytes, RowRange]] = []
     yield from _decide(unit, changes, now, told, guarded)
-    left = inline
+    left, probes = inline, _PROBES * inline
     while told:
         source, version = told.popleft()
-        targets = yield from unit.scan("views", outbox.carriers_of(source), left + 1)
-        if len(targets) > left:
+        carriers = outbox.carriers_of(source)
+        targets = (yield from unit.scan("views", carriers, left + 1)) if probes > 0 else []
+        if len(targets) > left or probes <= 0:
             outbox.put(unit, source, version)
+            probes -= len(targets)
             continue
         left -= len(targets)
-        start = len(outbox.carriers_of(source).start)
-        yield from _decide(unit, [follow(source, key[start:]) for key, _row in targets], now, told, guarded)
-    for within in guarded:
-        if (yield from unit.scan("views", within, 1)):
-            raise StillReferenced("others refer to this entity, and their declaration forbids its delete")
+        follows = [follow(source, key[len(carriers.start) :]) for key, _row in targets]
+        yield from _decide(unit, follows, now, told, guarded)
+    yield from _refuse_referenced(unit, guarded)
+
+
+def _refuse_referenced(unit: Unit, guarded: list[tuple[bytes, RowRange]]) -> Plan[None]:
+    for source, within in guarded:
+        rows = yield from unit.scan("views", within, 1)
+        if rows:
+            carrier = rows[0][0][len(outbox.carriers_of(source).start) :]
+            raise StillReferenced(
+                "others refer to this entity, and their declaration forbids its delete",
+                key=unit.name_of(source),
+                owner=unit.name_of(carrier),
+            )
 
 
 def _decide(
-    unit: Unit, changes: Sequence[Change], now: int, told: deque[tuple[bytes, int]], guarded: list[RowRange]
+    unit: Unit,
+    changes: Sequence[Change],
+    now: int,
+    told: deque[tuple[bytes, int]],
+    guarded: list[tuple[bytes, RowRange]],
 ) -> Plan[None]:
     wanted = [change.key for change in changes]
     for change in changes:
@@ -121,4 +140,4 @@ def _decide(
         unit.apply(decision.operations, decision.root.version)
         if decision.fans_out:
             told.append((change.key, decision.root.version))
-        guarded.extend(decision.unreferenced)
+        guarded.extend([(change.key, within) for within in decision.unreferenced])

@@ -64,7 +64,7 @@ class Unit:
     """
 
     def __init__(self, name_of: Callable[[bytes], object] = bytes.hex) -> None:
-        self._name_of = name_of
+        self.name_of = name_of
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
         self._known: dict[Table, Rows] = {"roots": Rows(), "views": Rows(), "counts": Rows(), "system": Rows()}
@@ -129,7 +129,7 @@ class Unit:
         for key, owner in operations.claimed.items():
             if self._claimed.setdefault(key, owner) != owner:
                 raise AlreadyExists(
-                    "this value is declared unique and is taken", owner=self._name_of(self._claimed[key])
+                    "this value is declared unique and is taken", owner=self.name_of(self._claimed[key])
                 )
 
     def flush(self, now: int) -> Plan[None]:
@@ -156,7 +156,7 @@ class Unit:
         for key, owner in self._claimed.items():
             row = self.get("counts", key)
             if row is not None and row[SHOWN].value not in (owner, self._released.get(key)):
-                raise AlreadyExists("this value is declared unique and is taken", owner=self._name_of(row[SHOWN].value))
+                raise AlreadyExists("this value is declared unique and is taken", owner=self.name_of(row[SHOWN].value))
             self.put("counts", key, {SHOWN: Cell(owner, now)})
         for key, holder in self._released.items():
             row = self.get("counts", key)
