@@ -10,7 +10,7 @@ of `derivations` but the declared rules. Slow and short on purpose. The law is "
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -124,9 +124,13 @@ class Oracle:
 
     def save(self, entity: Any, version: int = 0) -> Any:
         """Lets an entity stand as given. `version` dates its stamps: that of what the database returned."""
-        place = _place(entity)
-        self._change(place, _stamped(entity, self._before(entity), version))
-        return self.held[place].entity
+        return self.save_all([(entity, version)])[0]
+
+    def save_all(self, entities: Sequence[tuple[Any, int]]) -> list[Any]:
+        """Saves several with their versions as one: all or none, and a unique value may change hands among them."""
+        changes = [(_place(each), _stamped(each, self._before(each), version)) for each, version in entities]
+        self._change(changes)
+        return [self.held[place].entity for place, _entity in changes]
 
     def create(self, entity: Any, version: int = 0) -> Any:
         """Like `save`, of a new one."""
@@ -149,7 +153,7 @@ class Oracle:
         """Takes one away."""
         place = (root_model(model), key)
         if place in self.held:
-            self._change(place, None)
+            self._change([(place, None)])
 
     def get(self, model: type, *key: Any) -> Any:
         """The entity as it stands, None when there is none."""
@@ -160,11 +164,12 @@ class Oracle:
         held = self.held.get(_place(entity))
         return None if held is None else held.entity
 
-    def _change(self, place: Place, entity: Any) -> None:
-        """Takes in a change, or nothing of it, and recomputes everything."""
+    def _change(self, changes: Sequence[tuple[Place, Any]]) -> None:
+        """Takes in changes, or nothing of them, and recomputes everything."""
         held, ever = dict(self.held), set(self.ever)
         try:
-            self._take_in(place, entity)
+            for place, entity in changes:
+                self._take_in(place, entity)
             while self._refresh():
                 pass
             self._refuse_taken()

@@ -1,0 +1,524 @@
+"""Whatever is done, everything derived equals what the naive oracle recomputes: on both engines, by both faces.
+
+After every few steps each entity, each view in order, each group and the number of raw rows are compared; in between,
+pages are asked for in every way there is and held against slices of the oracle's lists.
+"""
+
+import asyncio
+import inspect
+import shutil
+import tempfile
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from oneread import Ref, Schema, add, any_of, append, connect, connect_async, field, remove
+from oneread.errors import AlreadyExists, Conflict, MissingReference, NotFound, StillReferenced
+from oneread.store.requests import Scan
+from oneread.store.rows import RowRange
+from oneread.testing.oracle import Oracle, look
+from tests.properties import schema_of_everything as of
+from tests.properties.schema_of_everything import (
+    AGGREGATES,
+    EVERYTHING,
+    INDEXES,
+    MODELS,
+    Buyer,
+    City,
+    Customer,
+    Gift,
+    Giver,
+    Home,
+    Product,
+    Purchase,
+    Region,
+    Sold,
+    State,
+    Tag,
+)
+
+SCHEMA = Schema(*EVERYTHING, inline=3)
+REFUSALS = (AlreadyExists, MissingReference, NotFound, StillReferenced)
+BACK_REFERENCES = b"\x00\x00"
+START = datetime(2024, 2, 28, 22, tzinfo=UTC)
+
+few = {
+    Region: st.sampled_from(["n", "s"]),
+    City: st.sampled_from(["a", "b", "c"]),
+    Customer: st.sampled_from([-1, 1, 2, 3]),
+    Product: st.sampled_from(["p", "q"]),
+    Tag: st.sampled_from(["x", "y", "z"]),
+}
+names = st.sampled_from(["", "Al", "Bo", "Bo\x00", "Bob", "É", "\U0001f409"])
+optional = st.none
+dates = optional() | st.sampled_from([date(1, 1, 1), date(1999, 12, 31), date(2024, 2, 29)])
+instants = st.sampled_from([START + timedelta(hours=hours, microseconds=1) for hours in (0, 1, 2, 26, 72, 9000)])
+prices = optional() | st.sampled_from(["0", "1.1", "1.10", "-3.5", "1e30", "1e-30", "99999999999999999999.99"]).map(
+    Decimal
+)
+orders = st.sampled_from(["o", "o2", "ö"])
+lines = st.sampled_from([0, 1, 300])
+changes = {
+    "quantity": st.sampled_from([1, 2, 3, -7, 2**70]),
+    "price": prices,
+    "score": optional() | st.sampled_from([0.0, -0.0, 1.5, -1e300, 1e-300]),
+    "took": optional() | st.sampled_from([timedelta(0), timedelta(days=-1, microseconds=3), timedelta(hours=1)]),
+    "note": optional() | names,
+    "blob": optional() | st.sampled_from([b"", b"\x00", b"\xff\xff", b"a"]),
+    "due": dates,
+    "state": st.sampled_from(list(State)),
+    "ordered_at": instants,
+    "tags": st.lists(few[Tag].map(Tag.at), max_size=4),
+    "words": st.sets(names, max_size=3),
+    "measures": optional() | st.builds(of.Measures, weight=st.sampled_from([0.5, 2.0]), depth=optional()),
+    "extra": st.dictionaries(st.sampled_from("ab"), st.integers(0, 2), max_size=2),
+    "buyer": few[Customer].map(Buyer.of),
+    "product": optional() | few[Product].map(Sold.of),
+    "shipped_to": optional() | few[City].map(City.at),
+}
+REQUIRED = ("buyer", "ordered_at", "shipped_to", "tags")
+purchases = st.fixed_dictionaries(
+    {"order": orders, "line": lines, **{name: changes[name] for name in REQUIRED}},
+    optional={name: values for name, values in changes.items() if name not in REQUIRED},
+)
+gift_fields = {"giver": optional() | few[Customer].map(Giver.of), "card": optional() | names}
+entities = {
+    Region: st.builds(Region, code=few[Region], name=names),
+    City: st.builds(City, code=few[City], name=names, region=optional() | few[Region].map(Region.at)),
+    Customer: st.builds(
+        Customer, number=few[Customer], name=names, born=dates, city=optional() | few[City].map(Home.of)
+    ),
+    Product: st.builds(Product, code=few[Product], name=names, price=st.just(Decimal("2.50"))),
+    Tag: st.builds(Tag, word=few[Tag], title=names),
+    Purchase: purchases.map(lambda fields: Purchase(**fields)),
+    Gift: st.builds(
+        lambda fields, more: Gift(**fields, **more), purchases, st.fixed_dictionaries({}, optional=gift_fields)
+    ),
+}
+SOURCES = (
+    *(Region(code=code, name=f"Region {code}") for code in "ns"),
+    *(City(code=code, name=f"City {code}", region=Region.at("n")) for code in "ab"),
+    *(Customer(number=number, name=f"Customer {number}", city=Home.of("a")) for number in (1, 2, 3)),
+    *(Product(code=code, name=f"Product {code}") for code in "pq"),
+    *(Tag(word=word) for word in "xyz"),
+)
+anything = st.one_of(*entities.values(), entities[Purchase], entities[Gift])
+
+
+class Sync:
+    """The synchronous face."""
+
+    def __init__(self, url, clock):
+        self.db = connect(url, SCHEMA, clock=clock, workers=0, cursor_secret=b"secret")
+
+    def __getattr__(self, verb):
+        return getattr(self.db, verb)
+
+    def transact(self, steps):
+        def body(transaction):
+            return [getattr(transaction, verb)(*given, **named) for verb, given, named in steps]
+
+        return self.db.transact(body)
+
+    def pages(self, *given, **named):
+        return list(self.db.scan(*given, **named))
+
+    def close(self):
+        self.db.close()
+
+
+class Async:
+    """The asynchronous face, a call at a time."""
+
+    def __init__(self, url, clock):
+        self.runner = asyncio.Runner()
+        self.db = self.runner.run(self.opened(url, clock))
+
+    async def opened(self, url, clock):
+        return await connect_async(url, SCHEMA, clock=clock, workers=0, cursor_secret=b"secret")
+
+    def __getattr__(self, verb):
+        def call(*given, **named):
+            found = getattr(self.db, verb)(*given, **named)
+            return self.runner.run(found) if inspect.iscoroutine(found) else found
+
+        found = getattr(self.db, verb)
+        return call if callable(found) else found
+
+    def transact(self, steps):
+        async def body(transaction):
+            return [await getattr(transaction, verb)(*given, **named) for verb, given, named in steps]
+
+        return self.runner.run(self.db.transact(body))
+
+    def pages(self, *given, **named):
+        async def collected():
+            return [page async for page in self.db.scan(*given, **named)]
+
+        return self.runner.run(collected())
+
+    def close(self):
+        self.runner.run(self.db.close())
+        self.runner.close()
+
+
+class Machine(RuleBasedStateMachine):
+    """Does the same to a database and to the oracle."""
+
+    face = Sync
+    persistent = False
+
+    def __init__(self):
+        super().__init__()
+        self.folder = tempfile.mkdtemp() if self.persistent else None
+        self.now = 1_000_000
+        self.db = self.face(f"lmdb://{self.folder}/store?durability=none" if self.folder else "memory://", self.clock)
+        self.oracle = Oracle(*EVERYTHING)
+        self.versions = {}
+        self.pending = False
+
+    def clock(self):
+        return self.now
+
+    @initialize(some=st.booleans())
+    def something_to_refer_to(self, some):
+        if some:
+            for entity in SOURCES:
+                self.save(entity)
+
+    def teardown(self):
+        self.compare()
+        self.db.close()
+        if self.folder:
+            shutil.rmtree(self.folder)
+
+    def both(self, done, expected):
+        """Does something to the database, then, with the version it got, to the oracle; both refuse, or neither."""
+        try:
+            saved = done()
+        except REFUSALS as refusal:
+            with pytest.raises(type(refusal)):
+                expected(0)
+            return None
+        version = 0 if saved is None else self.db.version(saved)
+        wanted = expected(version)
+        if saved is not None:
+            self.pending = self.pending or bool(self.db.tasks(saved))
+            place = (type(wanted).__mro__, wanted.ref().key)
+            assert version >= self.now
+            assert version > self.versions.get(place, 0)
+            self.versions[place] = version
+            if not self.pending:
+                assert look(saved) == look(wanted)
+        return saved
+
+    def finished(self):
+        """The tasks done: from here on everything must be right."""
+        self.db.drain()
+        self.pending = False
+
+    @rule(by=st.sampled_from([-5000, 0, 1, 100_000]))
+    def time_passes(self, by):
+        self.now += by
+
+    @rule(entity=anything)
+    def save(self, entity):
+        self.both(lambda: self.db.save(entity), lambda version: self.oracle.save(entity, version))
+
+    @rule(entity=anything)
+    def create(self, entity):
+        self.both(lambda: self.db.create(entity), lambda version: self.oracle.create(entity, version))
+
+    @rule(entities=st.lists(anything, min_size=1, max_size=8))
+    def saves_one_after_the_other(self, entities):
+        for entity in entities:
+            self.save(entity)
+
+    @rule(batch=st.lists(anything, max_size=6, unique_by=lambda entity: entity.ref().key))
+    def save_all(self, batch):
+        """All of a batch or nothing of it; a unique value may change hands within it."""
+        try:
+            saved = self.db.save_all(batch)
+        except REFUSALS as refusal:
+            with pytest.raises(type(refusal)):
+                self.oracle.save_all([(entity, 0) for entity in batch])
+            return
+        self.pending = self.pending or any(self.db.tasks(each) for each in saved)
+        self.oracle.save_all([(entity, self.db.version(each)) for entity, each in zip(batch, saved, strict=True)])
+
+    @rule(order=orders, line=lines, data=st.data())
+    def patch(self, order, line, data):
+        wanted = data.draw(st.lists(st.sampled_from(sorted(changes)), min_size=1, max_size=3, unique=True))
+        patch = {name: data.draw(changes[name]) for name in wanted}
+        self.both(
+            lambda: self.db.patch(Purchase, order, line, **patch),
+            lambda version: self.oracle.patch(Purchase, (order, line), patch, version),
+        )
+
+    @rule(order=orders, line=lines, step=st.sampled_from([add(1), add(-2)]), tag=few[Tag], word=names)
+    def patch_by_steps(self, order, line, step, tag, word):
+        patch = {"quantity": step, "tags": remove(Tag.at(tag)), "words": append(word)}
+        self.both(
+            lambda: self.db.patch(Purchase, order, line, **patch),
+            lambda version: self.oracle.patch(Purchase, (order, line), patch, version),
+        )
+
+    @rule(number=few[Customer], name=names, born=dates)
+    def rename_a_customer(self, number, name, born):
+        patch = {"name": name, "born": born}
+        self.both(
+            lambda: self.db.patch(Customer, number, **patch),
+            lambda version: self.oracle.patch(Customer, (number,), patch, version),
+        )
+
+    @rule(number=few[Customer], city=optional() | few[City].map(Home.of))
+    def a_customer_moves(self, number, city):
+        self.both(
+            lambda: self.db.patch(Customer, number, city=city),
+            lambda version: self.oracle.patch(Customer, (number,), {"city": city}, version),
+        )
+
+    @rule(model=st.sampled_from([Region, City, Product]), data=st.data(), name=names)
+    def rename_far_away(self, model, data, name):
+        key = data.draw(few[model])
+        self.both(
+            lambda: self.db.patch(model, key, name=name),
+            lambda version: self.oracle.patch(model, (key,), {"name": name}, version),
+        )
+
+    @rule(code=few[City], region=optional() | few[Region].map(Region.at))
+    def a_city_changes_its_region(self, code, region):
+        self.both(
+            lambda: self.db.patch(City, code, region=region),
+            lambda version: self.oracle.patch(City, (code,), {"region": region}, version),
+        )
+
+    @rule(model=st.sampled_from(MODELS), data=st.data())
+    def delete(self, model, data):
+        """A source whose last values are to be kept has told them to everybody before."""
+        self.finished()
+        key = data.draw(st.tuples(few[model]) if model in few else st.tuples(orders, lines))
+        self.both(lambda: self.db.delete(model, *key), lambda _version: self.oracle.delete(model, *key))
+        self.finished()
+
+    @rule(entity=entities[Gift], name=names)
+    def upsert(self, entity, name):
+        key = entity.ref().key
+
+        def expected(version):
+            if self.oracle.get(Purchase, *key) is None:
+                return self.oracle.save(entity, version)
+            return self.oracle.patch(Purchase, key, {"note": name, "quantity": add(1)}, version)
+
+        self.both(lambda: self.db.upsert(entity, note=name, quantity=add(1)), expected)
+
+    @rule(entity=anything)
+    def get_or_create(self, entity):
+        model, key = type(entity), entity.ref().key
+        model = Purchase if model is Gift else model
+        before = self.oracle.get(model, *key)
+        if before is None:
+            self.both(lambda: self.db.get_or_create(entity)[0], lambda version: self.oracle.save(entity, version))
+        elif not self.pending:
+            found, created = self.db.get_or_create(entity)
+            assert not created
+            assert look(found) == look(before)
+
+    @rule(entity=entities[Customer], order=orders, line=lines, taken=st.booleans())
+    def transact(self, entity, order, line, taken):
+        """A customer and his purchase in one unit: all of it, or nothing."""
+        purchase = Purchase(
+            order=order, line=line, buyer=Buyer.of(entity.number), ordered_at=START, shipped_to=None, tags=[]
+        )
+        steps = [("save", (entity,), {}), ("create" if taken else "save", (purchase,), {})]
+        steps.append(("patch", (Purchase, order, line), {"quantity": add(4)}))
+        before = self.oracle.get(Purchase, order, line)
+        try:
+            first, _second, last = self.db.transact(steps)
+        except REFUSALS as refusal:
+            if taken and before is not None:
+                return
+            with pytest.raises(type(refusal)):
+                self.oracle.save(entity)
+            return
+        assert not (taken and before is not None)
+        self.pending = self.pending or bool(self.db.tasks(first))
+        version = self.db.version(last)
+        made = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=version - 1)
+        purchase = msgspec.structs.replace(purchase, quantity=5, made_at=made)
+        self.oracle.save_all([(entity, self.db.version(first)), (purchase, version)])
+
+    @rule(order=orders, line=lines, off=st.sampled_from([-1, 0, 1]))
+    def save_if_version(self, order, line, off):
+        found = self.db.find(Purchase, order, line)
+        if found is None:
+            return
+        version = self.db.version(found)
+        if off:
+            with pytest.raises(Conflict):
+                self.db.save(found, if_version=version + off)
+        else:
+            self.both(lambda: self.db.save(found, if_version=version), lambda version: self.oracle.save(found, version))
+
+    # Pages.
+
+    def checked_page(self, view, equal, expected, data, **more):
+        """A list walked in both directions, by pages of any size."""
+        limit = data.draw(st.integers(1, 4))
+        backward = data.draw(st.booleans())
+        walked = []
+        cursor = None
+        page = self.db.page(view, *equal, limit=limit, backward=backward, **more)
+        while True:
+            walked = look(page.rows) + walked if backward else walked + look(page.rows)
+            cursor = page.previous if backward else page.next
+            if cursor is None:
+                break
+            page = self.db.page(view, *equal, limit=limit, cursor=cursor, **more)
+        assert walked == look(expected)
+        if "where" not in more and expected:
+            rows = look(expected)
+            assert look(self.db.page(view, *equal, limit=limit, **more).rows) == rows[:limit]
+            here = self.db.page(view, *equal, limit=limit, **more)
+            if here.next is not None:
+                there = self.db.page(view, *equal, limit=limit, cursor=here.next, **more)
+                assert look(there.rows) == rows[limit : 2 * limit]
+                back = self.db.page(view, *equal, limit=limit, cursor=there.previous, **more)
+                assert look(back.rows) == rows[:limit]
+            assert (here.next is None) == (len(rows) <= limit)
+
+    @precondition(lambda self: not self.pending)
+    @rule(data=st.data(), number=few[Customer], model=st.sampled_from(MODELS))
+    def pages_of_entities(self, data, number, model):
+        if model in (Purchase, Gift):
+            order = data.draw(orders)
+            expected = [each for each in self.oracle.all(model) if each.order == order]
+            self.checked_page(model, (order,), expected, data, budget=50)
+        self.checked_page(
+            model, (), self.oracle.all(model), data, where=field(next(iter(vars(model).values()))) == 0
+        ) if False else None
+        found = self.db.pages(model, batch=data.draw(st.integers(1, 5)))
+        assert [look(row) for page in found for row in page] == look(self.oracle.all(model))
+
+    @precondition(lambda self: not self.pending)
+    @rule(data=st.data(), number=few[Customer], since=instants, until=instants)
+    def pages_of_a_buyer(self, data, number, since, until):
+        rows = self.oracle.rows(of.PurchasesOfBuyer, Customer.at(number))
+        self.checked_page(of.PurchasesOfBuyer, (number,), rows, data)
+        self.checked_page(of.PurchasesOfBuyer, (Buyer.of(number),), rows, data)
+        within = [row for row in rows if since <= row.ordered_at < until]
+        self.checked_page(of.PurchasesOfBuyer, (number,), within, data, since=since, until=until)
+
+    @precondition(lambda self: not self.pending)
+    @rule(data=st.data(), several=st.lists(names, min_size=1, max_size=4), start=names)
+    def pages_by_name(self, data, several, start):
+        view = of.PurchasesOfBuyerName
+        some = [row for row in self.oracle.rows(view) if row.name.startswith(start)]
+        self.checked_page(view, (), some, data, starts_with=start)
+        merged = [row for name in dict.fromkeys(several) for row in self.oracle.rows(view, name)]
+        merged.sort(key=lambda row: row.source.key)
+        merged.sort(key=lambda row: (row.price is None, -(row.price or 0)))
+        self.checked_page(view, (any_of(*several),), merged, data)
+
+    @precondition(lambda self: not self.pending)
+    @rule(data=st.data(), note=optional() | names, quantity=st.integers(-8, 4), town=optional() | names)
+    def pages_of_notes_and_towns(self, data, note, quantity, town):
+        self.checked_page(of.PurchasesOfNote, (note,), self.oracle.rows(of.PurchasesOfNote, note), data)
+        rows = self.oracle.rows(of.PurchasesOfTown, town)
+        self.checked_page(of.PurchasesOfTown, (town,), rows, data)
+        some = [row for row in rows if row.quantity > quantity]
+        where = field(of.PurchasesOfTown.quantity) > quantity
+        self.checked_page(of.PurchasesOfTown, (town,), some, data, where=where, budget=data.draw(st.integers(0, 3)))
+
+    @precondition(lambda self: not self.pending)
+    @rule(data=st.data(), product=few[Product], town=optional() | names, state=st.sampled_from(list(State)))
+    def groups(self, data, product, town, state):
+        found = self.db.get(of.ProductSales, product)
+        assert look(found) == look(self.oracle.group(of.ProductSales, Product.at(product)))
+        found = self.db.get(of.SalesOfTown, town, state)
+        assert look(found) == look(self.oracle.group(of.SalesOfTown, town, state))
+        self.checked_page(of.SalesOfTown, (), self.oracle.groups(of.SalesOfTown), data)
+        some = [each for each in self.oracle.groups(of.SalesOfTown) if each.town == town]
+        self.checked_page(of.SalesOfTown, (town,), some, data)
+
+    @rule(card=names)
+    def unique_rows(self, card):
+        if not self.pending:
+            rows = self.oracle.rows(of.GiftsOfCard, card)
+            assert look(self.db.find(of.GiftsOfCard, card)) == look(rows[0] if rows else None)
+
+    # What must hold.
+
+    @rule()
+    def compare(self):
+        """Everything, entity by entity and row by row."""
+        self.finished()
+        for model in (Region, City, Customer, Product, Tag, Purchase):
+            expected = self.oracle.all(model)
+            assert look([row for page in self.db.pages(model) for row in page]) == look(expected)
+            for entity in expected:
+                assert look(self.db.get(model, *entity.ref().key)) == look(entity)
+        for view in INDEXES:
+            found, expected = self.rows(view), self.oracle.rows(view)
+            if view is of.PurchasesOfNote:
+                found, expected = (
+                    sorted(rows, key=lambda row: (repr(row.note), row.source.key)) for rows in (found, expected)
+                )
+            assert look(found) == look(expected), view
+        for view in AGGREGATES:
+            assert look(self.rows(view)) == look(self.oracle.groups(view)), view
+        self.no_row_is_left_over()
+
+    def rows(self, view):
+        return [row for page in self.db.pages(view) for row in page]
+
+    def raw(self, table, prefix):
+        start = prefix
+        stop = (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
+        return len(self.db.run(Scan(table, RowRange(start, stop), 10_000).__iter__()))
+
+    def no_row_is_left_over(self):
+        """Every row of `views` and `counts` is one that the oracle expects."""
+        catalog = self.db.operations.catalog
+        expected = self.oracle.expected_rows()
+        for view, compiled in catalog.indexes.items():
+            assert self.raw("views", compiled.prefix) == expected[view], view
+            assert self.raw("counts", compiled.prefix) == expected.get((view, "claims"), 0), view
+        for view, compiled in catalog.aggregates.items():
+            assert self.raw("counts", compiled.prefix) == expected[view], view
+            for each in compiled.extrema:
+                assert self.raw("views", each.prefix) == expected[view, each.field], (view, each.field)
+        assert self.raw("views", BACK_REFERENCES) == expected["back-references"]
+
+
+THOROUGH = settings().max_examples > 1000
+
+
+@pytest.mark.parametrize("face", [Sync, Async])
+@pytest.mark.parametrize("persistent", [False, True], ids=["memory", "lmdb"])
+@pytest.mark.timeout(3600 if THOROUGH else 300)
+def test_everything_derived_equals_what_is_recomputed(persistent, face):
+    kind = type("Machine", (Machine,), {"face": face, "persistent": persistent})
+    run_state_machine_as_test(
+        kind,
+        settings=settings(
+            max_examples=settings().max_examples // 10,
+            stateful_step_count=60,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_a_reference_is_shown_by_the_oracle_as_the_database_shows_it():
+    assert look(Ref((1,))) == look(Customer.at(1))
