@@ -94,7 +94,7 @@ class Page(Generic[R]):
         rows: list[R],
         following: Callable[[], str] | None,
         preceding: Callable[[], str] | None,
-        trace: Trace,
+        trace: Costing,
         *,
         truncated: bool,
     ) -> None:

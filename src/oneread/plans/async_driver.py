@@ -76,7 +76,13 @@ class AsyncDriver(Performer):
         await asyncio.sleep(effect.seconds)
 
     async def _together(self, effect: Together[T], trace: Trace) -> list[T]:
-        return list(await asyncio.gather(*(self.run(plan, trace) for plan in effect.plans)))
+        tasks = [asyncio.ensure_future(self.run(plan, trace)) for plan in effect.plans]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:  # one that failed, or a caller who went away, takes the others along
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _atomically(self, effect: Atomically[T], trace: Trace) -> T:
         return await self.in_thread(lambda: self.transact(effect, trace))

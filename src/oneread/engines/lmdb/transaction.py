@@ -95,7 +95,7 @@ class Attempt:
             database = self._tables[table]
             for key in [key for key, value in written.items() if value is None]:
                 self._transaction.delete(key, db=database)
-            puts = sorted([item for item in written.items() if item[1] is not None])
+            puts = sorted([(key, value) for key, value in written.items() if value is not None])
             self._transaction.cursor(database).putmulti(puts)
 
     def _bytes(self, table: Table, key: bytes) -> bytes | None:
