@@ -334,7 +334,7 @@ def test_the_report_adds_up(stock, db, shop):
     assert ran.code == 0, ran.err
     best = max(everything(db, ProductSales), key=lambda each: each.revenue)
     assert f"{best.revenue:,.2f}" in ran.out
-    assert "Revenue by month: 1 requests" in ran.out
+    assert "Revenue by month: 1 request," in ran.out
 
 
 @pytest.mark.parametrize("verb", ["demo", "load", "page", "rename", "report"])
