@@ -111,7 +111,7 @@ class Purchase(Model[str, int]):
     product: Sold | None = None
     shipped_to: Ref[City] | None = reference(missing_ok=True)
     tags: Annotated[list[Ref[Tag]], msgspec.Meta(max_length=4)] = reference(on_delete="refuse")
-    words: set[str] = set()
+    words: set[str] = msgspec.field(default_factory=set)
     state: State = State.OPEN
     quantity: int = 1
     price: Decimal | None = None
@@ -122,7 +122,7 @@ class Purchase(Model[str, int]):
     due: date | None = None
     ordered_at: datetime
     measures: Measures | None = None
-    extra: dict[str, int] = {}
+    extra: dict[str, int] = msgspec.field(default_factory=dict)
     made_at: datetime = CREATED
     changed_at: datetime = UPDATED
 

@@ -399,8 +399,8 @@ class Machine(RuleBasedStateMachine):
             assert (here.next is None) == (len(rows) <= limit)
 
     @precondition(lambda self: not self.pending)
-    @rule(data=st.data(), number=few[Customer], model=st.sampled_from(MODELS))
-    def pages_of_entities(self, data, number, model):
+    @rule(data=st.data(), model=st.sampled_from(MODELS))
+    def pages_of_entities(self, data, model):
         if model in (Purchase, Gift):
             order = data.draw(orders)
             expected = [each for each in self.oracle.all(model) if each.order == order]
