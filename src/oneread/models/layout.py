@@ -100,9 +100,13 @@ class Layout(Generic[E]):
     def decode_many(self, docs: Sequence[bytes]) -> list[E]:
         """The entities of several documents, in one call of msgspec when none of them is wide."""
         prefix, size = self.prefix, len(self.prefix)
-        if any(doc[:size] != prefix for doc in docs):
-            return [self.decode(doc) for doc in docs]
-        array = b"".join((b"\xdd", len(docs).to_bytes(4, "big"), *(doc[size:] for doc in docs)))
+        if size:
+            if any(doc[:size] != prefix for doc in docs):
+                return [self.decode(doc) for doc in docs]
+            bodies: Sequence[bytes] = [doc[size:] for doc in docs]
+        else:
+            bodies = docs
+        array = b"".join((b"\xdd", len(docs).to_bytes(4, "big"), *bodies))
         try:
             decoded: list[E] = self._settle_all(self._unpack_many(array))
         except _FAULTS:

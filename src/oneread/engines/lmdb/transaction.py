@@ -21,6 +21,7 @@ from oneread.store.engine import Answerer
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Row, RowMutation, RowRange, Table
 
+Cursor: TypeAlias = "lmdb.Cursor[bytes]"
 Database: TypeAlias = "lmdb._Database"  # noqa: SLF001 - py-lmdb has no public name for it
 """A named database of LMDB."""
 
@@ -218,9 +219,14 @@ def column(
 ) -> list[tuple[bytes, bytes]]:
     """Keys and one cell's value of the first rows of a range that have it."""
     found: list[tuple[bytes, bytes]] = []
-    decode_value = row_format.decode_value
-    for key, value in between(transaction, database, wanted, reverse=reverse):
-        cell = decode_value(table, key, value, name)
+    if limit <= 0:
+        return found
+    head, begin = row_format.alone(name)
+    first, stop = wanted.start, wanted.stop
+    for key, value in _onwards(transaction.cursor(database), wanted, reverse=reverse):
+        if key < first or (stop and key >= stop):
+            break
+        cell = value[begin:] if value.startswith(head) else row_format.decode_value(table, key, value, name)
         if cell is not None:
             found.append((key, cell))
             if len(found) == limit:
@@ -232,13 +238,18 @@ def between(
     transaction: lmdb.Transaction[bytes], database: Database, wanted: RowRange, *, reverse: bool
 ) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values of a range, from its start or from its end."""
-    cursor = transaction.cursor(database)
     start, stop = wanted.start, wanted.stop
-    found: Iterator[tuple[bytes, bytes]]
+    found = _onwards(transaction.cursor(database), wanted, reverse=reverse)
+    if reverse:
+        return takewhile(lambda entry: entry[0] >= start, found)
+    return takewhile(lambda entry: entry[0] < stop, found) if stop else found
+
+
+def _onwards(cursor: Cursor, wanted: RowRange, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values from one end of a range on, and beyond its other end."""
+    start, stop = wanted.start, wanted.stop
     if reverse:
         stands = cursor.prev() if stop and cursor.set_range(stop) else cursor.last()
-        found = takewhile(lambda entry: entry[0] >= start, cursor.iterprev())
-    else:
-        stands = cursor.set_range(start) if start else cursor.first()
-        found = takewhile(lambda entry: entry[0] < stop, cursor) if stop else cursor.iternext()
-    return found if stands else iter(())
+        return cursor.iterprev() if stands else iter(())
+    stands = cursor.set_range(start) if start else cursor.first()
+    return cursor.iternext() if stands else iter(())
