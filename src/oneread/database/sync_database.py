@@ -47,6 +47,7 @@ Ks = TypeVarTuple("Ks")
 Body: TypeAlias = Callable[["Transaction"], R]
 
 SAVE_BATCH = 1000
+SCAN_BATCH = 500
 ATTEMPTS = 12
 POLL_SECONDS = 0.005
 
@@ -210,7 +211,7 @@ class Database:
         self,
         view: type[P],
         *equal: Any,
-        limit: int = DEFAULT_LIMIT,
+        limit: int | None = None,
         cursor: str | None = None,
         backward: bool = False,
         since: Any = None,
@@ -225,7 +226,7 @@ class Database:
             view: what to list.
             equal: values of the first key fields; a reference as its key; `any_of(...)` for several values of one
                 field.
-            limit: rows of the page, at most the view's `max_limit`.
+            limit: rows of the page, at most the view's `max_limit`; by default 50, or `max_limit` where that is less.
             cursor: `page.next` or `page.previous` of the page before.
             backward: without a cursor, the last page of the list.
             since: the next key field is at least this.
@@ -247,6 +248,7 @@ class Database:
         of = self._lists.get(view)
         if of is None:
             of = self._lists[view] = listed(self.operations, view)
+        limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, limit, cursor, backward, since, until, starts_with, where, budget)
         if self._local:
             found = direct(self._driver.engine, of, query, self._secret)
@@ -256,12 +258,20 @@ class Database:
         return self._driver.run(page(of, query, self._secret, trace), trace)
 
     def scan(
-        self, view: type[P], *equal: Any, batch: int = 500, cursor: str | None = None, where: Expression | None = None
+        self,
+        view: type[P],
+        *equal: Any,
+        batch: int | None = None,
+        cursor: str | None = None,
+        where: Expression | None = None,
     ) -> Iterator[Page[P]]:
         """All rows of a list, page by page, from a cursor on: `for page in db.scan(Purchase)`.
 
-        Each page costs what `page` costs with `limit=batch`; keep `page.next` to go on later.
+        Each page costs what `page` costs with `limit=batch`, by default 500 or the view's `max_limit` where that is
+        less; keep `page.next` to go on later.
         """
+        if batch is None:
+            batch = min(SCAN_BATCH, getattr(view, "max_limit", SCAN_BATCH))
         while True:
             found = self.page(view, *equal, limit=batch, cursor=cursor, where=where, budget=max(BUDGET, batch))
             yield found
