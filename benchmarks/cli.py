@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from benchmarks import report
 from benchmarks import run as runs
 from benchmarks.context import FULL, QUICK, Context
@@ -39,6 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="measure; without names everything, which writes REPORT.md unless --quick")
     run.add_argument("names", nargs="*", metavar="NAME", help="as `list` says, for example P1 P3b")
     run.add_argument("--quick", action="store_true", help="small sizes: everything within 5 minutes")
+    run.add_argument("--note", default="", metavar="TEXT", help="what readers of the report should know about this run")
     run.add_argument("--json", type=Path, metavar="FILE", help="write the rows there as well")
     run.add_argument(
         "--data",
@@ -57,6 +60,7 @@ def _list(_given: argparse.Namespace) -> None:
 
 def _run(given: argparse.Namespace) -> None:
     names = _known(given.names) or list(BENCHMARKS)
+    begun = runs.begun(full=not given.quick, note=given.note)
     rows: list[Row] = []
     with Context(QUICK if given.quick else FULL, given.data) as context:
         for name in names:
@@ -66,7 +70,7 @@ def _run(given: argparse.Namespace) -> None:
             for row in found:
                 print(f"  {said(row)}", flush=True)
     whole = not given.quick and set(names) == set(BENCHMARKS)
-    run = runs.described(rows, full=not given.quick)
+    run = msgspec.structs.replace(begun, rows=rows)
     if given.json:
         runs.written(run, given.json)
     if whole:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from benchmarks.rows import Row
 
@@ -48,12 +49,14 @@ def _goals(rows: Iterable[Row]) -> Figure | None:
         return None
     figure = Figure(figsize=(9, 0.6 + 0.32 * len(shares)))
     axes = figure.subplots()
-    names = [f"{row.id}  {row.name}{f' / {row.peer_name}' if row.peer_name else ''}" for row, _ in shares]
+    names = [f"{row.id}  {row.name}{f' / {row.peer_name}' if row.goal.endswith('x') else ''}" for row, _ in shares]
     colours = [MET if row.verdict == "met" else SHORT for row, _ in shares]
     axes.barh(range(len(shares)), [share - 1 for _, share in shares], left=1, color=colours)
     axes.set_yticks(range(len(shares)), names, fontsize=8)
     axes.invert_yaxis()
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xlabel("how much of its goal is reached: 1 is just met, 2 is twice as good (log scale)")
     axes.grid(visible=True, axis="x", alpha=0.3)

@@ -60,11 +60,13 @@ def _about(run: Run) -> str:
     most = max((row.rows for row in rows), default=0)
     versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
     kind = "full" if run.full else "quick: sizes are small, so goals are only hinted at"
+    note = f"- Note: {run.note}\n" if run.note else ""
     return (
-        f"- Date: {run.date}, commit {run.commit}, a {kind} run.\n"
+        f"- Date: {run.date}, commit {run.commit}, a {kind} run; load average before it {run.load}.\n"
         f"- Machine: {machine.processor}, {machine.cores} cores, {machine.memory_gib} GiB, {machine.system}.\n"
         f"- Versions: {versions}.\n"
         f"- Data: {'; '.join(data)}; up to {most:,} purchases.\n"
+        f"{note}"
     )
 
 

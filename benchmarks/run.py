@@ -32,25 +32,28 @@ class Machine(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Run(msgspec.Struct, kw_only=True, frozen=True):
-    """The JSON file of a run."""
+    """The JSON file of a run: `load` is the machine's load average before it, `note` what readers should know."""
 
     date: str
     commit: str
+    load: float
+    note: str
     full: bool
     machine: Machine
     versions: dict[str, str]
-    rows: list[Row]
+    rows: list[Row] = []
 
 
-def described(rows: list[Row], *, full: bool) -> Run:
-    """The rows with everything that a reader needs to know about them."""
+def begun(*, full: bool, note: str = "") -> Run:
+    """A run without rows yet: asked for before anything is measured, so that it says what was measured, and where."""
     return Run(
         date=datetime.now(UTC).date().isoformat(),
-        commit=_said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "unknown",
+        commit=_said("git", "-C", str(ROOT), "describe", "--always", "--dirty") or "unknown",
+        load=round(os.getloadavg()[0], 1),
+        note=note,
         full=full,
         machine=_machine(),
         versions=_versions(),
-        rows=rows,
     )
 
 

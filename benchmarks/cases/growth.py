@@ -66,9 +66,11 @@ def _gets(context: Context, stores: Stores) -> Pair:
 
 def _pages(context: Context, stores: Stores) -> Pair:
     buyers = [(line.customer,) for line in sampled(stores.shop.lines[: stores.size], context.sizes.reads)]
-    return each(lambda buyer: stores.db.page(PurchasesOfBuyer, buyer, limit=10).rows, buyers), each(
-        stores.floor.page, buyers
-    )
+
+    def newest_ten(buyer: int) -> object:
+        return stores.db.page(PurchasesOfBuyer, buyer, limit=10).rows
+
+    return each(newest_ten, buyers), each(stores.floor.page, buyers)
 
 
 def _saves(context: Context, stores: Stores) -> Pair:

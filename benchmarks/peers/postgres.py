@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import psycopg
 
@@ -151,7 +151,7 @@ class Postgres:
         """Statistics and visibility as a server that has been up for a while has them."""
         self.connection.execute("VACUUM ANALYZE")
 
-    def _copy(self, table: str, rows: Any) -> None:
+    def _copy(self, table: LiteralString, rows: Any) -> None:
         with self._cursor.copy(f"COPY {table} FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)

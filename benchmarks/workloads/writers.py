@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -59,7 +60,7 @@ class Processes:
     """Writers in processes of their own, waiting for lines; a context manager."""
 
     def __init__(self, place: Place, number: int) -> None:
-        self._writers: list[tuple[multiprocessing.process.BaseProcess, Connection]] = []
+        self._writers: list[tuple[SpawnProcess, Any]] = []
         for _ in range(number):
             here, there = SPAWN.Pipe()
             process = SPAWN.Process(target=_write, args=(place, there), daemon=True)

@@ -94,7 +94,7 @@ def test_the_report_says_what_falls_short_and_draws_the_same_pictures_again(tmp_
         row(id="P8", name="get, 10 rows", goal="-", verdict="shown"),
         row(id="P8", name="get, 100 rows", rows=100, goal="-", verdict="shown"),
     ]
-    made = run.described(rows, full=True)
+    made = msgspec.structs.replace(run.begun(full=True, note="the machine was busy"), rows=rows)
     pages = []
     for folder in (tmp_path / "first", tmp_path / "second"):
         folder.mkdir()
@@ -104,10 +104,11 @@ def test_the_report_says_what_falls_short_and_draws_the_same_pictures_again(tmp_
     assert pages[0] == pages[1]
     assert set(pages[0][1]) == {"goals.svg", "growth.svg"}
     assert "1 of 2 goals are met" in pages[0][0]
+    assert "- Note: the machine was busy" in pages[0][0]
     assert "P1, page against floor: 3.00x, where the goal is <= 2.5x." in pages[0][0]
 
 
 def test_a_run_is_read_as_it_was_written(tmp_path):
-    made = run.described([row()], full=False)
+    made = msgspec.structs.replace(run.begun(full=False), rows=[row()])
     run.written(made, tmp_path / "folder" / "run.json")
     assert run.read(tmp_path / "folder" / "run.json") == made
