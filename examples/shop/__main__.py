@@ -6,6 +6,7 @@ Knows arguments. What is wrong with one is said in a line on stderr, with exit c
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,11 +79,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Mistake, OnereadError) as error:
         print(f"shop {given.verb}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has seen enough: `report | head`
+        return 141
     except OSError as error:
-        print(f"shop {given.verb}: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"shop {given.verb}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nstopped; `load` goes on where it was", file=sys.stderr)
+        print("\nstopped; the same `load` goes on from its last whole batch", file=sys.stderr)
         return 130
     return 0
 

@@ -44,6 +44,8 @@ PAGES = 500
 """Pages a figure is the median of."""
 
 PEER = "peer"
+MARK = "made-by-the-demo"
+"""The file that says that a folder may be taken away again."""
 
 
 def demo(given: Namespace) -> None:
@@ -70,11 +72,12 @@ def demo(given: Namespace) -> None:
 def _make_room(folder: Path) -> None:
     """An empty folder; an earlier demo's store goes, anything else is left alone."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        if not (folder / "data.mdb").is_file():
-            raise Mistake(f"{folder} holds something that is no store; name another with --folder")
+        if not (folder / MARK).is_file():
+            raise Mistake(f"{folder} holds something that no demo made; name another with --folder")
         print(f"{folder} is there from an earlier run: it is taken away, and a fresh one loaded")
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).touch()
 
 
 def _load(db: Database, sql: Sql, what: loading.Source, folder: Path) -> None:

@@ -285,7 +285,7 @@ def test_the_demo_shows_every_step_and_leaves_a_store(shop, tmp_path):
     assert "from an earlier run" in again.out
     for typed in re.findall(r"python -m examples\.shop (.*)", again.out):
         assert shop(*shlex.split(typed)).code == 0
-    assert sorted(path.name for path in folder.iterdir()) == ["data.mdb", "lock.mdb", "writer.lock"]
+    assert sorted(path.name for path in folder.iterdir()) == ["data.mdb", "lock.mdb", "made-by-the-demo", "writer.lock"]
 
 
 def test_the_demo_takes_real_data_from_the_environment(shop, data, tmp_path, monkeypatch):
@@ -377,11 +377,12 @@ def test_a_mistake_is_a_line_that_says_what_to_do(stock, shop, tmp_path, monkeyp
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_no_store_is_left_alone(shop, tmp_path):
-    (tmp_path / "letters.txt").write_text("Dear Ada,")
+@pytest.mark.parametrize("name", ["letters.txt", "data.mdb"])
+def test_a_folder_that_no_demo_made_is_left_alone(shop, tmp_path, name):
+    (tmp_path / name).write_text("Dear Ada,")
     ran = shop("demo", "--limit", 100, "--folder", tmp_path)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
-    assert (tmp_path / "letters.txt").exists()
+    assert (tmp_path / name).read_text() == "Dear Ada,"
 
 
 def test_a_store_that_nothing_was_loaded_into_says_so(shop, tmp_path):
