@@ -44,8 +44,8 @@ def connect(
             `durability=group|sync|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names.
         schema: the declarations of the application.
         cursor_secret: signs cursors, so that a client cannot make one up.
-        workers: threads that do the tasks of the outbox: 1 by default where the store is local, 0 to leave them to
-            `db.drain()`.
+        workers: threads that do the tasks of the outbox: 1 by default where the store is local and lasts, 0 to
+            leave them to `db.drain()`.
         clock: whole milliseconds since 1970; one for everything this database stamps.
         timeout: seconds that a write waits for its turn before it raises Unavailable.
         observers: called with every request and its answer, the worker's included, by the thread that made it.
@@ -159,8 +159,8 @@ def _lmdb(path: str, given: Options, timeout: float) -> tuple[Engine, bool]:
 
     if not path:
         raise InvalidUrl("the URL names no folder: lmdb:///var/lib/shop, or lmdb://shop for a relative one")
-    options: dict[str, Any] = options_from_url(given)
-    return LmdbEngine(path, timeout=timeout, **options), not options.get("read_only", False)
+    options: dict[str, Any] = {"timeout": timeout} | options_from_url(given)
+    return LmdbEngine(path, **options), not options.get("read_only", False)
 
 
 def _memory(path: str, given: Options, _timeout: float) -> tuple[Engine, bool]:

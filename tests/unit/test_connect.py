@@ -1,0 +1,71 @@
+"""URLs become databases, and what is wrong with one is said before anything is opened."""
+
+import asyncio
+
+import pytest
+
+from oneread import Key, Model, Schema, connect, connect_async
+from oneread.errors import Closed, InvalidUrl, UsageError
+
+
+class Customer(Model[int]):
+    number: Key[int]
+    name: str
+
+
+SCHEMA = Schema(Customer)
+ADA = Customer(number=7, name="Ada")
+
+
+def test_every_option_of_an_lmdb_url_is_taken(tmp_path):
+    url = f"lmdb://{tmp_path}/shop?durability=none&map_size=1G&prefix=a_&max_readers=64&timeout=5"
+    with connect(url, SCHEMA) as db:
+        db.save(ADA)
+    with connect(f"lmdb://{tmp_path}/shop?prefix=a_&read_only=true", SCHEMA, workers=2) as db:
+        assert db.get(Customer, 7) == ADA
+
+
+@pytest.mark.parametrize(
+    "url", ["foo://x", "memory", "memory://x", "memory://?a=1", "lmdb://", "lmdb:///x#y", "lmdb:///x?a=1", "", None]
+)
+def test_a_url_that_is_none_is_refused(url):
+    with pytest.raises(InvalidUrl):
+        connect(url, SCHEMA)
+
+
+def test_the_clock_stamps_what_is_written_either_way():
+    with connect("memory://", SCHEMA, clock=lambda: 77_000) as db:
+        assert db.version(db.save(ADA)) == 77_000
+
+    async def written():
+        async with connect_async("memory://", SCHEMA, clock=lambda: 77_000) as db:
+            return db.version(await db.save(ADA))
+
+    assert asyncio.run(written()) == 77_000
+
+
+def test_an_asynchronous_database_is_for_await_as_well():
+    async def closed():
+        db = await connect_async("memory://", SCHEMA)
+        await db.save(ADA)
+        assert await db.get(Customer, 7) == ADA
+        await db.close()
+        with pytest.raises(Closed):
+            await db.get(Customer, 7)
+
+    asyncio.run(closed())
+
+
+def test_what_does_not_open_leaves_nothing_to_close():
+    async def refused():
+        async with connect_async("foo://x", SCHEMA):
+            raise AssertionError
+
+    with pytest.raises(InvalidUrl):
+        asyncio.run(refused())
+
+
+@pytest.mark.parametrize("given", [1, Customer, None], ids=["a number", "a class", "nothing"])
+def test_only_entities_are_saved(given):
+    with connect("memory://", SCHEMA) as db, pytest.raises(UsageError):
+        db.save(given)
