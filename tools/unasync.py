@@ -69,7 +69,7 @@ def _without_async_only(source: str) -> str:
 
 
 def generate(source: Path) -> str:
-    """The finished text of the twin of `source`: header, replacements, sorted imports, layout."""
+    """The finished text of the twin of `source`: header, replacements, imports that are used, in order, layout."""
     text = HEADER.format(source=source.name) + synchronous(source.read_text())
     for command in (["check", "--quiet", "--select=I,F401", "--fix", "--exit-zero"], ["format", "--quiet"]):
         text = subprocess.run(

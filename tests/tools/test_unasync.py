@@ -79,8 +79,8 @@ def test_the_check_shows_what_is_stale_and_is_silent_when_nothing_is(tmp_path):
 
 def test_generated_text_says_from_what_and_is_formatted(tmp_path):
     source = tmp_path / "async_x.py"
-    source.write_text("import zlib\nimport abc\nasync def f( a ):\n    pass\n")
+    source.write_text("import zlib\nimport abc\nimport ast\nasync def f( a ):\n    return abc, zlib\n")
     first, *rest = unasync.generate(source).splitlines()
     assert "async_x.py" in first
     assert "Generated" in first
-    assert rest == ["import abc", "import zlib", "", "", "def f(a):", "    pass"]
+    assert rest == ["import abc", "import zlib", "", "", "def f(a):", "    return abc, zlib"]
