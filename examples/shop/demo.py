@@ -97,7 +97,7 @@ def _load(db: Database, sql: Sql, what: loading.Source, folder: Path) -> None:
 
 def _read(db: Database, sql: Sql) -> int:
     """The pages of the shop, over purchases drawn from all of it. Returns one of the customers."""
-    drawn = list(_drawn(db))
+    drawn = sorted(_drawn(db), key=lambda each: each.buyer is None)  # one with a buyer is the first to be shown
     customers: list[tuple[int]] = [(each.buyer.ref.key[0],) for each in drawn if each.buyer is not None]
     if not customers:
         raise Mistake("none of these lines has a customer; take more of them with --limit")
