@@ -17,7 +17,7 @@ from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.engine import Engine
-from oneread.store.requests import Read, Request, Scan
+from oneread.store.requests import REQUESTS, Read, Scan
 
 T = TypeVar("T")
 
@@ -65,8 +65,8 @@ class AsyncDriver(Performer):
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _perform(self, asked: Any, trace: Trace) -> Any:
-        if isinstance(asked, Request):
-            inline = self.engine.capabilities.local and isinstance(asked, (Read, Scan))
+        if type(asked) in REQUESTS:
+            inline = self.engine.capabilities.local and type(asked) in (Read, Scan)
             answer = self.engine.answer(asked) if inline else await self.in_thread(lambda: self.engine.answer(asked))
             trace.note(asked, answer)
             return answer

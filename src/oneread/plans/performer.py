@@ -16,7 +16,7 @@ from oneread.plans.effects import Atomically, Now, Random
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.engine import Answerer, Engine
-from oneread.store.requests import Request
+from oneread.store.requests import REQUESTS
 
 T = TypeVar("T")
 P = TypeVar("P", bound="Performer")
@@ -76,7 +76,7 @@ class Performer:
             part = trace.part()
 
             def perform(asked: Any) -> Any:
-                if isinstance(asked, Request):
+                if type(asked) in REQUESTS:
                     answered = answer(asked)
                     part.note(asked, answered)
                     return answered

@@ -14,7 +14,7 @@ from oneread.plans.effects import Atomically, Now, Random, Sleep, Together
 from oneread.plans.performer import Performer, drive
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
-from oneread.store.requests import Request
+from oneread.store.requests import REQUESTS
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class SyncDriver(Performer):
         self.engine.close()
 
     def _perform(self, asked: Any, trace: Trace) -> Any:
-        if isinstance(asked, Request):
+        if type(asked) in REQUESTS:
             answer = self.engine.answer(asked)
             trace.note(asked, answer)
             return answer

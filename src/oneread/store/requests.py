@@ -100,3 +100,7 @@ class Replace(Request[None], frozen=True, gc=False):
 
     table: Table
     rows: dict[bytes, Row | None]
+
+
+REQUESTS: Final[frozenset[type]] = frozenset({Read, Scan, Mutate, CheckAndMutate, Increment, Replace})
+"""Every class of request. Drivers look a class up here: `isinstance` asks an abstract base class, which is slow."""

@@ -123,6 +123,9 @@ class Delta:
     def add(self, amounts: Sequence[Number | None], sign: int) -> None:
         """Adds (sign 1) or takes back (sign -1) a contribution."""
         mine = self.amounts
+        if not mine and sign > 0 and None not in amounts:
+            self.amounts = list(amounts)  # type: ignore[arg-type]
+            return
         if len(mine) < len(amounts):
             mine.extend([0] * (len(amounts) - len(mine)))
         for place, number in enumerate(amounts):

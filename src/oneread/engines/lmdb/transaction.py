@@ -94,10 +94,12 @@ class Attempt:
         """Puts what was buffered. Sorted, because LMDB finds the place of a neighbour cheaper than any other."""
         for table, written in self._written.items():
             database = self._tables[table]
-            for key in [key for key, value in written.items() if value is None]:
-                self._transaction.delete(key, db=database)
-            puts = sorted([(key, value) for key, value in written.items() if value is not None])
-            self._transaction.cursor(database).putmulti(puts)
+            puts: Any = written
+            if None in written.values():
+                for key in [key for key, value in written.items() if value is None]:
+                    self._transaction.delete(key, db=database)
+                puts = {key: value for key, value in written.items() if value is not None}
+            self._transaction.cursor(database).putmulti(sorted(puts.items()))
 
     def _bytes(self, table: Table, key: bytes) -> bytes | None:
         written = self._written.get(table)
