@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from oneread import Key, Model, Schema, connect, connect_async
-from oneread.errors import Closed, InvalidUrl, UsageError
+from oneread import Index, Key, Model, Schema, by, connect, connect_async, field
+from oneread.errors import Closed, InvalidQuery, InvalidUrl, SchemaMismatch, UsageError
 
 
 class Customer(Model[int]):
@@ -69,3 +69,23 @@ def test_what_does_not_open_leaves_nothing_to_close():
 def test_only_entities_are_saved(given):
     with connect("memory://", SCHEMA) as db, pytest.raises(UsageError):
         db.save(given)
+
+
+class CustomerOfName(Index[Customer]):
+    name: str = by(Customer.name)
+
+
+def test_a_store_that_may_not_be_written_takes_no_new_view(tmp_path):
+    connect(f"lmdb://{tmp_path}/shop", SCHEMA).close()
+    with pytest.raises(SchemaMismatch):
+        connect(f"lmdb://{tmp_path}/shop?read_only=true", Schema(Customer, CustomerOfName))
+
+
+def test_a_page_is_narrowed_by_its_own_fields():
+    with connect("memory://", Schema(Customer, CustomerOfName)) as db:
+        db.save(ADA)
+        assert len(db.page(CustomerOfName, where=field(CustomerOfName.name) == "Ada")) == 1
+        with pytest.raises(InvalidQuery):
+            db.page(CustomerOfName, where=field(Customer.name) == "Ada")
+        with pytest.raises(InvalidQuery):
+            db.page(Customer, where=field(CustomerOfName.name) == "Ada")

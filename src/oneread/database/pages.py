@@ -190,6 +190,9 @@ def _check(of: Listed, query: Query) -> None:
         raise InvalidQuery("the budget of a page is at least 0", budget=query.budget)
     if query.where is not None and not isinstance(query.where, Expression):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidQuery("`where` takes a condition: field(Purchase.quantity) > 0", view=of.cls, where=query.where)
+    for path in () if query.where is None else query.where.paths():
+        if not issubclass(of.cls, path.declared_in):
+            raise InvalidQuery("`where` is about fields of what the page shows", view=of.cls, path=str(path))
 
 
 def page(of: Listed, query: Query, secret: bytes | None, trace: Trace) -> Plan[Page[Any]]:

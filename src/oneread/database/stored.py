@@ -13,7 +13,7 @@ from oneread.database.operations import Operations
 from oneread.derivations.catalog import Numbers, stored_name
 from oneread.derivations.schema import Schema
 from oneread.encoding.ranges import prefix_range
-from oneread.errors import NotFound
+from oneread.errors import SchemaMismatch
 from oneread.models.versions import StoredSchema, decode, encode, fitted
 from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
@@ -28,14 +28,13 @@ def opened(schema: Schema, *, read_only: bool) -> Plan[Operations]:
     """The operations of a store under a schema; the schema row grows by what is new, in one transaction.
 
     Raises:
-        SchemaMismatch: the schema does not fit the one in the store; nothing was written.
-        NotFound: the store is empty and opened for reading only.
+        SchemaMismatch: the schema does not fit the one in the store, or adds to it and may not; nothing was written.
     """
     stored = yield from _stored()
     grown = yield from _grown(schema, stored)
     if grown is not stored:
         if read_only:
-            raise NotFound("this store does not hold everything that the schema declares; open it for writing once")
+            raise SchemaMismatch("this store does not hold all that the schema declares; open it for writing once")
         stored = yield from Atomically(lambda: _grow(schema))
     numbers = Numbers(
         stored.kinds,
