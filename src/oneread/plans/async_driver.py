@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from oneread.plans.effects import Atomically, Now, Random, Sleep, Together
+from oneread.errors import Closed
 from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
@@ -56,13 +57,16 @@ class AsyncDriver(Performer):
     async def aclose(self) -> None:
         """Waits for the commits under way, lets go of the engine, and ends the threads. Closing twice is quiet."""
         if not self._closed:
+            closing = self.in_thread(self.engine.close)
             self._closed = True
-            await self.in_thread(self.engine.close)
+            await closing
             self._threads.shutdown(wait=True)
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
+    def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Runs what may wait in one of the driver's threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        if self._closed:
+            raise Closed("the database was closed before this call")
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _perform(self, asked: Any, trace: Trace) -> Any:
         if type(asked) in REQUESTS:
