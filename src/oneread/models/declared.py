@@ -42,7 +42,9 @@ else:
                             "this field name is reserved; choose another", declaration=name, field=field
                         )
             made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
-            if arguments and any(hasattr(base, "reserved_names") for base in bases):  # Model and Copy have variables there
+            if arguments and any(
+                hasattr(base, "reserved_names") for base in bases
+            ):  # Model and Copy have variables there
                 made.type_arguments = tuple(arguments)
             return made
 

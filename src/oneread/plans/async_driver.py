@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from oneread.plans.effects import Atomically, Now, Random, Sleep, Together
 from oneread.errors import Closed
+from oneread.plans.effects import Atomically, Now, Random, Sleep, Together
 from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
