@@ -32,9 +32,9 @@ def lines(rows):
     )
 
 
-def written():
+def written(url="memory://"):
     clock = store.Clock()
-    with connect("memory://", store.SCHEMA, clock=clock, workers=0) as database:
+    with connect(url, store.SCHEMA, clock=clock, workers=0) as database:
         store.history(database, clock)
         return lines(rows_of(database))
 
@@ -62,8 +62,10 @@ def iter_of(effect):
     yield effect
 
 
-def test_the_same_history_writes_the_same_bytes():
-    assert written() == GOLDEN.read_text(encoding="ascii")
+@pytest.mark.parametrize("url", ["memory://", "lmdb://./store"])
+def test_the_same_history_writes_the_same_rows(url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert written(url) == GOLDEN.read_text(encoding="ascii")
 
 
 def test_the_store_holds_every_kind_of_row():
