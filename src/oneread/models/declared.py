@@ -42,9 +42,7 @@ else:
                             "this field name is reserved; choose another", declaration=name, field=field
                         )
             made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
-            if arguments and any(
-                hasattr(base, "reserved_names") for base in bases
-            ):  # Model and Copy have variables there
+            if arguments and any(hasattr(base, "reserved_names") for base in bases):  # elsewhere they are variables
                 made.type_arguments = tuple(arguments)
             return made
 
