@@ -270,10 +270,9 @@ class Database:
         Each page costs what `page` costs with `limit=batch`, by default 500 or the view's `max_limit` where that is
         less; keep `page.next` to go on later.
         """
-        if batch is None:
-            batch = min(SCAN_BATCH, getattr(view, "max_limit", SCAN_BATCH))
+        rows: int = min(SCAN_BATCH, getattr(view, "max_limit", SCAN_BATCH)) if batch is None else batch
         while True:
-            found = self.page(view, *equal, limit=batch, cursor=cursor, where=where, budget=max(BUDGET, batch))
+            found = self.page(view, *equal, limit=rows, cursor=cursor, where=where, budget=max(BUDGET, rows))
             yield found
             cursor = found.next
             if cursor is None:
