@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -410,6 +411,7 @@ def _targets(field: Field, entity: Any) -> list[Place]:
     return list(dict.fromkeys((field.target, ref.key) for ref in refs))
 
 
+@cache
 def _far(field: Field, route: Route) -> Route:
     """A route behind a reference in the source's own words: a copy may call it otherwise."""
     if field.copy is None or route[0] not in copied_names(field.copy):
