@@ -1,0 +1,142 @@
+"""Acts: what the processes of a simulation do, one after the other, each with what it must come to.
+
+Knows the verbs as plans and the oracle. Must not know schedules or faults. An act that writes commits at most one
+transaction, and `expected` does the same to the oracle in that moment: so the oracle follows the order in which the
+store committed, whoever was told of it. The law is "The simulator to build" of the commit protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from oneread.database.async_database import ATTEMPTS
+from oneread.database.lists import listed
+from oneread.database.operations import Operations
+from oneread.database.pages import Query, page
+from oneread.database.units import UnitOfWork
+from oneread.derivations.changes import Mode
+from oneread.plans.plan import Plan
+from oneread.plans.retry import retrying
+from oneread.plans.trace import Trace
+from oneread.testing.oracle import Oracle
+
+Expected: TypeAlias = Callable[[Oracle], object]
+
+
+class Act(msgspec.Struct, frozen=True):
+    """One thing that a process does.
+
+    Arguments:
+        name: as the trace shows it.
+        plan: makes its plan.
+        expected: does the same to the oracle, raising what the store must raise; None for an act that says nothing new.
+        reads: what the plan returns must be what stood in the store at one moment of its life.
+        deletes: the model and key of the entity that it takes away; copies may keep the last values of that one.
+    """
+
+    name: str
+    plan: Callable[[Operations], Plan[Any]]
+    expected: Expected | None = None
+    reads: bool = False
+    deletes: tuple[type, tuple[Any, ...]] | None = None
+
+
+def save(entity: Any, mode: Mode = "save") -> Act:
+    """Saves one entity; `mode` as the verbs `save` and `create` have it."""
+
+    def expected(oracle: Oracle) -> object:
+        return oracle.create(entity) if mode == "create" else oracle.save(entity)
+
+    return Act(f"{mode} {_named(entity)}", lambda verbs: verbs.save(entity, mode), expected)
+
+
+def save_all(*entities: Any) -> Act:
+    """Saves several entities in one transaction."""
+    return Act(
+        f"save all {', '.join(map(_named, entities))}",
+        lambda verbs: verbs.save_all(entities),
+        lambda oracle: oracle.save_all([(entity, 0) for entity in entities]),
+    )
+
+
+def patch(model: type, *key: Any, **changes: Any) -> Act:
+    """Changes fields of one entity."""
+    return Act(
+        f"patch {model.__name__}{key} {' '.join(changes)}",
+        lambda verbs: verbs.patch(model, key, changes, None),
+        lambda oracle: oracle.patch(model, key, changes),
+    )
+
+
+def upsert(entity: Any, **changes: Any) -> Act:
+    """Creates an entity, or changes fields of the one that is there."""
+    model, key = type(entity), entity.ref().key
+
+    def expected(oracle: Oracle) -> object:
+        there = oracle.get(model, *key) is not None
+        return oracle.patch(model, key, changes) if there else oracle.save(entity)
+
+    return Act(f"upsert {_named(entity)}", lambda verbs: verbs.upsert(entity, changes), expected)
+
+
+def delete(model: type, *key: Any) -> Act:
+    """Takes one entity away."""
+    return Act(
+        f"delete {model.__name__}{key}",
+        lambda verbs: verbs.delete(model, key, None),
+        lambda oracle: oracle.delete(model, *key),
+        deletes=(model, key),
+    )
+
+
+def transact(name: str, body: Callable[[UnitOfWork], Plan[Any]], expected: Expected, attempts: int = ATTEMPTS) -> Act:
+    """A transaction that reads and then writes, run again from the start while it loses its race.
+
+    Arguments:
+        name: as the trace shows it.
+        body: gets the unit of work, and is run outside of the commit.
+        expected: the same as one step.
+        attempts: after so many lost races the Conflict is the act's outcome.
+    """
+
+    def plan(verbs: Operations) -> Plan[Sequence[bytes]]:
+        def attempt() -> Plan[Sequence[bytes]]:
+            work = UnitOfWork(verbs)
+            yield from body(work)
+            return (yield from work.commit())
+
+        return retrying(attempts, attempt)
+
+    return Act(f"transact {name}", plan, expected)
+
+
+def drain(batch: int) -> Act:
+    """One batch of the first task of the outbox, as a worker does it."""
+    return Act("drain", lambda verbs: verbs.drain_step(batch))
+
+
+def read(model: Any, *key: Any) -> Act:
+    """One entity, group or unique row."""
+
+    def plan(verbs: Operations) -> Plan[Any]:
+        found, _version = yield from verbs.find(model, key)
+        return found
+
+    return Act(f"read {model.__name__}{key}", plan, reads=True)
+
+
+def read_page(view: Any, *equal: Any, options: Mapping[str, Any] | None = None) -> Act:
+    """One page of a list."""
+
+    def plan(verbs: Operations) -> Plan[Any]:
+        found = yield from page(listed(verbs, view), Query(equal, **(options or {})), None, Trace())
+        return found.rows
+
+    return Act(f"page {view.__name__}{equal}", plan, reads=True)
+
+
+def _named(entity: Any) -> str:
+    return f"{type(entity).__name__}{entity.ref().key}"

@@ -1,0 +1,195 @@
+"""The audit: whether what lies in a store is exactly what its entities say, row by row.
+
+Knows the catalog and the raw rows of engines whose transactions span rows. Must not know who wrote them. Every entity
+is emitted anew, and `views` and `counts` must hold the sum of it: nothing missing, nothing left over, nothing
+different. That holds after every single commit, with tasks in the outbox or without; copies are compared with their
+sources when no task is left. The law is rules 3-5 and 13-17 of the commit protocol.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from oneread.database.operations import Operations
+from oneread.derivations import emitted
+from oneread.derivations.carriers import State
+from oneread.derivations.copies import NOBODY, Reference, Source
+from oneread.models.references import Copy
+from oneread.store.engine import Engine
+from oneread.store.requests import Scan
+from oneread.store.rows import TABLES, Row, RowRange, Table
+from oneread.transactions import outbox
+from oneread.transactions.deltas import Delta, decode_amounts
+from oneread.transactions.root import Root, parse
+from oneread.transactions.unit import SHOWN
+from oneread.transactions.unit import Operations as Derived
+
+Stored: TypeAlias = dict[Table, dict[bytes, Row]]
+
+_EVERYTHING: Final = 1 << 30
+_WHOLE: Final = RowRange(b"", b"")
+
+
+class Offence(Exception):
+    """Something that must hold does not."""
+
+
+class _Entity(NamedTuple):
+    """What one commit row says, and what must lie elsewhere because of it."""
+
+    state: State
+    derived: Derived
+
+
+class _Nobody(dict[bytes, Source]):
+    """No source is asked for: an entity that is emitted anew keeps what it holds."""
+
+    def __missing__(self, _key: bytes) -> Source:
+        return NOBODY
+
+
+class Audit:
+    """Looks at one store again and again; what did not change since the last look is not computed again.
+
+    Arguments:
+        engine: its rows are read directly, past everything that is under test.
+        operations: give the catalog.
+    """
+
+    def __init__(self, engine: Engine, operations: Operations) -> None:
+        self._engine = engine
+        self._catalog = operations.catalog
+        self._known: dict[tuple[bytes, Root], _Entity] = {}
+        self.stored: Stored = self._look()
+
+    @property
+    def pending(self) -> bool:
+        """Whether tasks were in the outbox at the last look."""
+        return any(key.startswith(outbox.TASKS.start) for key in self.stored["system"])
+
+    def unchanged(self) -> None:
+        """Nothing was written since the last look."""
+        if self._look() != self.stored:
+            raise Offence("a transaction that failed left something behind")
+
+    def boundary(self) -> None:
+        """Everything that must hold between two transactions."""
+        before, self.stored = self.stored, self._look()
+        roots = {key: parse(row) for key, row in self.stored["roots"].items()}
+        self._check_versions({key: parse(row) for key, row in before["roots"].items()}, roots)
+        entities = {key: self._entity(key, root) for key, root in roots.items()}
+        self._check_views(entities)
+        self._check_counts(entities)
+        if not self.pending:
+            self._check_copies(entities, roots)
+
+    def entities(self) -> dict[bytes, Any]:
+        """Every living entity of the last look, by the key of its commit row."""
+        states = ((key, self._catalog.state(key, parse(row))) for key, row in self.stored["roots"].items())
+        return {key: state.entity for key, state in states if state.entity is not None}
+
+    def _look(self) -> Stored:
+        answer = self._engine.answer
+        return {table: dict(answer(Scan(table, _WHOLE, _EVERYTHING, families="dm"))) for table in TABLES}
+
+    def _check_versions(self, before: dict[bytes, Root], after: dict[bytes, Root]) -> None:
+        for key, old in before.items():
+            new = after.get(key)
+            if new is None:
+                raise Offence(f"the commit row of {self._catalog.name_of(key)} vanished")
+            if new == old or new.version > old.version:
+                continue
+            if new.version < old.version:
+                raise Offence(f"the version of {self._catalog.name_of(key)} went back")
+            if new.emitted != old.emitted or self._own(key, new) != self._own(key, old):
+                raise Offence(f"{self._catalog.name_of(key)} was committed without a new version")
+
+    def _own(self, key: bytes, root: Root) -> object:
+        """An entity without what it copies: a leaf copy follows at the same version."""
+        return own(self._catalog.state(key, root).entity)
+
+    def _entity(self, key: bytes, root: Root) -> _Entity:
+        found = self._known.get((key, root))
+        if found is None:
+            found = self._known[key, root] = self._emitted(key, root)
+        return found
+
+    def _emitted(self, key: bytes, root: Root) -> _Entity:
+        """Emits an entity anew, and compares that with what its commit row remembers."""
+        state = self._catalog.state(key, root)
+        if state.entity is None:
+            expected, derived = self._catalog.any_carrier(key).gone(), Derived()
+        else:
+            carrier = self._catalog.carrier_of(state.entity)
+            settled = carrier.settled(key, state.entity, carrier.refs(state.entity), state, _Nobody())
+            expected = emitted.decode(emitted.encode(settled.emission.record))
+            derived = emitted.created(key, settled.emission)
+        if state.record != expected:
+            raise Offence(f"{self._catalog.name_of(key)} remembers other contributions than it makes")
+        return _Entity(state, derived)
+
+    def _check_views(self, entities: dict[bytes, _Entity]) -> None:
+        expected = {place: shown for each in entities.values() for place, shown in each.derived.puts.items()}
+        found = {place: row[SHOWN].value for place, row in self.stored["views"].items()}
+        _compare("a row of a view", expected, found)
+
+    def _check_counts(self, entities: dict[bytes, _Entity]) -> None:
+        sums: dict[bytes, Delta] = {}
+        expected: dict[bytes, object] = {}
+        for each in entities.values():
+            for place, amounts, sign in each.derived.deltas:
+                sums.setdefault(place, Delta()).add(amounts, sign)
+            for claim, owner in each.derived.claimed.items():
+                if expected.setdefault(claim, owner) != owner:
+                    raise Offence(f"a unique value is held twice, also by {self._catalog.name_of(owner)}")
+        claims = set(expected)
+        expected.update({place: delta.amounts for place, delta in sums.items()})
+        found: dict[bytes, object] = {
+            place: row[SHOWN].value if place in claims else decode_amounts(row[SHOWN].value)
+            for place, row in self.stored["counts"].items()
+            if place in expected
+        }
+        found.update(dict.fromkeys(self.stored["counts"].keys() - expected.keys(), "left over"))
+        _compare("a sum or a claim", expected, found)
+
+    def _check_copies(self, entities: dict[bytes, _Entity], roots: dict[bytes, Root]) -> None:
+        sources = {key: self._catalog.source(key, root) for key, root in roots.items()}
+        for key, (state, _derived) in entities.items():
+            if state.entity is None:
+                continue
+            for each in self._catalog.carrier_of(state.entity).references:
+                for source in each.keys(state.entity):
+                    if not _follows(each, state, sources.get(source, NOBODY)):
+                        name = self._catalog.name_of
+                        raise Offence(f"{name(key)}.{each.name} holds something else than {name(source)} says")
+
+
+def own(entity: Any) -> object:
+    """The fields of an entity that are its own: of a copy, only whom it refers to."""
+    if entity is None:
+        return None
+    values = {name: getattr(entity, name) for name in entity.__struct_fields__}
+    return type(entity), {name: value.ref if isinstance(value, Copy) else value for name, value in values.items()}
+
+
+def _follows(reference: Reference, state: State, source: Source) -> bool:
+    """Whether what an entity holds by a reference is what the source says, or what is to stay of a deleted one."""
+    held: Any = getattr(state.entity, reference.name)
+    hidden = {name: state.used.get(name) for name, _get, _type in reference.hidden}
+    if source.entity is None and source.existed and reference.on_delete != "clear":
+        return reference.copy is None or held.deleted is True
+    if reference.copy is not None and held != reference.filled(held, source):
+        return False
+    return reference.many or hidden == reference.hidden_values(source)
+
+
+def _compare(what: str, expected: dict[bytes, Any], found: dict[bytes, Any]) -> None:
+    if expected == found:
+        return
+    for place in sorted(expected.keys() | found.keys()):
+        if place not in found:
+            raise Offence(f"{what} is missing: {place!r} {expected[place]!r}")
+        if place not in expected:
+            raise Offence(f"{what} is left over: {place!r} {found[place]!r}")
+        if expected[place] != found[place]:
+            raise Offence(f"{what} is wrong: {place!r} is {found[place]!r} instead of {expected[place]!r}")

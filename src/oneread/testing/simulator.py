@@ -1,0 +1,456 @@
+"""The simulator: several processes over one engine, every request of theirs at the mercy of a seed.
+
+Knows plans, effects, engines whose transactions span rows, acts, schedules and the audit. Must not know any model. It
+is the third driver: it answers `Now`, `Random`, `Sleep`, `Together` and `Atomically` as the others do, but one request
+at a time, in an order drawn from the seed; and it delays, loses, fails, crashes, pauses and skews. One seed is one
+history, to the last request. The law is "The simulator to build" of the commit protocol.
+
+    simulation = Simulation(17, schema)
+    simulation.process("writer", [save(customer), patch(Customer, 1, name="Bea")])
+    simulation.process("worker", [drain(2)] * 10)
+    simulation.run()  # raises Violation with the seed and the last requests
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from random import Random as Chance
+from typing import Any, Final
+
+from oneread.database.stored import opened
+from oneread.derivations.schema import Schema
+from oneread.engines.memory import MemoryEngine
+from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, Unsupported, UsageError
+from oneread.plans.effects import Atomically, Now, Random, Sleep, Together
+from oneread.plans.performer import drive
+from oneread.plans.plan import Plan
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Trace
+from oneread.store.engine import Answerer, Engine
+from oneread.store.requests import Read, Request, Scan
+from oneread.testing.acts import Act
+from oneread.testing.audit import Audit, Offence
+from oneread.testing.ending import agrees, lags, stood
+from oneread.testing.naive import look
+from oneread.testing.oracle import Oracle
+from oneread.testing.schedules import ByChance, Fate, Fates, Policy, drawn
+
+START: Final = 1_700_000_000_000
+APART: Final = 2_500
+"""Milliseconds that a clock may be off, either way."""
+PATIENCE: Final = 30.0
+
+_TICKS: Final = (0, 0, 0, 1, 1, 3, 40)
+_SHOWN: Final = 40
+_BATCHES: Final = 10_000
+
+
+class Violation(AssertionError):
+    """Something that must hold does not: with the seed, and what was asked last."""
+
+
+class _Crashed(Exception):
+    """The process dies inside a transaction."""
+
+
+class _Undone(Exception):
+    """A transaction is taken back and run again."""
+
+
+class _Process:
+    """One process: its acts, its clock, and what it is doing."""
+
+    def __init__(self, name: str, acts: Iterable[Act], skew: int) -> None:
+        self.name = name
+        self.acts = iter(acts)
+        self.act: Act | None = None
+        self.strands: list[_Strand] = []
+        self.skew = skew
+        self.wake = 0
+        self.requests = 0
+        self.commits = 0
+        self.moments: list[Any] = []
+
+
+class _Strand:
+    """One plan of a process; `Together` makes several, and the one that asked waits for them."""
+
+    def __init__(self, process: _Process, plan: Plan[Any], parent: _Strand | None = None, place: int = 0) -> None:
+        self.process = process
+        self.plan = plan
+        self.parent = parent
+        self.place = place
+        self.asked: Any = None
+        self.wake = 0
+        self.waiting = 0
+        self.answers: list[Any] = []
+
+
+class Simulation:
+    """One history.
+
+    Arguments:
+        seed: decides everything that is left to chance.
+        schema: compiled for the engine; a small `inline` makes tasks arise.
+        engine: an empty store whose transactions span rows; memory by default.
+        fates: what becomes of requests; drawn by chance otherwise.
+        policy: who goes on; drawn among the policies otherwise.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        schema: Schema,
+        engine: Engine | None = None,
+        fates: Fates | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        self.seed = seed
+        self.chance = Chance(seed)
+        self.engine: Engine = MemoryEngine() if engine is None else engine
+        self.now = START
+        self._driver = SyncDriver(self.engine, lambda: self.now, self.chance.random)
+        self.operations = self._driver.run(opened(schema, read_only=False), Trace())
+        self.oracle = Oracle(*schema.models, *schema.views)
+        self.audit = Audit(self.engine, self.operations)
+        self.lines: list[str] = []
+        self.outcomes: list[tuple[str, str]] = []
+        self.blurred = False
+        self._fates: Fates = ByChance(self.chance) if fates is None else fates
+        self._policy = policy
+        self._processes: list[_Process] = []
+        self._ticks = self.chance.choice((_TICKS, (0,)))
+        self._steps = 0
+
+    def process(self, name: str, acts: Iterable[Act]) -> None:
+        """Adds a process that does these acts one after the other, whatever becomes of each."""
+        skew = self.chance.randint(-APART, APART)
+        self._processes.append(_Process(name, acts, skew))
+
+    def prepare(self, *acts: Act) -> None:
+        """Does acts at once and without any fault, before the processes start."""
+        for act in acts:
+            assert act.expected is not None
+            self._driver.run(act.plan(self.operations), Trace())
+            act.expected(self.oracle)
+        self._judged(self.audit.boundary)
+
+    def run(self) -> None:
+        """Lets the processes come to their ends, then does what they left in the outbox, and compares everything."""
+        if self._policy is None:
+            self._policy = drawn(self.chance, [process.name for process in self._processes])
+        while (strand := self._next()) is not None:
+            self._steps += 1
+            self.now += self.chance.choice(self._ticks)
+            self._step(strand)
+        self.settle()
+
+    def settle(self) -> None:
+        """Does every task of the outbox, then compares everything with the oracle."""
+        for _ in range(_BATCHES):
+            if not self._driver.run(self.operations.drain_step(2), Trace()):
+                break
+            self._judged(self.audit.boundary)
+        self._judged(lambda: agrees(self.oracle, self.audit, self._driver, self.operations, blurred=self.blurred))
+
+    @property
+    def digest(self) -> str:
+        """The same for the same history: of every request, its fate, and the rows at the end."""
+        tables = self.audit.stored.items()
+        rows = [(table, key, sorted(row.items())) for table, found in tables for key, row in sorted(found.items())]
+        text = "\n".join([*self.lines, *map(repr, rows)])
+        return blake2b(text.encode(), digest_size=16).hexdigest()
+
+    # Who goes on.
+
+    def _next(self) -> _Strand | None:
+        for process in self._processes:
+            if process.act is None and process.wake <= self.now:
+                self._begin(process)
+        waiting = [strand for process in self._processes for strand in process.strands if not strand.waiting]
+        ready = [each for each in waiting if max(each.wake, each.process.wake) <= self.now]
+        if ready:
+            assert self._policy is not None
+            names = [(each.process.name, each.process.requests) for each in ready]
+            return ready[self._policy.choose(names, self._steps)]
+        sleeping = [max(each.wake, each.process.wake) for each in waiting]
+        sleeping += [each.wake for each in self._processes if each.act is None and each.wake > self.now]
+        if not sleeping:
+            return None
+        self.now = min(sleeping)
+        return self._next()
+
+    def _begin(self, process: _Process) -> None:
+        process.act = next(process.acts, None)
+        if process.act is None:
+            return
+        process.commits = 0
+        process.moments = [self._moment(process.act)] if process.act.reads else []
+        strand = _Strand(process, process.act.plan(self.operations))
+        process.strands.append(strand)
+        self._go_on(strand, None)
+
+    # One request.
+
+    def _step(self, strand: _Strand) -> None:
+        asked = strand.asked
+        if type(asked) is Sleep:
+            self._go_on(strand, None)
+            return
+        fate = self._fates.outside(strand.process.name)
+        self._note(strand.process, f"{_described(asked)}: {fate.value}")
+        if fate is not Fate.DELAY:
+            strand.process.requests += 1
+        _FATES[fate](self, strand)
+
+    def _run(self, strand: _Strand) -> None:
+        try:
+            answer = self._perform(strand)
+        except _Crashed:
+            self._crash(strand)
+        except OnereadError as failure:
+            self._go_on(strand, None, failure)
+        else:
+            self._go_on(strand, answer)
+
+    def _delay(self, strand: _Strand) -> None:
+        strand.wake = self.now
+
+    def _lose(self, strand: _Strand) -> None:
+        try:
+            self._perform(strand)
+        except _Crashed:
+            self._crash(strand)
+            return
+        except OnereadError as failure:
+            self._note(strand.process, f"lost: {type(failure).__name__}")
+        if isinstance(strand.asked, Read | Scan):
+            self._go_on(strand, None, Unavailable("simulated: no answer"))
+        else:
+            self._go_on(strand, None, OutcomeUnknown("simulated: the answer was lost"))
+
+    def _fail(self, strand: _Strand) -> None:
+        self._go_on(strand, None, Unavailable("simulated: not done"))
+
+    def _crash(self, strand: _Strand) -> None:
+        process = strand.process
+        for each in reversed(process.strands):
+            each.plan.close()
+        process.strands.clear()
+        self._over(process, "crashed")
+        process.wake = self.now + self.chance.randrange(200)
+
+    def _crash_after(self, strand: _Strand) -> None:
+        try:
+            self._perform(strand)
+        except (_Crashed, OnereadError) as failure:
+            self._note(strand.process, f"lost: {type(failure).__name__}")
+        self._crash(strand)
+
+    def _pause(self, strand: _Strand) -> None:
+        strand.process.wake = self.now + self.chance.choice((1, 20, 3_000))
+
+    def _skew(self, strand: _Strand) -> None:
+        strand.process.skew = self.chance.randint(-APART, APART)
+
+    def _again(self, strand: _Strand) -> None:
+        if type(strand.asked) is Atomically:
+            try:
+                self._transaction(strand, strand.asked, undone=True)
+            except (_Undone, _Crashed, OnereadError) as failure:
+                self._note(strand.process, f"undone: {type(failure).__name__}")
+            self._judged(self.audit.unchanged)
+        self._run(strand)
+
+    # What is done.
+
+    def _perform(self, strand: _Strand) -> Any:
+        asked = strand.asked
+        if type(asked) is not Atomically:
+            return self.engine.answer(asked)
+        lagging = self._lagging(strand.process.act)
+        try:
+            result = self._transaction(strand, asked)
+        except (_Crashed, OnereadError) as failure:
+            self._judged(self.audit.unchanged)
+            self._refused(strand.process, failure)
+            raise
+        self._committed(strand.process, lagging=lagging)
+        return result
+
+    def _transaction(self, strand: _Strand, effect: Atomically[Any], *, undone: bool = False) -> Any:
+        def attempt(answer: Answerer) -> Any:
+            def perform(asked: Any) -> Any:
+                if type(asked) is Now:
+                    return self._clock(strand.process)
+                if type(asked) is Random:
+                    return self.chance.random()
+                if not isinstance(asked, Request):
+                    raise Unsupported("not inside a transaction", asked=type(asked).__name__)
+                self._inside(strand.process)
+                return answer(asked)
+
+            result = drive(effect.plan(), perform)
+            self._inside(strand.process)
+            if undone:
+                raise _Undone
+            return result
+
+        return self.engine.transaction(attempt, PATIENCE)
+
+    def _inside(self, process: _Process) -> None:
+        fate = self._fates.inside(process.name)
+        if fate is not Fate.RUN:
+            self._note(process, f"inside: {fate.value}")
+            raise Unavailable("simulated: inside") if fate is Fate.FAIL else _Crashed
+
+    def _clock(self, process: _Process) -> int:
+        return self.now + process.skew
+
+    def _go_on(self, strand: _Strand, answer: Any, failure: OnereadError | None = None) -> None:
+        """Gives a plan its answer, and those that need no store, until it asks for something that does."""
+        while True:
+            try:
+                asked = strand.plan.send(answer) if failure is None else strand.plan.throw(failure)
+            except StopIteration as stop:
+                self._ended(strand, stop.value)
+                return
+            except OnereadError as error:
+                self._ended(strand, None, error)
+                return
+            failure = None
+            if type(asked) is Now:
+                answer = self._clock(strand.process)
+            elif type(asked) is Random:
+                answer = self.chance.random()
+            else:
+                self._ask(strand, asked)
+                return
+
+    def _ask(self, strand: _Strand, asked: Any) -> None:
+        strand.asked = asked
+        if type(asked) is Sleep:
+            strand.wake = self.now + round(asked.seconds * 1000)
+        elif type(asked) is Together:
+            plans = list(asked.plans)
+            strand.waiting, strand.answers = len(plans), [None] * len(plans)
+            several = [_Strand(strand.process, plan, strand, place) for place, plan in enumerate(plans)]
+            strand.process.strands.extend(several)
+            for each in several:
+                if each in strand.process.strands:
+                    self._go_on(each, None)
+            if not several:
+                self._go_on(strand, [])
+
+    def _ended(self, strand: _Strand, value: Any, error: OnereadError | None = None) -> None:
+        process, parent = strand.process, strand.parent
+        process.strands.remove(strand)
+        if parent is None:
+            self._finished(process, value, error)
+        elif error is not None:
+            for each in [each for each in process.strands if each.parent is parent]:
+                each.plan.close()
+                process.strands.remove(each)
+            parent.waiting = 0
+            self._go_on(parent, None, error)
+        else:
+            parent.answers[strand.place] = value
+            parent.waiting -= 1
+            if not parent.waiting:
+                self._go_on(parent, parent.answers)
+
+    # What is checked.
+
+    def _committed(self, process: _Process, *, lagging: bool) -> None:
+        """A transaction is in the store: everything must fit, and the oracle does the same."""
+        self._judged(self.audit.boundary)
+        act = process.act
+        assert act is not None
+        process.commits += 1
+        if act.expected is not None:
+            if process.commits > 1:
+                self._violated("one act committed twice")
+            self.blurred = self.blurred or lagging
+            try:
+                act.expected(self.oracle)
+            except UsageError as refusal:
+                self._violated(f"{act.name} was accepted; expected {type(refusal).__name__}")
+        for other in self._processes:
+            if other.act is not None and other.act.reads:
+                other.moments.append(self._moment(other.act))
+
+    def _lagging(self, act: Act | None) -> bool:
+        """Whether this takes a source away whose last values did not reach all of its copies yet."""
+        if act is None or act.deletes is None or not self.audit.pending:
+            return False
+        return lags(self.oracle, self.audit, self.operations, *act.deletes)
+
+    def _refused(self, process: _Process, failure: Exception) -> None:
+        """What the store refuses inside of a transaction, the oracle refuses at that moment."""
+        act = process.act
+        if not isinstance(failure, UsageError) or act is None or act.expected is None:
+            return
+        try:
+            act.expected(self.oracle)
+        except type(failure):
+            return
+        except UsageError as refusal:
+            self._violated(f"{act.name}: {type(failure).__name__}; expected {type(refusal).__name__}")
+        self._violated(f"{act.name} was refused: {failure}")
+
+    def _finished(self, process: _Process, value: Any, error: OnereadError | None) -> None:
+        act = process.act
+        assert act is not None
+        if error is not None:
+            if not isinstance(error, UsageError | Conflict | Unavailable | OutcomeUnknown):
+                raise error
+            self._over(process, type(error).__name__)
+            return
+        if act.expected is not None and not process.commits:
+            self._violated(f"{act.name} was acknowledged and nothing was committed")
+        if act.reads and not stood(look(value), process.moments):
+            self._violated(f"{act.name} showed what stood at no moment: {look(value)!r}")
+        self._over(process, "done")
+
+    def _over(self, process: _Process, outcome: str) -> None:
+        assert process.act is not None
+        self._note(process, f"{process.act.name}: {outcome}")
+        self.outcomes.append((process.act.name, outcome))
+        process.act = None
+        process.wake = self.now
+
+    def _moment(self, act: Act) -> Any:
+        try:
+            return look(self._driver.run(act.plan(self.operations), Trace()))
+        except OnereadError as error:
+            return type(error)
+
+    def _note(self, process: _Process, line: str) -> None:
+        self.lines.append(f"{self._steps} @{self._clock(process) - START} {process.name}: {line}")
+
+    def _judged(self, check: Callable[[], None]) -> None:
+        try:
+            check()
+        except Offence as offence:
+            self._violated(str(offence))
+
+    def _violated(self, what: str) -> None:
+        raise Violation("\n".join([f"seed {self.seed}, step {self._steps}: {what}", *self.lines[-_SHOWN:]]))
+
+
+def _described(asked: Any) -> str:
+    return f"{type(asked).__name__} {asked.table}" if isinstance(asked, Read | Scan) else type(asked).__name__
+
+
+_FATES: Final[dict[Fate, Callable[[Simulation, _Strand], None]]] = {
+    Fate.RUN: Simulation._run,  # noqa: SLF001 - a driver's own table
+    Fate.DELAY: Simulation._delay,  # noqa: SLF001 - a driver's own table
+    Fate.LOSE: Simulation._lose,  # noqa: SLF001 - a driver's own table
+    Fate.FAIL: Simulation._fail,  # noqa: SLF001 - a driver's own table
+    Fate.CRASH_BEFORE: Simulation._crash,  # noqa: SLF001 - a driver's own table
+    Fate.CRASH_AFTER: Simulation._crash_after,  # noqa: SLF001 - a driver's own table
+    Fate.PAUSE: Simulation._pause,  # noqa: SLF001 - a driver's own table
+    Fate.SKEW: Simulation._skew,  # noqa: SLF001 - a driver's own table
+    Fate.AGAIN: Simulation._again,  # noqa: SLF001 - a driver's own table
+}

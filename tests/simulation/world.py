@@ -1,0 +1,156 @@
+"""What the processes of the world do: drawn from a seed, few keys and few values, so that they meet."""
+
+from decimal import Decimal
+from random import Random
+
+from oneread import add
+from oneread.testing.acts import delete, drain, patch, read, read_page, save, save_all, transact, upsert
+from oneread.testing.simulator import Simulation
+from tests.simulation.schema import (
+    WORLD,
+    Buyer,
+    City,
+    Customer,
+    CustomersOfEmail,
+    CustomersOfLand,
+    Home,
+    Land,
+    Product,
+    Purchase,
+    PurchasesOfBuyer,
+    PurchasesOfTown,
+    Region,
+    SalesOfProduct,
+    SalesOfTown,
+    Sold,
+)
+
+WRITERS, ACTS, STEPS = 3, 9, 12
+NAMES = ("ada", "bea", "cyd", "dot")
+
+
+def beginning():
+    """Two regions, two cities, three customers, two products, six purchases; more carriers than the bound."""
+    return [
+        save_all(*(Region(code=code, name=f"region {code}") for code in (1, 2))),
+        save_all(*(City(code=code, name=f"city {code}", region=Land.of(code)) for code in (1, 2))),
+        save_all(*(Customer(number=each, name=NAMES[each], email=f"{each}@x", city=Home.of(1)) for each in (1, 2, 3))),
+        save_all(*(Product(code=code, name=f"product {code}", stock=5) for code in (1, 2))),
+        save_all(*(bought(each, 1 + each % 2, 1, each % 3, each % 4) for each in range(1, 7))),
+    ]
+
+
+def bought(number, buyer, product, quantity, price):
+    sold = None if product is None else Sold.of(product)
+    worth = None if price is None else Decimal(price)
+    return Purchase(number=number, buyer=Buyer.of(buyer), product=sold, quantity=quantity, price=worth)
+
+
+def buying(number, buyer, product, quantity):
+    """Takes from the stock and adds a purchase, or does nothing new when the stock is too small."""
+
+    def body(work):
+        found = yield from work.get(Product, (product,))
+        left = found.stock - quantity
+        yield from work.patch(Product, (product,), {"stock": left}, None)
+        yield from work.save(bought(number, buyer, product, quantity, found.stock), "save", None)
+
+    def expected(oracle):
+        found = oracle.get(Product, product)
+        first = Product(code=product, name=found.name, stock=found.stock - quantity)
+        oracle.save_all([(first, 0), (bought(number, buyer, product, quantity, found.stock), 0)])
+
+    return transact(f"buying {number}", body, expected)
+
+
+def swapping(one, other):
+    """Two customers exchange what must be unique."""
+
+    def body(work):
+        first = yield from work.find(Customer, (one,))
+        second = yield from work.find(Customer, (other,))
+        if first is not None and second is not None and one != other:
+            yield from work.patch(Customer, (one,), {"email": None}, None)
+            yield from work.patch(Customer, (other,), {"email": first.email}, None)
+            yield from work.patch(Customer, (one,), {"email": second.email}, None)
+        else:
+            yield from work.save(Region(code=9, name="nowhere"), "save", None)
+
+    def expected(oracle):
+        first, second = oracle.get(Customer, one), oracle.get(Customer, other)
+        if first is None or second is None or one == other:
+            oracle.save(Region(code=9, name="nowhere"))
+            return
+        oracle.patch(Customer, (one,), {"email": None})
+        oracle.patch(Customer, (other,), {"email": first.email})
+        oracle.patch(Customer, (one,), {"email": second.email})
+
+    return transact(f"swapping {one} {other}", body, expected)
+
+
+def _customer(chance):
+    email = chance.choice([None, *(f"{each}@x" for each in range(1, 6))])
+    city = chance.choice([None, *map(Home.of, (1, 2, 3))])
+    return Customer(number=chance.randint(1, 4), name=chance.choice(NAMES), email=email, city=city)
+
+
+def _purchase(chance):
+    return bought(
+        chance.randint(1, 9),
+        chance.randint(1, 4),
+        chance.choice((None, 1, 1, 2)),
+        chance.randrange(4),
+        chance.choice((None, 0, 1, 7)),
+    )
+
+
+def _city(chance):
+    region = chance.choice([None, Land.of(1), Land.of(2)])
+    return City(code=chance.randint(1, 3), name=chance.choice(NAMES), region=region)
+
+
+WRITES = [
+    (4, lambda c: save(_purchase(c))),
+    (2, lambda c: save(_customer(c))),
+    (2, lambda c: save(_city(c))),
+    (1, lambda c: save(Region(code=c.randint(1, 2), name=c.choice(NAMES)))),
+    (1, lambda c: save(_purchase(c), "create")),
+    (2, lambda c: save_all(_purchase(c), Product(code=c.randint(1, 2), name=c.choice(NAMES), stock=3))),
+    (3, lambda c: patch(Purchase, c.randint(1, 6), buyer=Buyer.of(c.randint(1, 4)), quantity=add(1))),
+    (3, lambda c: patch(Purchase, c.randint(1, 6), product=Sold.of(c.randint(1, 2)), price=Decimal(c.randrange(5)))),
+    (3, lambda c: patch(City, c.randint(1, 2), name=c.choice(NAMES))),
+    (2, lambda c: patch(Region, c.randint(1, 2), name=c.choice(NAMES))),
+    (3, lambda c: patch(Customer, c.randint(1, 3), name=c.choice(NAMES), city=Home.of(c.randint(1, 3)))),
+    (2, lambda c: patch(Product, c.randint(1, 2), name=c.choice(NAMES))),
+    (2, lambda c: upsert(_purchase(c), quantity=add(2))),
+    (2, lambda c: delete(Purchase, c.randint(1, 9))),
+    (1, lambda c: delete(c.choice((Region, Product)), c.randint(1, 2))),
+    (4, lambda c: buying(c.randint(1, 9), c.randint(1, 3), c.randint(1, 2), c.randint(1, 2))),
+    (1, lambda c: swapping(c.randint(1, 4), c.randint(1, 4))),
+]
+READS = [
+    lambda c: read_page(PurchasesOfBuyer, c.randint(1, 3)),
+    lambda _: read_page(PurchasesOfTown, options={"limit": 4}),
+    lambda _: read_page(CustomersOfLand),
+    lambda c: read(SalesOfProduct, c.randint(1, 2)),
+    lambda c: read(SalesOfTown, c.choice(NAMES)),
+    lambda c: read(CustomersOfEmail, f"{c.randint(1, 5)}@x"),
+    lambda c: read(Purchase, c.randint(1, 9)),
+]
+KEPT = [(2, lambda c: delete(City, c.randint(1, 3))), (2, lambda c: delete(Customer, c.randint(1, 4)))]
+"""Deletes of sources whose values are kept: left out of half of the seeds, so that the oracle knows every value."""
+
+
+def world(seed, **options):
+    """The simulation of one seed: writers, two workers, a reader."""
+    simulation = Simulation(seed, WORLD, **options)
+    simulation.prepare(*beginning())
+    chance = Random(f"world {seed}")
+    weights, made = zip(*(WRITES + KEPT if seed % 2 else WRITES), strict=True)
+    for number in range(WRITERS):
+        acts = [act(chance) for act in chance.choices(made, weights, k=ACTS)]
+        simulation.process(f"writer {number}", acts)
+    for number in range(2):
+        simulation.process(f"worker {number}", [drain(2)] * STEPS)
+    simulation.process("reader", [chance.choice(READS)(chance) for _ in range(6)])
+    return simulation
