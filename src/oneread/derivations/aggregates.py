@@ -183,6 +183,13 @@ class AggregateView:
                 found = encoded.get(extremum.signature)
                 if found is None:
                     found = encoded[extremum.signature] = extremum.encode((value,))
+                if len(found) + max(map(len, groups)) > VALUES_BYTES:
+                    raise InvalidKey(
+                        "the values of a group and its extremum are too long together",
+                        view=self.cls,
+                        field=extremum.field,
+                        limit=VALUES_BYTES,
+                    )
                 place = found + suffix
                 record[extremum.token] = [[group + place, b""] for group in groups]
                 packed = _packed(value)
