@@ -163,7 +163,7 @@ def _check_bounds(model: type[Model[Any]], names: dict[str, Any]) -> None:
     """A list of references must say how long it may become: each element is rows in every index by it."""
     for name, annotation in field_types(model, names).items():
         text = _text(annotation)
-        if "list[Ref[" in text and "max_length" not in text:
+        if any(f"{kind}[Ref[" in text for kind in ("list", "set")) and "max_length" not in text:
             raise InvalidDeclaration(
                 "a list of references needs a declared maximum: Annotated[list[Ref[Tag]], msgspec.Meta(max_length=20)]",
                 model=model,
