@@ -18,11 +18,11 @@ from oneread.derivations.access import Access, Accesses
 from oneread.derivations.copies import Getter, compiled
 from oneread.derivations.emitted import ROWS, SUMS, Emission
 from oneread.derivations.indexes import check_type, condition
-from oneread.derivations.keyed import ViewKey
+from oneread.derivations.keyed import VALUES_BYTES, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate
 from oneread.encoding.codec import Codec
-from oneread.errors import InvalidDeclaration, InvalidValue, LimitExceeded
+from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded
 from oneread.models.annotations import field_types
 from oneread.models.model import Model
 from oneread.models.paths import path_of
