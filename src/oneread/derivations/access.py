@@ -53,6 +53,7 @@ class Access(NamedTuple):
         copy: the copy class, if it is a copy.
         many: the value is a list or set, each element of which counts.
         hidden: the hidden copy this reads.
+        through: where the value comes from, when it is another entity's.
     """
 
     code: str
@@ -62,6 +63,7 @@ class Access(NamedTuple):
     copy: type[Copy[Any]] | None = None
     many: bool = False
     hidden: Hidden | None = None
+    through: Hidden | None = None
 
 
 class Accesses:
@@ -189,7 +191,8 @@ class Accesses:
             return self._hidden(model, access, Hidden(first, access.target, (*source, *rest[1:])))
         for name in rest[1:]:
             shown = self._inside(copy, shown, name)
-        return shown._replace(optional=optional or shown.optional)
+        through = Hidden(first, access.target, (*source, *rest[1:]))
+        return shown._replace(optional=optional or shown.optional, through=through)
 
     def _hidden(self, model: type, access: Access, hidden: Hidden) -> Access:
         far = self.of_route(hidden.target, hidden.route)
@@ -203,6 +206,7 @@ class Accesses:
             access.optional or far.optional or missing_ok,
             far.target,
             hidden=hidden,
+            through=hidden,
         )
 
     def source_route(self, copy: type[Copy[Any]], name: str) -> Route:

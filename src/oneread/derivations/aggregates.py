@@ -107,6 +107,7 @@ class AggregateView:
         self._slots: dict[str, Slot] = {"contributions": Slot("1", whole=True)}
         self.folded: list[Folded] = []
         self.extrema: list[Extremum] = []
+        self.taken: list[tuple[str, Access, Callable[[Any], object]]] = []
         for name, rule in self._rules.items():
             if rule.kind != "key":
                 self._fold(name, rule, prefixes)
@@ -146,6 +147,8 @@ class AggregateView:
             raise InvalidDeclaration(
                 "only int, float, Decimal and timedelta can be summed", view=self.cls, field=name, type=kind
             )
+        if kind in (Decimal, float):
+            self.taken.append((name, access, lambda value: text(exact(value))))
         place = self._slot(f"sum of {path_of(rule.field)}", _amount(access))
         if rule.fold == "total":
             self.folded.append(Folded(name, _total(place, _BACK[kind])))
@@ -157,6 +160,7 @@ class AggregateView:
         codec = Codec((element(name, access.type, self.cls, descending=rule.fold == "greatest"),))
         signature = f"{access.code} {codec.elements[0].descending:d}"
         get = compiled(access.code)
+        self.taken.append((name, access, lambda value: codec.encode((value,))))
         self.extrema.append(Extremum(name, prefix, ROWS + prefix, signature, get, codec.encode, access.type))
 
     def emit(self, entity: Any, used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission) -> None:  # noqa: ARG002 - part of the contract

@@ -27,6 +27,7 @@ from oneread.derivations.copies import (
 )
 from oneread.derivations.derivation import Derivation
 from oneread.derivations.indexes import IndexView
+from oneread.derivations.probes import Probes
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, UsageError
@@ -93,6 +94,7 @@ class Catalog:
         )
         self._told: dict[type, dict[str, Getter]] = {}
         self._awaited: set[type] = set()
+        self.probes = Probes(self._accesses)
         self._compile_copies()
         self.indexes: dict[type, IndexView] = {}
         self.aggregates: dict[type, AggregateView] = {}
@@ -122,6 +124,8 @@ class Catalog:
                         self._hide(reference.kind.cls, access.hidden)
                 if not found:
                     self._tell(reference, "", compiled("None"))
+                layout: Layout[Any] = Layout(copy, None, nullable=self._nullable, names=self._names)
+                self.probes.add_copy(reference, copy, layout)
                 self._check_options(cls, reference)
 
     def _check_options(self, cls: type, reference: Reference) -> None:
@@ -167,6 +171,17 @@ class Catalog:
             self.aggregates[view] = AggregateView(view, model, prefix, prefixes, self._accesses, self.kinds)
         else:
             raise InvalidDeclaration("a view is an Index or an Aggregate", view=view)
+        self._add_probes(view)
+
+    def _add_probes(self, view: type[View[Any]]) -> None:
+        """Whoever a view takes values from is asked whether the view can hold new ones."""
+        compiled_view = self.indexes.get(view) or self.aggregates[view]
+        taken = [(part.field, part.access, part.check()) for part in compiled_view.key.parts]
+        if isinstance(compiled_view, AggregateView):
+            taken.extend(compiled_view.taken)
+        for field, access, check in taken:
+            if access.through is not None:
+                self.probes.add_value(access.through, view, field, check)
 
     def _viewed(self, view: type[View[Any]]) -> type[Model[Any]]:
         """The entity class that a view is about."""

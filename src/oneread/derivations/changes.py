@@ -125,7 +125,10 @@ def decision(
         )
     root = carrier.root(version, settled)
     operations = operations_of(key, root, seen, before, settled.emission)
-    fans_out = carrier.fans_out(before.record if seen.version else None, settled.emission.record)
+    record = settled.emission.record
+    fans_out = carrier.fans_out(before.record if seen.version else None, record)
+    if fans_out:
+        catalog.probes.check(carrier.kind.cls, settled.entity, carrier.used_in(record))
     return Decision(root, operations, fans_out)
 
 

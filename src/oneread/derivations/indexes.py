@@ -73,6 +73,8 @@ class IndexView:
         self._rows = ROWS + prefix
         self._claims = UNIQUE + prefix
         self.unique = cls.unique
+        if self.unique and any(part.access.through is not None for part in self.key.parts):
+            raise InvalidDeclaration("a unique value is the entity's own, never copied from another", view=cls)
         present = [f"{part.access.code} is not None" for part in self.key.parts]
         self._claiming = compiled(" and ".join(present))
         self.tokens: tuple[bytes, ...] = (self._rows, self._claims) if self.unique else (self._rows,)

@@ -79,6 +79,17 @@ class Part(NamedTuple):
         key = f"{value}.ref.key" if self.access.copy is not None else f"{value}.key"
         return key if self.rule.none is None else f"((None,) * {self.width} if {value} is None else {key})"
 
+    def check(self) -> Callable[[Any], object]:
+        """What raises for a value that this part cannot hold."""
+        scope: dict[str, Any] = {"digest": digest, "whole": ordered.encode, "UTC": UTC}
+        scope["encode"] = Codec(self.elements, max_length=KEY_BYTES).encode
+        if self.rule.size is not None:
+            scope["start0"] = STARTS[self.rule.size]
+        code = f"encode({self.elements_code('v', 0)})"
+        text = f"lambda all: [{code} for v in all]" if self.access.many else f"lambda v: {code}"
+        made: Callable[[Any], object] = eval(text, scope)  # noqa: S307 - generated
+        return made
+
     def taken(self, rest: list[Any]) -> Values:
         """Takes this part's argument from the front of `rest`, as values of its elements."""
         first = rest[0]
