@@ -1,6 +1,6 @@
 """Connecting: a URL to an engine, and an engine to a database.
 
-Knows every engine by its scheme, and imports it only when it is asked for, asyncio likewise. Must not know what
+Knows every engine by its scheme, and imports it only when it is asked for, asyncio and urllib likewise. Must not know what
 databases do. The law is the API page.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.operations import Operations
@@ -141,6 +140,8 @@ def _workers(asked: int | None, engine: Engine, *, may_write: bool) -> int:
 
 def _engine(url: str, timeout: float) -> tuple[Engine, bool]:
     """The engine of a URL, and whether it may be written to."""
+    from urllib.parse import parse_qsl, unquote, urlsplit
+
     try:
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
