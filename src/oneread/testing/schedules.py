@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from random import Random
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 
 class Fate(Enum):
@@ -90,7 +90,8 @@ class ByChance:
 class AtPoint:
     """Lets one thing happen at one point of one process, and nothing else: for sweeps over all points.
 
-    Points are counted from 0, requests inside transactions included. `reached` says whether it happened.
+    Points are counted from 0, requests inside transactions included; `points` says of each that was met whether it was
+    a request of its own (or a whole transaction), or one inside a transaction.
 
     Arguments:
         process: whose points are counted.
@@ -102,22 +103,19 @@ class AtPoint:
         self._process = process
         self._point = point
         self._fate = fate
-        self.counted = 0
-        self.reached = False
+        self.points: list[Literal["outside", "inside"]] = []
 
     def outside(self, process: str) -> Fate:
-        return self._at(process, self._fate)
+        return self._at(process, "outside", self._fate)
 
     def inside(self, process: str) -> Fate:
-        return self._at(process, self._fate if self._fate in (Fate.FAIL, Fate.CRASH_BEFORE) else Fate.RUN)
+        return self._at(process, "inside", self._fate if self._fate in (Fate.FAIL, Fate.CRASH_BEFORE) else Fate.RUN)
 
-    def _at(self, process: str, fate: Fate) -> Fate:
+    def _at(self, process: str, place: Literal["outside", "inside"], fate: Fate) -> Fate:
         if process != self._process:
             return Fate.RUN
-        here = self.counted == self._point
-        self.counted += 1
-        self.reached = self.reached or here
-        return fate if here else Fate.RUN
+        self.points.append(place)
+        return fate if len(self.points) - 1 == self._point else Fate.RUN
 
 
 class Policy(Protocol):

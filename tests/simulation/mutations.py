@@ -1,0 +1,324 @@
+"""Rules broken on purpose, each by substituting one function: what the simulator must find."""
+
+from msgspec.structs import replace
+
+from oneread.database import units
+from oneread.database.operations import Operations
+from oneread.derivations import changes, emitted
+from oneread.derivations.carriers import Carrier
+from oneread.derivations.changes import Delete, Follow
+from oneread.derivations.copies import Reference, Told
+from oneread.plans.effects import Atomically, Now
+from oneread.store.requests import Read, Replace, Scan
+from oneread.store.rows import Cell, RowRange
+from oneread.transactions import native, outbox
+from oneread.transactions.deltas import Delta
+from oneread.transactions.unit import NOTHING_DERIVED, SHOWN, Unit
+
+
+def a_task_carries_its_sources_state(patch):
+    """Late publish: the task gives carriers what the source was when the task was left."""
+    payloads = {}
+    put = outbox.put
+
+    def remembering(unit, source, version):
+        key = put(unit, source, version)
+        payloads[key] = unit.known("roots")[source]
+        return key
+
+    def batch(self, key, size):
+        unit = Unit(self.catalog.name_of)
+        yield from unit.load("system", [key])
+        if unit.get("system", key) is not None:
+            task = outbox.read(unit.get("system", key))
+            unit.known("roots")[task.source] = payloads[key]
+            yield from rest_of_batch(self, unit, key, task, size)
+
+    patch.setattr(outbox, "put", remembering)
+    patch.setattr(Operations, "_task_batch", batch)
+
+
+def rest_of_batch(self, unit, key, task, size):
+    now = yield from Now()
+    within = outbox.carriers_of(task.source)
+    start = task.cursor + b"\x00" if task.cursor else within.start
+    targets = yield from unit.scan("views", RowRange(start, within.stop), size)
+    follows = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
+    yield from self.decide(unit, follows, now)
+    if len(targets) < size:
+        unit.put("system", key, None)
+    else:
+        outbox.save(unit, key, outbox.Task(task.source, targets[-1][0]), now)
+    yield from unit.flush(now)
+
+
+def a_task_reads_its_source_before_its_transaction(patch):
+    def step(self, size):
+        tasks = yield from Scan("system", outbox.TASKS, 1)
+        if tasks:
+            key = tasks[0][0]
+            source = outbox.read(tasks[0][1]).source
+            (row,) = yield from Read("roots", [source], "dm")
+
+            def batch():
+                unit = Unit(self.catalog.name_of)
+                yield from unit.load("system", [key])
+                unit.known("roots")[source] = row
+                if unit.get("system", key) is not None:
+                    yield from rest_of_batch(self, unit, key, outbox.read(unit.get("system", key)), size)
+
+            yield from Atomically(batch)
+        return bool(tasks)
+
+    patch.setattr(Operations, "drain_step", step)
+
+
+def in_two_transactions(task_first):
+    """A batch whose task is changed in a transaction of its own; `task_first` of whether it is the last batch."""
+
+    def step(self, size):
+        tasks = yield from Scan("system", outbox.TASKS, 1)
+        if not tasks:
+            return False
+        key, task = tasks[0][0], outbox.read(tasks[0][1])
+        within = outbox.carriers_of(task.source)
+        start = task.cursor + b"\x00" if task.cursor else within.start
+        targets = yield from Scan("views", RowRange(start, within.stop), size)
+        last = len(targets) < size
+
+        def carriers():
+            unit = Unit(self.catalog.name_of)
+            now = yield from Now()
+            follows = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
+            yield from self.decide(unit, follows, now)
+            yield from unit.flush(now)
+
+        def moved():
+            row = None
+            if not last:
+                row = {SHOWN: Cell(outbox._encode(outbox.Task(task.source, targets[-1][0])), 1)}
+            yield from Replace("system", {key: row})
+
+        for each in (moved, carriers) if task_first(last) else (carriers, moved):
+            yield from Atomically(each)
+        return True
+
+    return step
+
+
+def the_cursor_is_saved_before_the_batch(patch):
+    patch.setattr(Operations, "drain_step", in_two_transactions(lambda last: not last))
+
+
+def the_task_is_deleted_before_its_last_batch(patch):
+    patch.setattr(Operations, "drain_step", in_two_transactions(lambda last: last))
+
+
+def a_transaction_does_not_check_versions(patch):
+    patch.setattr(units, "_version", lambda _row: 0)
+
+
+def a_commit_decides_outside_of_its_transaction(patch):
+    def commit(self, wanted):
+        unit = Unit(self.catalog.name_of)
+        now = yield from Now()
+        yield from self.decide(unit, wanted, now)
+        return (yield from Atomically(lambda: flushed(unit, now)))
+
+    def flushed(unit, now):
+        yield from unit.flush(now)
+        return unit.tasks
+
+    patch.setattr(Operations, "commit", commit)
+
+
+def a_source_made_again_tells_nobody(patch):
+    """Fan-out decided from bodies: there was none, so it is taken for a first creation."""
+    fans_out = Carrier.fans_out
+
+    def from_bodies(self, before, after):
+        gone = before is not None and before.get(emitted.TOLD) == emitted.TOLD_DELETED
+        return fans_out(self, None if gone else before, after)
+
+    patch.setattr(Carrier, "fans_out", from_bodies)
+
+
+def a_deleted_source_tells_nobody(patch):
+    fans_out = Carrier.fans_out
+    patch.setattr(
+        Carrier,
+        "fans_out",
+        lambda self, before, after: after.get(emitted.TOLD) != emitted.TOLD_DELETED and fans_out(self, before, after),
+    )
+
+
+def a_first_creation_tells_nobody(patch):
+    """Somebody may have been waiting: `missing_ok`."""
+    patch.setattr(Told, "awaited", lambda _self, _after: False)
+
+
+def a_delete_forgets_its_contributions(patch):
+    decide = Delete.decide
+    patch.setattr(
+        Delete,
+        "decide",
+        lambda self, seen, version, sources: replace(decide(self, seen, version, sources), operations=NOTHING_DERIVED),
+    )
+
+
+def a_version_does_not_grow(patch):
+    patch.setattr(native, "next_version", max)
+
+
+def a_version_is_the_clock(patch):
+    patch.setattr(native, "next_version", lambda now, _seen: now)
+
+
+def back_references_stay_when_a_reference_changes(patch):
+    references = emitted._DIFFS[emitted.REFERENCES]
+
+    def only_first(operations, key, prefix, old, new, shown):
+        if not old or not new:
+            references(operations, key, prefix, old, new, shown)
+
+    patch.setitem(emitted._DIFFS, emitted.REFERENCES, only_first)
+
+
+def index_rows_are_put_and_never_taken_back(patch):
+    rows = emitted._DIFFS[emitted.ROWS]
+
+    def only_puts(operations, key, prefix, _old, new, shown):
+        rows(operations, key, prefix, (), new, shown)
+
+    patch.setitem(emitted._DIFFS, emitted.ROWS, only_puts)
+
+
+def a_sum_is_stated_instead_of_added(patch):
+    """The delta is put as if the group's row had not been there."""
+    onto = Delta.onto
+    patch.setattr(Delta, "onto", lambda self, _data: onto(self, None))
+
+
+def claims_are_released_too_early(patch):
+    """A value is free as soon as its holder gives it up, whoever took it in the same transaction."""
+    settle = Unit._settle_claims
+
+    def releasing(self, now):
+        settle(self, now)
+        for key in self._released:
+            self.put("counts", key, None)
+
+    patch.setattr(Unit, "_settle_claims", releasing)
+
+
+def claims_are_not_looked_at(patch):
+    def taking(self, now):
+        for key, owner in self._claimed.items():
+            self.put("counts", key, {SHOWN: Cell(owner, now)})
+        for key in self._released.keys() - self._claimed.keys():
+            self.put("counts", key, None)
+
+    patch.setattr(Unit, "_settle_claims", taking)
+
+
+def a_copy_is_kept_although_its_reference_changed(patch):
+    filled = Carrier._filled
+
+    def keeping(self, reference, entity, keys, before, sources, told):
+        old = getattr(before.entity, reference.name, None)
+        if type(old) is reference.copy and told is None:
+            return replace(old, ref=getattr(entity, reference.name).ref)
+        return filled(self, reference, entity, keys, before, sources, told)
+
+    patch.setattr(Carrier, "_filled", keeping)
+
+
+def a_carrier_that_followed_tells_nobody(patch):
+    """The second hop is forgotten."""
+    decide = Follow.decide
+    patch.setattr(
+        Follow,
+        "decide",
+        lambda self, seen, version, sources: replace(decide(self, seen, version, sources), fans_out=False),
+    )
+
+
+def more_than_the_bound_is_forgotten(patch):
+    patch.setattr(outbox, "put", lambda _unit, _source, _version: b"")
+
+
+def a_leaf_copy_does_not_follow(patch):
+    """A carrier whose record stays the same is left as it is."""
+    decide = Follow.decide
+
+    def skipping(self, seen, version, sources):
+        decision = decide(self, seen, version, sources)
+        same = decision.root is not None and decision.root.version == seen.version
+        return native.NO_CHANGE if same else decision
+
+    patch.setattr(Follow, "decide", skipping)
+
+
+def a_deleted_source_is_followed_as_if_it_lived(patch):
+    patch.setattr(
+        Reference, "followed", lambda self, copy, source: copy if source.entity is None else self.filled(copy, source)
+    )
+
+
+def what_was_told_before_is_taken_from_now(patch):
+    """The record is compared with itself: whoever holds copies is never told of a change."""
+    decision = changes.decision
+
+    def untold(catalog, carrier, key, settled, seen, before, version):
+        found = decision(catalog, carrier, key, settled, seen, before, version)
+        return replace(found, fans_out=found.fans_out and before.entity is None)
+
+    patch.setattr(changes, "decision", untold)
+
+
+def an_attempt_goes_on_where_the_last_one_ended(patch):
+    """A sub-plan is made once, so that one that shared a failing commit is flushed from an old overlay."""
+
+    def commit(self, wanted):
+        kept = []
+
+        def once():
+            if not kept:
+                unit = Unit(self.catalog.name_of)
+                kept.append((unit, (yield from Now())))
+                yield from self.decide(unit, wanted, kept[0][1])
+            yield from kept[0][0].flush(kept[0][1])
+            return kept[0][0].tasks
+
+        return Atomically(once).__iter__()
+
+    patch.setattr(Operations, "commit", commit)
+
+
+MUTATIONS = {
+    a_task_carries_its_sources_state: 0,
+    a_task_reads_its_source_before_its_transaction: 25,
+    the_cursor_is_saved_before_the_batch: 0,
+    the_task_is_deleted_before_its_last_batch: 10,
+    a_transaction_does_not_check_versions: 6,
+    a_commit_decides_outside_of_its_transaction: 1,
+    a_source_made_again_tells_nobody: 31,
+    a_deleted_source_tells_nobody: 1,
+    a_first_creation_tells_nobody: 47,
+    a_delete_forgets_its_contributions: 1,
+    a_version_does_not_grow: 0,
+    a_version_is_the_clock: 0,
+    back_references_stay_when_a_reference_changes: 0,
+    index_rows_are_put_and_never_taken_back: 0,
+    a_sum_is_stated_instead_of_added: 0,
+    claims_are_released_too_early: 10,
+    claims_are_not_looked_at: 6,
+    a_copy_is_kept_although_its_reference_changed: 0,
+    a_carrier_that_followed_tells_nobody: 0,
+    more_than_the_bound_is_forgotten: 0,
+    a_leaf_copy_does_not_follow: 0,
+    a_deleted_source_is_followed_as_if_it_lived: 1,
+    what_was_told_before_is_taken_from_now: 0,
+    an_attempt_goes_on_where_the_last_one_ended: 2,
+}
+"""Each with the first seed that finds it: tried before all others, since the search takes seconds."""

@@ -1,0 +1,95 @@
+"""Each verb, and a process that dies at each of its requests in turn: what it left is whole or nothing, and mends.
+
+The dead one's work is done again by its caller, and its tasks by others; then everything must be as if it had not died.
+"""
+
+from decimal import Decimal
+
+import pytest
+
+from oneread import add
+from oneread.testing.acts import delete, drain, patch, read, read_page, save, save_all, upsert
+from oneread.testing.schedules import AtPoint, Fate
+from oneread.testing.simulator import Simulation
+from tests.simulation.schema import (
+    WORLD,
+    Buyer,
+    City,
+    Customer,
+    CustomersOfEmail,
+    Home,
+    Product,
+    Purchase,
+    PurchasesOfTown,
+    Region,
+    SalesOfProduct,
+    Sold,
+)
+from tests.simulation.world import beginning, bought, buying, swapping
+
+PENDING = [patch(City, 1, name="elsewhere"), patch(Product, 1, name="renamed")]
+"""Leaves tasks for customers, for their purchases, and for the product's purchases."""
+
+ACTS = {
+    "create": [save(bought(8, 1, 1, 9, 9), "create")],
+    "save what is there": [save(bought(1, 3, 2, 9, 0))],
+    "save what two purchases copy": [save(Customer(number=1, name="new", email="new@x", city=Home.of(2)))],
+    "save all, in the way of each other": [
+        save_all(bought(8, 1, 1, 9, 9), Product(code=1, name="p"), bought(1, 2, 1, 0, 1))
+    ],
+    "patch what an index and a sum see": [patch(Purchase, 2, quantity=add(5), price=Decimal(100))],
+    "re-point": [patch(Purchase, 2, buyer=Buyer.of(3), product=Sold.of(2))],
+    "rename a leaf": [patch(Product, 1, name="new")],
+    "rename a source of its bound": [patch(Customer, 2, name="new")],
+    "rename two hops away": [patch(Region, 1, name="new")],
+    "rename three hops away": [patch(City, 1, name="new")],
+    "move": [patch(Customer, 1, city=Home.of(2))],
+    "upsert what is there": [upsert(bought(1, 1, 1, 1, 1), quantity=add(1))],
+    "upsert what is not": [upsert(bought(8, 1, 1, 1, 1), quantity=add(1))],
+    "delete": [delete(Purchase, 1)],
+    "delete what is kept": [delete(Customer, 1)],
+    "delete what is cleared": [delete(Region, 1)],
+    "delete what is referred to": [delete(Product, 1)],
+    "create what is waited for": [save(City(code=3, name="late"))],
+    "take a unique value": [save(Customer(number=4, name="d", email="1@x"))],
+    "swap unique values": [swapping(1, 2)],
+    "transact": [buying(8, 1, 1, 2)],
+    "read": [read(SalesOfProduct, 1), read(CustomersOfEmail, "1@x"), read_page(PurchasesOfTown)],
+    "work": [drain(2)] * 12,
+}
+FATES = {
+    "inside": (Fate.CRASH_BEFORE,),
+    "outside": (Fate.CRASH_BEFORE, Fate.FAIL, Fate.CRASH_AFTER, Fate.LOSE, Fate.AGAIN),
+}
+
+WAITING = save(Customer(number=4, name="waiting", city=Home.of(3)))
+
+
+def done(acts, before, fates):
+    simulation = Simulation(0, WORLD, fates=fates)
+    simulation.prepare(*beginning(), WAITING, *before)
+    simulation.process("subject", acts)
+    simulation.run()
+    return simulation
+
+
+@pytest.mark.parametrize("before", [[], PENDING], ids=["at rest", "with tasks"])
+@pytest.mark.parametrize("name", ACTS)
+def test_a_crash_at_any_request_leaves_all_or_nothing(name, before):
+    acts = ACTS[name]
+    counting = AtPoint("subject", -1, Fate.RUN)
+    done(acts, before, counting)
+    assert "inside" in counting.points or name in ("read", "work")
+    for point, place in enumerate(counting.points):
+        for fate in FATES[place]:
+            fates = AtPoint("subject", point, fate)
+            simulation = done(acts if name == "work" else [*acts, *acts], before, fates)
+            assert len(fates.points) > point
+            assert any(line.endswith(fate.value) for line in simulation.lines)
+
+
+def test_the_sweep_meets_requests_of_every_kind():
+    counting = AtPoint("subject", -1, Fate.RUN)
+    done(ACTS["work"], PENDING, counting)
+    assert counting.points.count("inside") > 20
+    assert counting.points.count("outside") > 10
