@@ -1,7 +1,7 @@
 """Connecting: a URL to an engine, and an engine to a database.
 
-Knows every engine by its scheme, and imports it only when it is asked for, asyncio and urllib likewise. Must not know what
-databases do. The law is the API page.
+Knows every engine by its scheme, and imports it only when it is asked for, asyncio and urllib likewise. Must not know
+what databases do. The law is the API page.
 """
 
 from __future__ import annotations

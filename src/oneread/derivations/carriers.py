@@ -14,7 +14,7 @@ import msgspec
 from oneread.derivations import emitted
 from oneread.derivations.copies import NOBODY, Reference, Source, Told
 from oneread.derivations.derivation import Derivation
-from oneread.derivations.emitted import REFERENCES, TOLD, USED, Emission, Record
+from oneread.derivations.emitted import HELD, REFERENCES, TOLD, USED, Emission, Record
 from oneread.models.fields import CREATED, GENERATED, UPDATED
 from oneread.models.layout import Layout
 from oneread.models.model import Model
@@ -95,6 +95,7 @@ class Carrier:
         self._plain = tuple(each for each in self.references if each.copy is None)
         self._tracked = tuple(each for each in self.references if each.tracked)
         self._hidden = tuple(each for each in self.references if each.hidden)
+        self._holding = tuple(each for each in self.references if each.on_delete == "refuse")
         self.has_hidden = bool(self._hidden)
         self._hidden_names = tuple(name for each in self._hidden for name, _get, _type in each.hidden)
         self._hidden_types = {name: kind for each in self._hidden for name, _get, kind in each.hidden}
@@ -189,6 +190,8 @@ class Carrier:
         record = into.record
         if self._tracked:
             record[REFERENCES] = list(dict.fromkeys([source for each in self._tracked for source in refs[each.name]]))
+        if self._holding:
+            record[HELD] = list(dict.fromkeys([source for each in self._holding for source in refs[each.name]]))
         if self._hidden:
             record[USED] = msgspec.to_builtins(
                 {name: used.get(name) for name in self._hidden_names}, builtin_types=_PLAIN
@@ -202,6 +205,8 @@ class Carrier:
         record = dict(self._empty)
         if self._tracked:
             record[REFERENCES] = []
+        if self._holding:
+            record[HELD] = []
         if self.told is not None:
             record[TOLD] = emitted.TOLD_DELETED
         return record

@@ -260,16 +260,14 @@ class Catalog:
         used = carrier.used_in(emitted.decode(root.emitted)) if carrier.has_hidden else {}
         return Source(entity, used, existed=True)
 
-    def refusing(self, key: bytes) -> list[bytes]:
-        """Prefixes of carriers whose references forbid the delete of this row."""
+    def may_be_held(self, key: bytes) -> bool:
+        """Whether any reference forbids the delete of rows of this kind."""
         kind = self.kind_of(key)
-        found = {
-            self.kinds[cls].prefix: None
-            for cls, references in self._references.items()
+        return any(
+            each.kind is kind and each.on_delete == "refuse"
+            for references in self._references.values()
             for each in references.values()
-            if each.kind is kind and each.on_delete == "refuse"
-        }
-        return list(found)
+        )
 
 
 def _view_prefix(number: tuple[int, int]) -> bytes:

@@ -20,7 +20,7 @@ from oneread.derivations.emitted import Emission, created, diff
 from oneread.errors import AlreadyExists, Conflict, LimitExceeded, NotFound
 from oneread.models.fields import CREATED
 from oneread.transactions.native import NO_CHANGE, Change, Decision, Sources
-from oneread.transactions.outbox import carriers_of
+from oneread.transactions.outbox import holders_of
 from oneread.transactions.root import NOTHING, Root, parse
 from oneread.transactions.unit import NOTHING_DERIVED, Operations
 
@@ -230,7 +230,7 @@ class Delete(_Writing):
             Root(version, None, emitted.encode(record)),
             diff(self.key, before.record, record, {}),
             carrier.fans_out(before.record, record),
-            [carriers_of(self.key, prefix) for prefix in self._catalog.refusing(self.key)],
+            [holders_of(self.key)] if self._catalog.may_be_held(self.key) else [],
         )
 
 

@@ -66,7 +66,7 @@ class Reference:
         self.on_delete = on_delete
         self.copied: tuple[tuple[str, Getter], ...] = ()
         self.hidden: tuple[tuple[str, Getter, Any], ...] = ()
-        self.tracked = self.copy is not None or on_delete == "refuse"
+        self.tracked = self.copy is not None
 
     def keys(self, entity: Any) -> list[bytes]:
         """The commit rows that the field refers to, each once; none for no entity, or one of another variant."""

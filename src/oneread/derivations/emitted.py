@@ -6,8 +6,8 @@ is "The commit row remembers what it told its views" of the architecture page an
 
 A record maps a token to contributions. A token is one byte of kind and, for views, the view's four-byte prefix (id,
 generation): `i` index rows [[key suffix, hash of what is shown], ...], `a` sums [[key suffix, amounts], ...], `q`
-unique values [suffix, ...], `r` sources whose back-references exist [source key, ...], `u` values copied for views'
-sake, `f` the hash of what copies were told.
+unique values [suffix, ...], `r` sources whose back-references exist [source key, ...], `h` sources that must not be
+deleted [source key, ...], `u` values copied for views' sake, `f` the hash of what copies were told.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 
 from oneread.errors import Corrupt
 from oneread.transactions.deltas import Number, unwire, wire, wire_decoder
-from oneread.transactions.outbox import back_reference
+from oneread.transactions.outbox import back_reference, hold
 from oneread.transactions.unit import Operations
 
 Record: TypeAlias = dict[bytes, Any]
@@ -47,11 +47,14 @@ ROWS: Final = b"i"
 SUMS: Final = b"a"
 UNIQUE: Final = b"q"
 REFERENCES: Final = b"r"
+HELD: Final = b"h"
 USED: Final = b"u"
 TOLD: Final = b"f"
 
 TOLD_DELETED: Final = b"\x00"
 """What copies were told last: that their source is gone."""
+
+DiffOf: TypeAlias = Callable[[Operations, bytes, bytes, Any, Any, Mapping[bytes, bytes]], None]
 
 _PRESENT: Final = b"\xc0"
 
@@ -119,6 +122,8 @@ def created(key: bytes, emission: Emission) -> Operations:
     }
     for source in record.get(REFERENCES, ()):
         shown[back_reference(source, key)] = _PRESENT
+    for source in record.get(HELD, ()):
+        shown[hold(source, key)] = _PRESENT
     return Operations(shown, [], deltas, {}, claimed)
 
 
@@ -147,24 +152,30 @@ def _unique(
             operations.claimed[prefix + suffix] = key
 
 
-def _references(
-    operations: Operations, key: bytes, _prefix: bytes, old: Any, new: Any, _shown: Mapping[bytes, bytes]
-) -> None:
-    operations.deletes.extend([back_reference(source, key) for source in old if source not in new])
-    for source in new:
-        if source not in old:
-            operations.puts[back_reference(source, key)] = _PRESENT
+def _pointing(place: Callable[[bytes, bytes], bytes]) -> DiffOf:
+    """The diff of sources that a row of `views` each points at the carrier from."""
+
+    def diff_of(
+        operations: Operations, key: bytes, _prefix: bytes, old: Any, new: Any, _shown: Mapping[bytes, bytes]
+    ) -> None:
+        operations.deletes.extend([place(source, key) for source in old if source not in new])
+        for source in new:
+            if source not in old:
+                operations.puts[place(source, key)] = _PRESENT
+
+    return diff_of
 
 
 def _nothing(*_arguments: Any) -> None:
     """What copies were told and what was used are memory, not rows."""
 
 
-_DIFFS: Final[dict[bytes, Callable[[Operations, bytes, bytes, Any, Any, Mapping[bytes, bytes]], None]]] = {
+_DIFFS: Final[dict[bytes, DiffOf]] = {
     ROWS: _rows,
     SUMS: _sums,
     UNIQUE: _unique,
-    REFERENCES: _references,
+    REFERENCES: _pointing(back_reference),
+    HELD: _pointing(hold),
     USED: _nothing,
     TOLD: _nothing,
 }

@@ -107,7 +107,7 @@ def _refuse_referenced(unit: Unit, guarded: list[tuple[bytes, RowRange]]) -> Pla
     for source, within in guarded:
         rows = yield from unit.scan("views", within, 1)
         if rows:
-            carrier = rows[0][0][len(outbox.carriers_of(source).start) :]
+            carrier = rows[0][0][len(within.start) :]
             raise StillReferenced(
                 "others refer to this entity, and their declaration forbids its delete",
                 key=unit.name_of(source),

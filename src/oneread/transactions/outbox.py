@@ -21,6 +21,9 @@ from oneread.transactions.unit import SHOWN, Unit
 BACK_REFERENCES: Final = b"\x00\x00"
 """View id 0: rows (source key, carrier key) that say who holds a copy."""
 
+HOLDS: Final = b"\xff\xff"
+"""The last view id: rows (source key, carrier key) that say who forbids the delete of a source."""
+
 TASKS: Final = RowRange(b"task:", b"task;")
 """Where tasks lie in the `system` table."""
 
@@ -53,12 +56,20 @@ def back_reference(source: bytes, carrier: bytes) -> bytes:
     return BACK_REFERENCES + source + carrier
 
 
-def carriers_of(source: bytes, carriers: bytes = b"") -> RowRange:
-    """Where the back-references of a source lie; `carriers` narrows to carrier keys with that prefix.
+def hold(source: bytes, carrier: bytes) -> bytes:
+    """The key in `views` of the row that says: while `carrier` refers to it, `source` is not deleted."""
+    return HOLDS + source + carrier
 
-    Keys are prefix-free, so nobody else's do.
-    """
-    start, stop = prefix_range(BACK_REFERENCES + source + carriers)
+
+def carriers_of(source: bytes) -> RowRange:
+    """Where the back-references of a source lie. Keys are prefix-free, so nobody else's do."""
+    start, stop = prefix_range(BACK_REFERENCES + source)
+    return RowRange(start, stop or b"")
+
+
+def holders_of(source: bytes) -> RowRange:
+    """Where the holds on a source lie."""
+    start, stop = prefix_range(HOLDS + source)
     return RowRange(start, stop or b"")
 
 
