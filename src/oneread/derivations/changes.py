@@ -205,8 +205,8 @@ class Patch(_Writing):
         if before.entity is None:
             return ()
         carrier = self._catalog.carrier_of(before.entity)
-        known = _flat(carrier.refs(before.entity))
-        return [key for key in _flat(carrier.refs(self._wanted(before))) if key not in known]
+        known, wanted = carrier.refs(before.entity), carrier.refs(self._wanted(before))
+        return [key for name, keys in wanted.items() for key in keys if key not in known[name]]
 
     def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
         before = self._seen(seen)

@@ -1,0 +1,37 @@
+"""What a change needs to know of others, it asks for."""
+
+import pytest
+
+from oneread import Copy, Key, Model, Ref, Schema, connect, reference
+
+
+class City(Model[int]):
+    code: Key[int]
+    name: str
+
+
+class Home(Copy[City]):
+    name: str
+
+
+class Waiting(Copy[City]):
+    missing_ok = True
+
+    name: str
+
+
+class Person(Model[int]):
+    number: Key[int]
+    born_in: Ref[City] | None = reference(missing_ok=True)
+    home: Home | None = None
+    next_home: Waiting | None = None
+
+
+@pytest.mark.parametrize("field", ["home", "next_home"])
+def test_a_patch_fills_a_copy_of_what_another_field_refers_to_already(field):
+    with connect("memory://", Schema(City, Person)) as db:
+        db.save(City(code=1, name="Ulm"))
+        db.save(Person(number=1, born_in=City.at(1)))
+        patched = db.patch(Person, 1, **{field: {"home": Home, "next_home": Waiting}[field].of(1)})
+        assert getattr(patched, field).name == "Ulm"
+        assert getattr(db.get(Person, 1), field).name == "Ulm"
