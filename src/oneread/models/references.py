@@ -6,6 +6,8 @@ decisions page.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
 import msgspec
@@ -57,10 +59,10 @@ class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
 
         Reading a field before that raises AttributeError instead of lying.
         """
-        empty: dict[str, Any] = dict.fromkeys(copied_names(cls))
+        empty, taking_out = _emptying(cls)
         made = cls(ref=Ref(key), **empty)
-        for name in empty:
-            getattr(cls, name).__delete__(made)
+        for take_out in taking_out:
+            take_out(made)
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -93,6 +95,13 @@ def _shown(copy: Copy[Any]) -> tuple[Any, ...]:
 def copied_names(cls: type[Copy[Any]]) -> tuple[str, ...]:
     """The names of the fields that a copy class takes over from its source."""
     return tuple(name for name in cls.__struct_fields__ if name not in _OWN)
+
+
+@functools.cache
+def _emptying(cls: type[Copy[Any]]) -> tuple[dict[str, None], tuple[Callable[[Any], None], ...]]:
+    """What stands in the copied fields of a copy that is made to refer only, and what takes it out again."""
+    names = copied_names(cls)
+    return dict.fromkeys(names), tuple(getattr(cls, name).__delete__ for name in names)
 
 
 def is_filled(copy: Copy[Any]) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 
 _YIELDS: Final = 4
 _FIRST_SECONDS: Final = 0.00002
-_LONGEST_SECONDS: Final = 0.0002
+_LONGEST_SECONDS: Final = 0.001
 
 
 class Turn:
