@@ -6,6 +6,7 @@ pages are asked for in every way there is and held against slices of the oracle'
 
 import asyncio
 import inspect
+import random
 import shutil
 import tempfile
 from datetime import UTC, date, datetime, timedelta
@@ -24,10 +25,12 @@ from hypothesis.stateful import (
 )
 
 from oneread import Ref, Schema, add, any_of, append, connect, connect_async, field, remove
+from oneread.encoding.ranges import prefix_range
 from oneread.errors import AlreadyExists, Conflict, MissingReference, NotFound, StillReferenced
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.testing.oracle import Oracle, look
+from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from tests.properties import schema_of_everything as of
 from tests.properties.schema_of_everything import (
     AGGREGATES,
@@ -50,43 +53,39 @@ from tests.properties.schema_of_everything import (
 
 SCHEMA = Schema(*EVERYTHING, inline=3)
 REFUSALS = (AlreadyExists, MissingReference, NotFound, StillReferenced)
-BACK_REFERENCES = b"\x00\x00"
 START = datetime(2024, 2, 28, 22, tzinfo=UTC)
 
-few = {
-    Region: st.sampled_from(["n", "s"]),
-    City: st.sampled_from(["a", "b", "c"]),
-    Customer: st.sampled_from([-1, 1, 2, 3]),
-    Product: st.sampled_from(["p", "q"]),
-    Tag: st.sampled_from(["x", "y", "z"]),
+KEYS = {Region: ["n", "s"], City: ["a", "b", "c"], Customer: [-1, 1, 2, 3], Product: ["p", "q"], Tag: ["x", "y", "z"]}
+NAMES = ["", "Al", "Bo", "Bo\x00", "Bob", "É", "\U0001f409"]
+DATES = [None, date(1, 1, 1), date(1999, 12, 31), date(2024, 2, 29)]
+ORDERS, LINES = ["o", "o2", "ö"], [0, 1, 300]
+GIVERS = [None, *map(Giver.of, KEYS[Customer])]
+PRICES = ["0", "1.1", "1.10", "-3.5", "1e30", "1e-30", "99999999999999999999.99"]
+VALUES = {
+    "quantity": [1, 2, 3, -7, 2**70],
+    "price": [None, *map(Decimal, PRICES)],
+    "score": [None, 0.0, -0.0, 1.5, -1e300, 1e-300],
+    "took": [None, timedelta(0), timedelta(days=-1, microseconds=3), timedelta(hours=1)],
+    "note": [None, *NAMES],
+    "blob": [None, b"", b"\x00", b"\xff\xff", b"a"],
+    "due": DATES,
+    "state": list(State),
+    "ordered_at": [START + timedelta(hours=hours, microseconds=1) for hours in (0, 1, 2, 26, 72, 9000)],
+    "tags": [[Tag.at(word) for word in words] for words in ("", "x", "yx", "zzy", "xyzx")],
+    "words": [set(), {"Al"}, {"Bo", "", "É"}],
+    "measures": [None, of.Measures(weight=0.5), of.Measures(weight=2.0, depth=1)],
+    "extra": [{}, {"a": 1}, {"a": 0, "b": 2}],
+    "buyer": list(map(Buyer.of, KEYS[Customer])),
+    "product": [None, *map(Sold.of, KEYS[Product])],
+    "shipped_to": [None, *map(City.at, KEYS[City])],
 }
-names = st.sampled_from(["", "Al", "Bo", "Bo\x00", "Bob", "É", "\U0001f409"])
+
+seeds = st.integers(0, 2**32)
+few = {model: st.sampled_from(keys) for model, keys in KEYS.items()}
+changes = {name: st.sampled_from(values) for name, values in VALUES.items()}
+names, dates, instants = st.sampled_from(NAMES), st.sampled_from(DATES), changes["ordered_at"]
 optional = st.none
-dates = optional() | st.sampled_from([date(1, 1, 1), date(1999, 12, 31), date(2024, 2, 29)])
-instants = st.sampled_from([START + timedelta(hours=hours, microseconds=1) for hours in (0, 1, 2, 26, 72, 9000)])
-prices = optional() | st.sampled_from(["0", "1.1", "1.10", "-3.5", "1e30", "1e-30", "99999999999999999999.99"]).map(
-    Decimal
-)
-orders = st.sampled_from(["o", "o2", "ö"])
-lines = st.sampled_from([0, 1, 300])
-changes = {
-    "quantity": st.sampled_from([1, 2, 3, -7, 2**70]),
-    "price": prices,
-    "score": optional() | st.sampled_from([0.0, -0.0, 1.5, -1e300, 1e-300]),
-    "took": optional() | st.sampled_from([timedelta(0), timedelta(days=-1, microseconds=3), timedelta(hours=1)]),
-    "note": optional() | names,
-    "blob": optional() | st.sampled_from([b"", b"\x00", b"\xff\xff", b"a"]),
-    "due": dates,
-    "state": st.sampled_from(list(State)),
-    "ordered_at": instants,
-    "tags": st.lists(few[Tag].map(Tag.at), max_size=4),
-    "words": st.sets(names, max_size=3),
-    "measures": optional() | st.builds(of.Measures, weight=st.sampled_from([0.5, 2.0]), depth=optional()),
-    "extra": st.dictionaries(st.sampled_from("ab"), st.integers(0, 2), max_size=2),
-    "buyer": few[Customer].map(Buyer.of),
-    "product": optional() | few[Product].map(Sold.of),
-    "shipped_to": optional() | few[City].map(City.at),
-}
+orders, lines = st.sampled_from(ORDERS), st.sampled_from(LINES)
 REQUIRED = ("buyer", "ordered_at", "shipped_to", "tags")
 purchases = st.fixed_dictionaries(
     {"order": orders, "line": lines, **{name: changes[name] for name in REQUIRED}},
@@ -114,6 +113,27 @@ SOURCES = (
     *(Tag(word=word) for word in "xyz"),
 )
 anything = st.one_of(*entities.values(), entities[Purchase], entities[Gift])
+
+
+def some(chance, model):
+    """An entity of a model, by chance."""
+    if model in KEYS:
+        key = {next(iter(model.__struct_fields__)): chance.choice(KEYS[model])}
+        name = {} if model is Tag else {"name": chance.choice(NAMES)}
+        return model(**key, **name, **some_move(chance, model))
+    fields = {name: chance.choice(values) for name, values in VALUES.items()}
+    if model is Gift:
+        fields |= {"giver": chance.choice(GIVERS), "card": chance.choice([None, *NAMES])}
+    return model(order=chance.choice(ORDERS), line=chance.choice(LINES), **fields)
+
+
+def some_move(chance, model):
+    """What an entity of a model has besides key and name."""
+    if model is City:
+        return {"region": chance.choice([None, *map(Region.at, KEYS[Region])])}
+    if model is Customer:
+        return {"born": chance.choice(DATES), "city": chance.choice([None, *map(Home.of, KEYS[City])])}
+    return {"price": Decimal(3)} if model is Product else {"title": chance.choice(NAMES)} if model is Tag else {}
 
 
 class Sync:
@@ -191,11 +211,12 @@ class Machine(RuleBasedStateMachine):
     def clock(self):
         return self.now
 
-    @initialize(some=st.booleans())
-    def something_to_refer_to(self, some):
-        if some:
+    @initialize(there_are_some=st.sampled_from([False, True, True, True]), seed=seeds)
+    def something_to_refer_to(self, there_are_some, seed):
+        if there_are_some:
             for entity in SOURCES:
                 self.save(entity)
+            self.burst(seed, 40)
 
     def teardown(self):
         self.compare()
@@ -390,6 +411,54 @@ class Machine(RuleBasedStateMachine):
         else:
             self.both(lambda: self.db.save(found, if_version=version), lambda version: self.oracle.save(found, version))
 
+    # Bursts: many steps from one seed, where hypothesis would spend its choices on a few.
+
+    @rule(seed=seeds, steps=st.integers(20, 60))
+    def burst_after_burst(self, seed, steps):
+        """Once more, so that it comes often enough among the rules."""
+        self.burst(seed, steps)
+
+    @rule(seed=seeds, steps=st.integers(5, 60))
+    def burst(self, seed, steps):
+        chance = random.Random(seed)
+        for _ in range(steps):
+            chance.choice(BURST)(self, chance)
+        self.compare()
+
+    def some_entity(self, chance):
+        model = chance.choice([*MODELS, Purchase, Gift, Gift, Customer])
+        self.save(some(chance, model))
+
+    def some_batch(self, chance):
+        batch = {(place.ref().key): place for place in (some(chance, chance.choice(MODELS)) for _ in range(4))}
+        self.save_all(list(batch.values()))
+
+    def some_patch(self, chance):
+        key = chance.choice(ORDERS), chance.choice(LINES)
+        patch = {name: chance.choice(VALUES[name]) for name in chance.sample(sorted(VALUES), chance.choice([1, 1, 2]))}
+        if isinstance(self.oracle.get(Purchase, *key), Gift):
+            patch["giver"] = chance.choice(GIVERS)
+        self.both(
+            lambda: self.db.patch(Purchase, *key, **patch),
+            lambda version: self.oracle.patch(Purchase, key, patch, version),
+        )
+
+    def some_rename(self, chance):
+        model = chance.choice([Region, City, City, Customer, Customer, Product])
+        key = (chance.choice(KEYS[model]),)
+        patch = some_move(chance, model) if chance.choice([False, True]) else {}
+        patch = patch or {"name": chance.choice(NAMES)}
+        self.both(
+            lambda: self.db.patch(model, *key, **patch), lambda version: self.oracle.patch(model, key, patch, version)
+        )
+
+    def some_delete(self, chance):
+        self.finished()
+        model = chance.choice([*MODELS, City, Customer, Region])
+        key = (chance.choice(KEYS[model]),) if model in KEYS else (chance.choice(ORDERS), chance.choice(LINES))
+        self.both(lambda: self.db.delete(model, *key), lambda _version: self.oracle.delete(model, *key))
+        self.finished()
+
     # Pages.
 
     def checked_page(self, view, equal, expected, data, **more):
@@ -402,6 +471,7 @@ class Machine(RuleBasedStateMachine):
         while True:
             walked = look(page.rows) + walked if backward else walked + look(page.rows)
             cursor = page.previous if backward else page.next
+            assert len(walked) <= len(expected), "a row came twice"
             if cursor is None:
                 break
             page = self.db.page(view, *equal, limit=limit, cursor=cursor, **more)
@@ -503,9 +573,8 @@ class Machine(RuleBasedStateMachine):
         return [row for page in self.db.pages(view) for row in page]
 
     def raw(self, table, prefix):
-        start = prefix
-        stop = (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
-        return len(self.db.run(Scan(table, RowRange(start, stop), 10_000).__iter__()))
+        start, stop = prefix_range(prefix)
+        return len(self.db.run(Scan(table, RowRange(start, stop or b""), 10_000).__iter__()))
 
     def no_row_is_left_over(self):
         """Every row of `views` and `counts` is one that the oracle expects."""
@@ -519,8 +588,16 @@ class Machine(RuleBasedStateMachine):
             for each in compiled.extrema:
                 assert self.raw("views", each.prefix) == expected[view, each.field], (view, each.field)
         assert self.raw("views", BACK_REFERENCES) == expected["back-references"]
+        assert self.raw("views", HOLDS) == expected["holds"]
 
 
+BURST = [
+    *[Machine.some_entity] * 6,
+    *[Machine.some_patch] * 4,
+    *[Machine.some_rename] * 3,
+    *[Machine.some_delete] * 2,
+    Machine.some_batch,
+]
 THOROUGH = settings().max_examples > 1000
 
 

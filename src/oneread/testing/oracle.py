@@ -359,7 +359,8 @@ class Oracle:
     def expected_rows(self) -> dict[Any, int]:
         """How many raw rows there are for each view, each (aggregate, field) with an extremum, and of other kinds.
 
-        `"back-references"`: of carriers that must be told. `(view, "claims")`: of unique values.
+        `"back-references"`: of carriers that must be told; `"holds"`: of those that forbid a delete;
+        `(view, "claims")`: of unique values.
         """
         counted: dict[Any, int] = {view: len(self._entries(view)) for view in self.indexes}
         for view in self.indexes:
@@ -374,6 +375,7 @@ class Oracle:
                     values = [self._value(held, route) for _group, several in members for held in several]
                     counted[fold, name] = len([each for each in values if each is not None])
         counted["back-references"] = sum(len(self._told_by(held.entity)) for held in self.held.values())
+        counted["holds"] = sum(len(self._held_by(held.entity)) for held in self.held.values())
         return counted
 
     def _told_by(self, entity: Any) -> set[Place]:
@@ -382,9 +384,13 @@ class Oracle:
         return {
             target
             for field in fields
-            if field.copy is not None or field.on_delete == "refuse" or field.name in wanted
+            if field.copy is not None or field.name in wanted
             for target in _targets(field, entity)
         }
+
+    def _held_by(self, entity: Any) -> set[Place]:
+        fields = self._fields[type(entity)].values()
+        return {target for field in fields if field.on_delete == "refuse" for target in _targets(field, entity)}
 
 
 def _place(entity: Any) -> Place:

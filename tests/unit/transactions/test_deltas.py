@@ -1,0 +1,73 @@
+"""Sums are exact whatever is added, in whatever order it is taken back."""
+
+from decimal import Decimal, localcontext
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oneread.errors import Corrupt, LimitExceeded
+from oneread.transactions.deltas import Delta, decode_amounts, encode_amounts, exact, unwire, wire
+
+numbers = (
+    st.integers(-(2**80), 2**80)
+    | st.floats(allow_nan=False, allow_infinity=False).map(Decimal)
+    | st.decimals(allow_nan=False, allow_infinity=False, places=30, min_value=-(10**30), max_value=10**30)
+)
+
+
+@given(st.lists(numbers, max_size=8), st.randoms(use_true_random=False))
+def test_what_is_added_and_taken_back_leaves_exactly_nothing(amounts, order):
+    steps = [(amount, sign) for amount in amounts for sign in (1, -1)]
+    order.shuffle(steps)
+    delta = Delta()
+    with localcontext() as context:
+        context.prec = 2
+        for amount, sign in steps:
+            delta.add([sign, amount], 1 if sign > 0 else -1) if sign > 0 else delta.add([1, amount], -1)
+    assert not delta.changes
+
+
+@given(st.lists(numbers | st.none(), max_size=5))
+def test_numbers_come_back_from_a_row_as_they_went(amounts):
+    packed = msgspec.msgpack.decode(msgspec.msgpack.encode(wire(amounts)))
+    assert unwire(packed) == amounts
+    assert decode_amounts(encode_amounts([amount or 0 for amount in amounts])) == [amount or 0 for amount in amounts]
+
+
+def test_a_row_to_which_nobody_contributes_any_more_is_gone():
+    delta = Delta()
+    delta.add([1, Decimal("0.1"), None], 1)
+    row = delta.onto(None)
+    assert decode_amounts(row) == [1, Decimal("0.1"), 0]
+    back = Delta()
+    back.add([1, Decimal("0.1"), None], -1)
+    assert back.onto(row) is None
+
+
+def test_a_row_grows_by_a_number_that_it_did_not_have():
+    first, second = Delta(), Delta()
+    first.add([1, 5], 1)
+    second.add([1, 5, 7], 1)
+    assert decode_amounts(second.onto(first.onto(None))) == [2, 10, 7]
+
+
+@pytest.mark.parametrize("number", [None, 0, 2**100, True])
+def test_absent_values_and_ints_are_summed_as_they_are(number):
+    assert exact(number) == number
+
+
+@pytest.mark.parametrize("number", ["inf", "nan", "1e1201", "1e-1201", "1" * 1300])
+def test_what_cannot_be_summed_exactly_is_refused(number):
+    with pytest.raises(LimitExceeded) as refusal:
+        exact(Decimal(number))
+    assert "value" in refusal.value.facts
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff", b"\x91\xa3abc", msgspec.msgpack.encode([msgspec.msgpack.Ext(9, b"x")]), b"\x05"]
+)
+def test_a_row_that_is_none_of_ours_is_corrupt(data):
+    with pytest.raises(Corrupt):
+        decode_amounts(data)

@@ -1,0 +1,132 @@
+"""A unit of work sees its own writes, and settles deltas and claims once, at the end."""
+
+import pytest
+
+from oneread.engines.memory import MemoryEngine
+from oneread.errors import AlreadyExists, Corrupt
+from oneread.plans.effects import Atomically
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Trace
+from oneread.store.requests import Read, Scan
+from oneread.store.rows import Cell, RowRange
+from oneread.transactions import outbox
+from oneread.transactions.deltas import decode_amounts
+from oneread.transactions.unit import SHOWN, Operations, Unit
+
+
+@pytest.fixture
+def driver():
+    return SyncDriver(MemoryEngine())
+
+
+def run(driver, body):
+    """One unit in one transaction: the body applies, the end is flushed."""
+
+    def plan():
+        unit = Unit()
+        yield from body(unit)
+        yield from unit.flush(100)
+
+    return driver.run(Atomically(plan).__iter__(), Trace())
+
+
+def applied(driver, *several):
+    def body(unit):
+        for operations in several:
+            unit.apply(operations, 7)
+        return
+        yield
+
+    run(driver, body)
+
+
+def shown(driver, table, key):
+    (row,) = driver.run(Read(table, [key]).__iter__(), Trace())
+    return None if row is None else row[SHOWN].value
+
+
+def test_a_scan_sees_what_the_unit_put_and_took_away(driver):
+    applied(driver, Operations({b"a": b"1", b"c": b"1", b"e": b"1"}))
+
+    def body(unit):
+        unit.apply(Operations({b"b": b"2"}, [b"c"]), 8)
+        found = yield from unit.scan("views", RowRange(b"a", b""), 2)
+        assert [key for key, _row in found] == [b"a", b"b"]
+        found = yield from unit.scan("views", RowRange(b"b", b"e"), 9)
+        assert [key for key, _row in found] == [b"b"]
+
+    run(driver, body)
+    rows = driver.run(Scan("views", RowRange(b"", b""), 9).__iter__(), Trace())
+    assert [key for key, _row in rows] == [b"a", b"b", b"e"]
+
+
+def test_deltas_of_one_row_meet(driver):
+    applied(driver, Operations(deltas=[(b"g", [1, 5], 1), (b"g", [1, 7], 1)]), Operations(deltas=[(b"g", [1, 5], -1)]))
+    assert decode_amounts(shown(driver, "counts", b"g")) == [1, 7]
+    applied(driver, Operations(deltas=[(b"g", [1, 7], -1)]))
+    assert shown(driver, "counts", b"g") is None
+
+
+def test_deltas_that_come_to_nothing_write_nothing(driver):
+    applied(driver, Operations(deltas=[(b"g", [1, 5], 1), (b"g", [1, 5], -1)]))
+    assert shown(driver, "counts", b"g") is None
+
+
+CLAIM = b"claim"
+
+
+@pytest.mark.parametrize(
+    ("steps", "owner"),
+    [
+        ([("B", "take")], AlreadyExists),
+        ([("A", "release"), ("B", "take")], b"B"),
+        ([("B", "take"), ("A", "release")], b"B"),
+        ([("A", "release")], None),
+        ([("A", "release"), ("A", "take")], b"A"),
+        ([("A", "release"), ("B", "take"), ("B", "release")], None),
+        ([("B", "take"), ("B", "release")], b"A"),
+        ([("B", "take"), ("B", "release"), ("A", "release")], None),
+        ([("B", "take"), ("A", "release"), ("B", "release"), ("C", "take")], b"C"),
+        ([("A", "release"), ("B", "take"), ("C", "take")], AlreadyExists),
+    ],
+)
+def test_a_unique_value_changes_hands_within_a_unit(driver, steps, owner):
+    applied(driver, Operations(claimed={CLAIM: b"A"}))
+    operations = [
+        Operations(claimed={CLAIM: who.encode()}) if what == "take" else Operations(released={CLAIM: who.encode()})
+        for who, what in steps
+    ]
+    if owner is AlreadyExists:
+        with pytest.raises(AlreadyExists) as refusal:
+            applied(driver, *operations)
+        assert "owner" in refusal.value.facts
+        assert shown(driver, "counts", CLAIM) == b"A"
+    else:
+        applied(driver, *operations)
+        assert shown(driver, "counts", CLAIM) == owner
+
+
+def test_tasks_lie_in_the_outbox_until_they_are_done(driver):
+    def body(unit):
+        key = outbox.put(unit, b"source", 5)
+        assert unit.tasks == [key]
+        return
+        yield
+
+    run(driver, body)
+    ((key, row),) = driver.run(Scan("system", outbox.TASKS, 9).__iter__(), Trace())
+    assert outbox.read(row) == outbox.Task(b"source")
+    assert key.endswith(b"source")
+
+
+@pytest.mark.parametrize("row", [{SHOWN: Cell(b"\xff", 1)}, {b"d:v": Cell(b"x", 1)}, {SHOWN: Cell(b"\x01", 1)}])
+def test_a_task_that_is_none_is_corrupt(row):
+    with pytest.raises(Corrupt):
+        outbox.read(row)
+
+
+def test_back_references_of_a_source_lie_together():
+    within = outbox.carriers_of(b"ab")
+    assert within.start <= outbox.back_reference(b"ab", b"x") < within.stop
+    held = outbox.holders_of(b"ab")
+    assert held.start <= outbox.hold(b"ab", b"x") < held.stop
