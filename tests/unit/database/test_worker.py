@@ -1,0 +1,147 @@
+"""Tasks are done behind the writer's back, waited for, gone on with, and never in the way."""
+
+import asyncio
+import logging
+import threading
+
+import pytest
+
+from oneread import Schema, connect, connect_async
+from oneread.database.worker import Worker
+from oneread.errors import Unavailable
+from oneread.plans.plan import Plan
+from tests.unit.database.shop import SHOP, Buyer, Customer, Product, Purchase, PurchasesOfBuyer, Sold, fill
+
+FEW = Schema(*SHOP, inline=1)
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"lmdb://{tmp_path}/store?durability=none"
+
+
+def test_the_worker_of_a_local_store_does_what_a_commit_leaves(url):
+    with connect(url, FEW) as db:
+        fill(db)
+        renamed = db.patch(Product, "p", name="Pear")
+        tasks = db.tasks(renamed)
+        assert tasks
+        tasks.wait(30)
+        assert not tasks
+        assert tasks.done()
+        assert db.get(Purchase, "o", 3).product.name == "Pear"
+        assert {row.product.name for row in db.page(PurchasesOfBuyer, 1)} == {"Pear"}
+
+
+def test_the_worker_of_an_asynchronous_database_does_so_too(url):
+    async def main():
+        async with connect_async(url, FEW) as db:
+            await db.save(Customer(number=1, name="Ada"))
+            await db.save(Product(code="p", name="Pea"))
+            await db.save_all([Purchase(**fields) for fields in purchases()])
+            renamed = await db.patch(Product, "p", name="Pear")
+            await db.tasks(renamed).wait(30)
+            return (await db.get(Purchase, "o", 2)).product.name
+
+    assert asyncio.run(main()) == "Pear"
+
+
+def purchases():
+    return [{"order": "o", "line": line, "buyer": Buyer.of(1), "product": Sold.of("p"), "tags": []} for line in (1, 2)]
+
+
+def test_what_leaves_no_task_is_done_at_once(url):
+    with connect(url, FEW, workers=0) as db:
+        fill(db)
+        tasks = db.tasks(db.patch(Product, "q", name="Quince"))
+        assert not tasks
+        assert tasks.done()
+        tasks.wait(0)
+        assert not db.tasks(db.get(Product, "q"))
+
+
+@pytest.mark.parametrize("clock", [lambda: 5_000_000, None])
+def test_waiting_ends_when_nobody_does_the_task(url, clock):
+    with connect(url, FEW, workers=0, **({"clock": clock} if clock else {})) as db:
+        fill(db)
+        renamed = db.patch(Product, "p", name="Pear")
+        with pytest.raises(Unavailable) as refusal:
+            db.tasks(renamed).wait(0.02)
+        assert refusal.value.retryable
+        assert refusal.value.facts == {"left": 1, "timeout": 0.02}
+        assert db.drain() == 1
+        db.tasks(renamed).wait(0)
+
+
+def test_tasks_of_a_process_that_ended_are_done_when_the_store_is_opened_again(url):
+    with connect(url, FEW, workers=0) as db:
+        fill(db)
+        left = db.tasks(db.patch(Product, "p", name="Pear"))
+    with connect(url, FEW) as db:
+        left._database = db
+        left.wait(30)
+        assert db.get(Purchase, "o", 1).product.name == "Pear"
+
+
+def test_a_task_goes_on_where_its_last_batch_ended(url):
+    with connect(url, FEW, workers=0) as db:
+        fill(db, purchases=7)
+        db.patch(Product, "p", name="Pear")
+        batches = 0
+        while db.run(db.operations.drain_step(3)):
+            batches += 1
+            done = [each.product.name for each in db.page(Purchase, "o")].count("Pear")
+            assert done == min(3 * batches, 7)
+        assert batches == 3
+
+
+def test_a_task_whose_source_changed_again_tells_the_newest(url):
+    with connect(url, FEW, workers=0) as db:
+        fill(db)
+        db.patch(Product, "p", name="Pear")
+        db.run(db.operations.drain_step(1))
+        db.patch(Product, "p", name="Plum")
+        db.drain()
+        assert {each.product.name for each in db.page(Purchase, "o")} == {"Plum"}
+        assert db.drain() == 0
+
+
+class Refusing:
+    """Operations of which the first step is refused, and the second finds nothing to do."""
+
+    def __init__(self):
+        self.steps = 0
+        self.second = threading.Event()
+
+    def drain_step(self, _batch: int) -> Plan[bool]:
+        self.steps += 1
+        if self.steps == 1:
+            raise Unavailable("the store is busy")
+        self.second.set()
+        return False
+        yield
+
+
+def test_a_refusal_is_written_down_and_tried_again(url, caplog, monkeypatch):
+    monkeypatch.setattr("oneread.database.worker.PAUSE_SECONDS", 0.0)
+    operations = Refusing()
+    with connect(url, FEW, workers=0) as db, caplog.at_level(logging.ERROR):
+        worker = Worker(operations, db._driver)
+        worker.wake()
+        assert operations.second.wait(30)
+        worker.stop()
+        worker.wake()  # after the end it stays ended
+        worker.stop()
+    assert operations.steps >= 2
+    assert "tried again" in caplog.text
+
+
+def test_a_worker_ends_when_its_store_is_closed(url):
+    db = connect(url, FEW, workers=0)
+    worker = Worker(db.operations, db._driver)
+    db.close()
+    worker.wake()
+    thread = worker._thread
+    thread.join(30)
+    assert not thread.is_alive()
+    worker.stop()
