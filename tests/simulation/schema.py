@@ -1,10 +1,13 @@
 """A small world with every way in which one row follows another, and a bound of two, so that tasks arise.
 
 Region <- City <- Customer <- Purchase: hop after hop through copies, up to an index of purchases by town and one of
-customers by land. A product's name is a leaf copy: no view needs it.
+customers by land; and what no copy shows, by a plain reference. A product's name is a leaf copy: no view needs it.
 """
 
 from decimal import Decimal
+from typing import Annotated
+
+import msgspec
 
 from oneread import (
     Aggregate,
@@ -12,13 +15,16 @@ from oneread import (
     Index,
     Key,
     Model,
+    Ref,
     Schema,
     ascending,
     by,
     count,
     descending,
+    each,
     greatest,
     least,
+    reference,
     shown,
     total,
     within,
@@ -28,6 +34,7 @@ from oneread import (
 class Region(Model[int]):
     code: Key[int]
     name: str
+    size: int = 0
 
 
 class Land(Copy[Region]):
@@ -54,6 +61,7 @@ class Customer(Model[int]):
     name: str
     email: str | None = None
     city: Home | None = None
+    born_in: Ref[City] | None = reference(missing_ok=True)
 
 
 class Buyer(Copy[Customer]):
@@ -77,6 +85,7 @@ class Purchase(Model[int]):
     number: Key[int]
     buyer: Buyer
     product: Sold | None = None
+    also: Annotated[list[Ref[Product]], msgspec.Meta(max_length=2)] = reference(missing_ok=True)
     quantity: int = 1
     price: Decimal | None = None
 
@@ -90,6 +99,16 @@ class CustomersOfEmail(Index[Customer]):
 class CustomersOfLand(Index[Customer]):
     land: str | None = by(within(Customer.city, Home.land), none="first")
     name: str = ascending(Customer.name)
+
+
+class CustomersOfOrigin(Index[Customer]):
+    """Two hops away, and no copy shows it: both carriers hold it out of sight."""
+
+    size: int | None = ascending(within(within(Customer.born_in, City.region), Region.size), none="last")
+
+
+class PurchasesAlso(Index[Purchase]):
+    product: Ref[Product] = by(each(Purchase.also))
 
 
 class PurchasesOfBuyer(Index[Purchase]):
@@ -135,6 +154,8 @@ WORLD = Compiled(
     Purchase,
     CustomersOfEmail,
     CustomersOfLand,
+    CustomersOfOrigin,
+    PurchasesAlso,
     PurchasesOfBuyer,
     PurchasesOfTown,
     SalesOfProduct,

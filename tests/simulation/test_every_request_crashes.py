@@ -25,7 +25,7 @@ from tests.simulation.schema import (
     SalesOfProduct,
     Sold,
 )
-from tests.simulation.world import beginning, bought, buying, swapping
+from tests.simulation.world import beginning, bought, buying, clearing_out, founding, swapping
 
 PENDING = [patch(City, 1, name="elsewhere"), patch(Product, 1, name="renamed")]
 """Leaves tasks for customers, for their purchases, and for the product's purchases."""
@@ -33,7 +33,9 @@ PENDING = [patch(City, 1, name="elsewhere"), patch(Product, 1, name="renamed")]
 ACTS = {
     "create": [save(bought(8, 1, 1, 9, 9), "create")],
     "save what is there": [save(bought(1, 3, 2, 9, 0))],
-    "save what two purchases copy": [save(Customer(number=1, name="new", email="new@x", city=Home.of(2)))],
+    "save what two purchases copy": [
+        save(Customer(number=1, name="new", email="new@x", city=Home.of(2), born_in=City.at(3)))
+    ],
     "save all, in the way of each other": [
         save_all(bought(8, 1, 1, 9, 9), Product(code=1, name="p"), bought(1, 2, 1, 0, 1))
     ],
@@ -43,6 +45,7 @@ ACTS = {
     "rename a source of its bound": [patch(Customer, 2, name="new")],
     "rename two hops away": [patch(Region, 1, name="new")],
     "rename three hops away": [patch(City, 1, name="new")],
+    "change what no copy shows": [patch(Region, 1, size=7)],
     "move": [patch(Customer, 1, city=Home.of(2))],
     "upsert what is there": [upsert(bought(1, 1, 1, 1, 1), quantity=add(1))],
     "upsert what is not": [upsert(bought(8, 1, 1, 1, 1), quantity=add(1))],
@@ -51,9 +54,11 @@ ACTS = {
     "delete what is cleared": [delete(Region, 1)],
     "delete what is referred to": [delete(Product, 1)],
     "create what is waited for": [save(City(code=3, name="late"))],
-    "take a unique value": [save(Customer(number=4, name="d", email="1@x"))],
+    "take a unique value": [save(Customer(number=4, name="d", email="1@x", born_in=None))],
     "swap unique values": [swapping(1, 2)],
     "transact": [buying(8, 1, 1, 2)],
+    "a source and its carrier at once": [founding(3, "new", 1)],
+    "a source and whatever refers to it": [clearing_out(1)],
     "read": [read(SalesOfProduct, 1), read(CustomersOfEmail, "1@x"), read_page(PurchasesOfTown)],
     "work": [drain(2)] * 12,
 }
@@ -62,7 +67,7 @@ FATES = {
     "outside": (Fate.CRASH_BEFORE, Fate.FAIL, Fate.CRASH_AFTER, Fate.LOSE, Fate.AGAIN),
 }
 
-WAITING = save(Customer(number=4, name="waiting", city=Home.of(3)))
+WAITING = save(Customer(number=4, name="waiting", city=Home.of(3), born_in=City.at(3)))
 
 
 def done(acts, before, fates):

@@ -24,14 +24,10 @@ def test_the_list_is_long_enough_to_mean_something():
 
 
 @pytest.mark.parametrize(("mutation", "likely"), MUTATIONS.items(), ids=[each.__name__ for each in MUTATIONS])
-def test_a_broken_rule_is_found(mutation, likely, monkeypatch, record_property):
+def test_a_broken_rule_is_found(mutation, likely, monkeypatch):
     with monkeypatch.context() as patch:
         mutation(patch)
         seed, found = first_finding(likely)
         assert seed is not None, f"{mutation.__name__}: {found}"
-        record_property("found_by_seed", seed)
         again = first_finding(seed)
-        assert again == (seed, found), f"{mutation.__name__}: seed {seed} found it once, and something else again"
-    assert seed == likely, (
-        f"{mutation.__name__}: found by seed {seed}, no longer by {likely}: write that into MUTATIONS"
-    )
+        assert again == (seed, found), f"{mutation.__name__}: seed {seed} found {found}\nand then {again}"

@@ -13,6 +13,7 @@ from tests.simulation.schema import (
     Customer,
     CustomersOfEmail,
     CustomersOfLand,
+    CustomersOfOrigin,
     Home,
     Land,
     Product,
@@ -34,16 +35,22 @@ def beginning():
     return [
         save_all(*(Region(code=code, name=f"region {code}") for code in (1, 2))),
         save_all(*(City(code=code, name=f"city {code}", region=Land.of(code)) for code in (1, 2))),
-        save_all(*(Customer(number=each, name=NAMES[each], email=f"{each}@x", city=Home.of(1)) for each in (1, 2, 3))),
+        save_all(
+            *(
+                Customer(number=each, name=NAMES[each], email=f"{each}@x", city=Home.of(1), born_in=City.at(2))
+                for each in (1, 2, 3)
+            )
+        ),
         save_all(*(Product(code=code, name=f"product {code}", stock=5) for code in (1, 2))),
         save_all(*(bought(each, 1 + each % 2, 1, each % 3, each % 4) for each in range(1, 7))),
     ]
 
 
-def bought(number, buyer, product, quantity, price):
+def bought(number, buyer, product, quantity, price, also=()):
     sold = None if product is None else Sold.of(product)
     worth = None if price is None else Decimal(price)
-    return Purchase(number=number, buyer=Buyer.of(buyer), product=sold, quantity=quantity, price=worth)
+    more = [Product.at(each) for each in also]
+    return Purchase(number=number, buyer=Buyer.of(buyer), product=sold, quantity=quantity, price=worth, also=more)
 
 
 def buying(number, buyer, product, quantity):
@@ -88,10 +95,47 @@ def swapping(one, other):
     return transact(f"swapping {one} {other}", body, expected)
 
 
+def founding(code, name, number):
+    """A source, a carrier of it and a new name for it, in one transaction."""
+
+    def body(work):
+        yield from work.save(City(code=code, name="unnamed", region=Land.of(1)), "save", None)
+        yield from work.patch(Customer, (number,), {"city": Home.of(code), "born_in": City.at(code)}, None)
+        yield from work.patch(City, (code,), {"name": name}, None)
+
+    def expected(oracle):
+        oracle.save(City(code=code, name="unnamed", region=Land.of(1)))
+        oracle.patch(Customer, (number,), {"city": Home.of(code), "born_in": City.at(code)})
+        oracle.patch(City, (code,), {"name": name})
+
+    return transact(f"founding {code}", body, expected)
+
+
+def clearing_out(code):
+    """A product that may not go while it is referred to, and first whatever refers to it."""
+
+    def body(work):
+        for number in range(1, 10):
+            found = yield from work.find(Purchase, (number,))
+            if found is not None and found.product is not None and found.product.ref.key == (code,):
+                yield from work.delete(Purchase, (number,), None)
+        yield from work.delete(Product, (code,), None)
+
+    def expected(oracle):
+        for number in range(1, 10):
+            found = oracle.get(Purchase, number)
+            if found is not None and found.product is not None and found.product.ref.key == (code,):
+                oracle.delete(Purchase, number)
+        oracle.delete(Product, code)
+
+    return transact(f"clearing out {code}", body, expected)
+
+
 def _customer(chance):
     email = chance.choice([None, *(f"{each}@x" for each in range(1, 6))])
     city = chance.choice([None, *map(Home.of, (1, 2, 3))])
-    return Customer(number=chance.randint(1, 4), name=chance.choice(NAMES), email=email, city=city)
+    born = chance.choice([None, City.at(1), City.at(2), City.at(3)])
+    return Customer(number=chance.randint(1, 4), name=chance.choice(NAMES), email=email, city=city, born_in=born)
 
 
 def _purchase(chance):
@@ -101,6 +145,7 @@ def _purchase(chance):
         chance.choice((None, 1, 1, 2)),
         chance.randrange(4),
         chance.choice((None, 0, 1, 7)),
+        chance.choices((1, 2, 3), k=chance.randrange(3)),
     )
 
 
@@ -120,18 +165,23 @@ WRITES = [
     (3, lambda c: patch(Purchase, c.randint(1, 6), product=Sold.of(c.randint(1, 2)), price=Decimal(c.randrange(5)))),
     (3, lambda c: patch(City, c.randint(1, 2), name=c.choice(NAMES))),
     (2, lambda c: patch(Region, c.randint(1, 2), name=c.choice(NAMES))),
+    (3, lambda c: patch(Region, c.randint(1, 2), size=c.randrange(3))),
+    (1, lambda c: patch(City, c.randint(1, 2), region=c.choice([None, Land.of(1), Land.of(2)]))),
     (3, lambda c: patch(Customer, c.randint(1, 3), name=c.choice(NAMES), city=Home.of(c.randint(1, 3)))),
     (2, lambda c: patch(Product, c.randint(1, 2), name=c.choice(NAMES))),
     (2, lambda c: upsert(_purchase(c), quantity=add(2))),
     (2, lambda c: delete(Purchase, c.randint(1, 9))),
     (1, lambda c: delete(c.choice((Region, Product)), c.randint(1, 2))),
     (4, lambda c: buying(c.randint(1, 9), c.randint(1, 3), c.randint(1, 2), c.randint(1, 2))),
+    (1, lambda c: founding(c.randint(1, 3), c.choice(NAMES), c.randint(1, 3))),
+    (1, lambda c: clearing_out(c.randint(1, 2))),
     (1, lambda c: swapping(c.randint(1, 4), c.randint(1, 4))),
 ]
 READS = [
     lambda c: read_page(PurchasesOfBuyer, c.randint(1, 3)),
     lambda _: read_page(PurchasesOfTown, options={"limit": 4}),
     lambda _: read_page(CustomersOfLand),
+    lambda _: read_page(CustomersOfOrigin),
     lambda c: read(SalesOfProduct, c.randint(1, 2)),
     lambda c: read(SalesOfTown, c.choice(NAMES)),
     lambda c: read(CustomersOfEmail, f"{c.randint(1, 5)}@x"),

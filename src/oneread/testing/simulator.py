@@ -29,7 +29,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.engine import Answerer, Engine
 from oneread.store.requests import Read, Request, Scan
-from oneread.testing.acts import Act
+from oneread.testing.acts import Act, Expected
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.ending import agrees, lags, stood
 from oneread.testing.naive import look
@@ -372,9 +372,8 @@ class Simulation:
             if process.commits > 1:
                 self._violated("one act committed twice")
             self.blurred = self.blurred or lagging
-            try:
-                act.expected(self.oracle)
-            except UsageError as refusal:
+            refusal = self._followed(act.expected)
+            if refusal is not None:
                 self._violated(f"{act.name} was accepted; expected {type(refusal).__name__}")
         for other in self._processes:
             if other.act is not None and other.act.reads:
@@ -391,13 +390,19 @@ class Simulation:
         act = process.act
         if not isinstance(failure, UsageError) or act is None or act.expected is None:
             return
+        refusal = self._followed(act.expected)
+        if type(refusal) is not type(failure):
+            self._violated(f"{act.name}: {failure!r}; expected {refusal!r}")
+
+    def _followed(self, expected: Expected) -> UsageError | None:
+        """Lets the oracle do what the store did, all of it or nothing; returns why it refused."""
+        held, ever = dict(self.oracle.held), set(self.oracle.ever)
         try:
-            act.expected(self.oracle)
-        except type(failure):
-            return
+            expected(self.oracle)
         except UsageError as refusal:
-            self._violated(f"{act.name}: {type(failure).__name__}; expected {type(refusal).__name__}")
-        self._violated(f"{act.name} was refused: {failure}")
+            self.oracle.held, self.oracle.ever = held, ever
+            return refusal
+        return None
 
     def _finished(self, process: _Process, value: Any, error: OnereadError | None) -> None:
         act = process.act
