@@ -534,6 +534,17 @@ def test_a_store_opened_under_a_schema_that_does_not_fit(tmp_path, case):
         assert db.page(NotesByText)[0].text == "one"
 
 
+@pytest.mark.xfail(reason="a stored description spells no struct out, so the change is found when a row is read")
+def test_a_struct_inside_a_model_that_was_changed(tmp_path):
+    url = f"lmdb://{tmp_path}/store?durability=none"
+    first, second = (declared("Inner", msgspec.Struct, {"size": kind}) for kind in (int, str))
+    model = declared("Holder", Model, {"number": Key[int], "inner": first})
+    with connect(url, Schema(model), workers=0) as db:
+        db.save(model(number=1, inner=first(size=1)))
+    with pytest.raises(SchemaMismatch):
+        connect(url, Schema(declared("Holder", Model, {"number": Key[int], "inner": second})), workers=0)
+
+
 def test_a_view_added_to_a_store_with_data_is_not_served_before_it_is_built(tmp_path):
     url = f"lmdb://{tmp_path}/store?durability=none"
     with connect(url, Schema(Note), workers=0) as db:
