@@ -245,6 +245,8 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     prefix = of.prefix + of.encoders[len(values)](values)
     if query.since is None and query.until is None and query.starts_with is None:
         start, stop = prefix_range(prefix)
+    elif len(values) == of.width:
+        raise InvalidQuery("since, until and starts_with need a key field that is not given", view=of.cls, given=equal)
     else:
         start, stop = of.codec.bounded_range(
             values, prefix=of.prefix, since=query.since, until=query.until, starts_with=query.starts_with

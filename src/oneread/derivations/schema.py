@@ -45,6 +45,8 @@ class Schema:
         self.catalog(self._provisional())
 
     def _check_classes(self, declarations: tuple[Declaration, ...]) -> None:
+        if not self.models:
+            raise InvalidDeclaration("a schema needs a model", given=declarations)
         for each in declarations:
             if not (_is(each, Model) or _is(each, View)):
                 raise InvalidDeclaration("a schema takes classes of models and views", given=each)

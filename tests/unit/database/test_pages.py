@@ -4,6 +4,7 @@ import pytest
 
 from oneread import Aggregate, Index, Key, Model, Ref, Schema, any_of, by, connect, count, field
 from oneread.database.pages import Query, direct, page
+from oneread.errors import InvalidQuery
 from oneread.plans.trace import Trace
 
 
@@ -175,3 +176,11 @@ def test_scan_walks_everything_from_a_cursor_on(db):
     assert [row.source for each in db.scan(ItemsBySize, where=field(ItemsBySize.size) > 8) for row in each] == [
         Ref(("a", 9))
     ]
+
+
+def test_a_bound_needs_a_key_field_that_is_left() -> None:
+    class Note(Model[int]):
+        number: Key[int]
+
+    with connect("memory://", Schema(Note)) as db, pytest.raises(InvalidQuery):
+        db.page(Note, 1, since=2)

@@ -320,3 +320,16 @@ def test_an_extremum_whose_key_would_be_too_long_is_refused_before_anything_is_w
             db.save(City(code=code, name=name, motto=motto, twins=[]))
         assert db.find(City, code) is None
         assert list(db.page(Longest)) == []
+
+
+def test_a_schema_without_a_model_is_refused():
+    with pytest.raises(InvalidDeclaration):
+        Schema()
+
+
+def test_an_aggregate_that_folds_nothing_is_refused():
+    class Towns(Aggregate[Person]):
+        name: str = by(Person.name)
+
+    with pytest.raises(InvalidDeclaration):
+        Schema(City, Person, Towns)
