@@ -145,6 +145,11 @@ class Compiled(Schema):
             known[repr(numbers)] = super().catalog(numbers)
         return known[repr(numbers)]
 
+    def declared(self):
+        if "described" not in self.__dict__:
+            self.described = super().declared()
+        return self.described
+
 
 WORLD = Compiled(
     Region,

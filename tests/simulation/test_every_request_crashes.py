@@ -60,7 +60,7 @@ ACTS = {
     "a source and its carrier at once": [founding(3, "new", 1)],
     "a source and whatever refers to it": [clearing_out(1)],
     "read": [read(SalesOfProduct, 1), read(CustomersOfEmail, "1@x"), read_page(PurchasesOfTown)],
-    "work": [drain(2)] * 12,
+    "work": [drain(2)] * 8,
 }
 FATES = {
     "inside": (Fate.CRASH_BEFORE,),
