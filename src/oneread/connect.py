@@ -56,6 +56,7 @@ def connect(
         SchemaMismatch: the store was written under another schema, or by a newer release.
         Unavailable, LimitExceeded, Corrupt: the store cannot be opened; the message says why.
     """
+    _check_secret(cursor_secret)
     engine, operations, hands = _opened(url, schema, clock, timeout, workers)
     return Database(
         SyncDriver(engine, clock, timeout=timeout), operations, secret=cursor_secret, workers=hands, observers=observers
@@ -84,6 +85,7 @@ def connect_async(
 
         from oneread.plans.async_driver import AsyncDriver
 
+        _check_secret(cursor_secret)
         engine, operations, hands = await asyncio.to_thread(_opened, url, schema, clock, timeout, workers)
         return AsyncDatabase(
             AsyncDriver(engine, clock=clock, timeout=timeout),
@@ -115,6 +117,11 @@ class Opening:
     ) -> None:
         if self._database is not None:
             await self._database.close()
+
+
+def _check_secret(secret: object) -> None:
+    if secret is not None and not (isinstance(secret, bytes) and secret):
+        raise UsageError("a cursor secret is bytes, at least one", given=type(secret))
 
 
 def _opened(
