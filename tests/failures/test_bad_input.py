@@ -466,6 +466,14 @@ def test_a_schema_that_is_none(url, schema):
     assert "given" in refusal.value.facts
 
 
+@pytest.mark.parametrize("secret", ["text", b"", 5])
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_a_cursor_secret_that_is_none(face, secret):
+    with pytest.raises(UsageError) as refusal:
+        face("memory://", SCHEMA, cursor_secret=secret)
+    assert refusal.value.facts == {"given": type(secret)}
+
+
 def test_a_file_that_is_no_store_of_ours(tmp_path):
     path = tmp_path / "store"
     path.mkdir()
