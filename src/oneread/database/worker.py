@@ -1,8 +1,8 @@
 """The worker: a thread of the process that does the tasks of the outbox.
 
 Knows operations and a synchronous driver. Must not know verbs. It sleeps until a commit of this process leaves a task,
-and looks once when the database is opened, for those that a process left behind when it died. The law is "Workers" of
-the decisions page.
+and looks when the database is opened and every few seconds, for those that another process left behind when it died.
+The law is "Workers" of the decisions page.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from oneread.transactions.outbox import BATCH
 
 PAUSE_SECONDS: Final = 1.0
 """Between two attempts after the store refused one."""
+
+RECOVERY_SECONDS: Final = 5.0
+"""Between two looks of a worker that nobody woke: one scan of one row."""
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +71,7 @@ class Worker:
                 _log.exception("a task of the outbox failed and is tried again")
                 self._stopping.wait(PAUSE_SECONDS)
                 self._wanted.set()
-            self._wanted.wait()
+            self._wanted.wait(RECOVERY_SECONDS)
 
     def _step(self) -> bool:
         return self._driver.run(self._operations.drain_step(BATCH), Trace(self._observers))

@@ -83,6 +83,18 @@ def test_tasks_of_a_process_that_ended_are_done_when_the_store_is_opened_again(u
         assert db.get(Purchase, "o", 1).product.name == "Pear"
 
 
+def test_tasks_of_a_process_that_died_are_done_by_those_that_have_the_store_open(url, monkeypatch):
+    monkeypatch.setattr("oneread.database.worker.RECOVERY_SECONDS", 0.01)
+    with connect(url, FEW) as db:
+        fill(db)
+        while db.run(db.operations.drain_step(1)):
+            pass  # the worker has nothing left that would wake it
+        with connect(url, FEW, workers=0) as other:
+            left = other.tasks(other.patch(Product, "p", name="Pear"))
+            left.wait(30)
+            assert other.get(Purchase, "o", 1).product.name == "Pear"
+
+
 def test_a_task_goes_on_where_its_last_batch_ended(url):
     with connect(url, FEW, workers=0) as db:
         fill(db, purchases=7)
