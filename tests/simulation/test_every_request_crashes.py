@@ -25,13 +25,11 @@ from tests.simulation.schema import (
     SalesOfProduct,
     Sold,
 )
-from tests.simulation.world import beginning, bought, buying, clearing_out, founding, swapping
-
-PENDING = [patch(City, 1, name="elsewhere"), patch(Product, 1, name="renamed")]
-"""Leaves tasks for customers, for their purchases, and for the product's purchases."""
+from tests.simulation.world import PENDING, beginning, bought, buying, clearing_out, founding, swapping
 
 ACTS = {
     "create": [save(bought(8, 1, 1, 9, 9), "create")],
+    "get or create": [save(bought(8, 1, 1, 9, 9), "keep"), save(bought(8, 2, 2, 1, 1), "keep")],
     "save what is there": [save(bought(1, 3, 2, 9, 0))],
     "save what two purchases copy": [
         save(Customer(number=1, name="new", email="new@x", city=Home.of(2), born_in=City.at(3)))

@@ -6,7 +6,7 @@ from oneread.testing.simulator import Violation
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.world import world
 
-SEEDS = 150
+SEEDS = 300
 
 
 def first_finding(likely):

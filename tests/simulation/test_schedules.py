@@ -18,7 +18,7 @@ from oneread.testing.simulator import APART, Simulation, Violation
 from tests.simulation.schema import WORLD, City, Customer, Purchase
 from tests.simulation.world import beginning, world
 
-SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "160"))
+SEEDS = int(os.environ.get("ONEREAD_SIM_SEEDS", "200"))
 AT_A_TIME = 20
 ONLY = os.environ.get("ONEREAD_SIM_SEED")
 FIRSTS = [int(ONLY)] if ONLY else range(0, SEEDS, AT_A_TIME)

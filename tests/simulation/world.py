@@ -46,6 +46,10 @@ def beginning():
     ]
 
 
+PENDING = [patch(City, 1, name="elsewhere"), patch(Product, 1, name="renamed")]
+"""Leaves tasks for customers, for their purchases, and for the product's purchases."""
+
+
 def bought(number, buyer, product, quantity, price, also=()):
     sold = None if product is None else Sold.of(product)
     worth = None if price is None else Decimal(price)
@@ -160,6 +164,7 @@ WRITES = [
     (2, lambda c: save(_city(c))),
     (1, lambda c: save(Region(code=c.randint(1, 2), name=c.choice(NAMES)))),
     (1, lambda c: save(_purchase(c), "create")),
+    (1, lambda c: save(_purchase(c), "keep")),
     (2, lambda c: save_all(_purchase(c), Product(code=c.randint(1, 2), name=c.choice(NAMES), stock=3))),
     (3, lambda c: patch(Purchase, c.randint(1, 6), buyer=Buyer.of(c.randint(1, 4)), quantity=add(1))),
     (3, lambda c: patch(Purchase, c.randint(1, 6), product=Sold.of(c.randint(1, 2)), price=Decimal(c.randrange(5)))),
@@ -194,7 +199,7 @@ KEPT = [(2, lambda c: delete(City, c.randint(1, 3))), (2, lambda c: delete(Custo
 def world(seed, **options):
     """The simulation of one seed: writers, two workers, a reader."""
     simulation = Simulation(seed, WORLD, **options)
-    simulation.prepare(*beginning())
+    simulation.prepare(*beginning(), *PENDING[: seed % 3])
     chance = Random(f"world {seed}")
     weights, made = zip(*(WRITES + KEPT if seed % 2 else WRITES), strict=True)
     for number in range(WRITERS):

@@ -45,9 +45,12 @@ class Act(msgspec.Struct, frozen=True):
 
 
 def save(entity: Any, mode: Mode = "save") -> Act:
-    """Saves one entity; `mode` as the verbs `save` and `create` have it."""
+    """Saves one entity; `mode` as the verbs `save`, `create` and `get_or_create` ("keep") have it."""
+    model, key = type(entity), entity.ref().key
 
     def expected(oracle: Oracle) -> object:
+        if mode == "keep" and oracle.get(model, *key) is not None:
+            return None
         return oracle.create(entity) if mode == "create" else oracle.save(entity)
 
     return Act(f"{mode} {_named(entity)}", lambda verbs: verbs.save(entity, mode), expected)

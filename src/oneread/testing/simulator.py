@@ -86,6 +86,10 @@ class _Strand:
         self.waiting = 0
         self.answers: list[Any] = []
 
+    def belongs_to(self, other: _Strand) -> bool:
+        """Whether the other one waits for this one, or for one that does."""
+        return self.parent is not None and (self.parent is other or self.parent.belongs_to(other))
+
 
 class Simulation:
     """One history.
@@ -349,7 +353,7 @@ class Simulation:
         if parent is None:
             self._finished(process, value, error)
         elif error is not None:
-            for each in [each for each in process.strands if each.parent is parent]:
+            for each in [each for each in process.strands if each.belongs_to(parent)]:
                 each.plan.close()
                 process.strands.remove(each)
             parent.waiting = 0
