@@ -292,7 +292,7 @@ WRONG = {
     "since NaN": (InvalidKey, "field", lambda db: db.page(ThingsBySize, since=float("nan"))),
     "starts_with on an int": (InvalidKey, "field", lambda db: db.page(Purchase, "o", starts_with="1")),
     "starts_with bytes on a text": (InvalidKey, "field", lambda db: db.page(Purchase, starts_with=b"o")),
-    "a bound behind the last field": (InvalidKey, "limit", lambda db: db.page(PurchasesOfTag, "new", since=1)),
+    "a bound behind the last field": (InvalidQuery, "view", lambda db: db.page(PurchasesOfTag, "new", since=1)),
     "any of 31": (InvalidQuery, "given", lambda db: db.page(PurchasesOfProduct, any_of(*map(str, range(31))))),
     "any of none": (InvalidQuery, "given", lambda db: db.page(PurchasesOfProduct, any_of())),
     "two any_of": (InvalidQuery, "view", lambda db: db.page(PurchasesOfProduct, any_of("p"), any_of(1, 2))),
