@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Context, Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
-from oneread.derivations.copies import Getter, compiled
-from oneread.derivations.emitted import ROWS, SUMS, Emission
+from oneread.derivations.emitted import ROWS, SUMS
 from oneread.derivations.indexes import check_type, condition
-from oneread.derivations.keyed import VALUES_BYTES, ViewKey
+from oneread.derivations.keyed import VALUES_BYTES, Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate
 from oneread.encoding.codec import Codec
@@ -56,7 +55,7 @@ class Extremum(NamedTuple):
     prefix: bytes
     token: bytes
     signature: str
-    get: Getter
+    code: str
     encode: Callable[[tuple[Any, ...]], bytes]
     type: Any
 
@@ -111,13 +110,10 @@ class AggregateView:
         for name, rule in self._rules.items():
             if rule.kind != "key":
                 self._fold(name, rule, prefixes)
-        self._amounts: Callable[[Any, Mapping[str, Any]], tuple[Number | None, ...]] = compiled(
-            f"({', '.join(slot.code for slot in self._slots.values())},)", _SCOPE
-        )
-        self._wired: Callable[[tuple[Number | None, ...]], list[Any]] = _wiring(list(self._slots.values()))
-        self._where = condition(cls, model, accesses)
-        self._sums = SUMS + prefix
-        self.tokens: tuple[bytes, ...] = (self._sums, *(each.token for each in self.extrema))
+        if not self.folded and not self.extrema:
+            raise InvalidDeclaration("an aggregate needs a fold: count(), total(...), mean(...), ...", view=cls)
+        self.tokens: tuple[bytes, ...] = (SUMS + prefix, *(each.token for each in self.extrema))
+        self.emit: Emit = self._generated()
 
     def _fold(self, name: str, rule: Rule, prefixes: Mapping[str, bytes]) -> None:
         if rule.fold is None:
@@ -158,47 +154,56 @@ class AggregateView:
 
     def _extremum(self, name: str, rule: Rule, access: Access, prefix: bytes) -> None:
         codec = Codec((element(name, access.type, self.cls, descending=rule.fold == "greatest"),))
-        signature = f"{access.code} {codec.elements[0].descending:d}"
-        get = compiled(access.code)
+        signature = f"{access.code} {rule.fold}"
         self.taken.append((name, access, lambda value: codec.encode((value,))))
-        self.extrema.append(Extremum(name, prefix, ROWS + prefix, signature, get, codec.encode, access.type))
+        self.extrema.append(Extremum(name, prefix, ROWS + prefix, signature, access.code, codec.encode, access.type))
 
-    def emit(self, entity: Any, used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission) -> None:  # noqa: ARG002 - part of the contract
-        """Adds the entity's contribution to each of its groups."""
-        if self._where is not None and not self._where(entity):
-            return
-        prefix = self.prefix
-        groups = [values for values, _element in self.key.rows(entity, used, into.encoded)]
-        if not groups:
-            return
-        try:
-            amounts = self._amounts(entity, used)
-            wired = self._wired(amounts)
-        except LimitExceeded as error:
-            raise InvalidValue(
-                error.message, model=self.model.__name__, view=self.cls.__name__, **error.facts
-            ) from error
-        record, shown, deltas, encoded = into
-        record[self._sums] = [[group, wired] for group in groups]
-        deltas.extend([(prefix + group, amounts, 1) for group in groups])
-        for extremum in self.extrema:
-            value = extremum.get(entity, used)
-            if value is not None:
-                found = encoded.get(extremum.signature)
-                if found is None:
-                    found = encoded[extremum.signature] = extremum.encode((value,))
-                if len(found) + max(map(len, groups)) > VALUES_BYTES:
-                    raise InvalidKey(
-                        "the values of a group and its extremum are too long together",
-                        view=self.cls,
-                        field=extremum.field,
-                        limit=VALUES_BYTES,
-                    )
-                place = found + suffix
-                record[extremum.token] = [[group + place, b""] for group in groups]
-                packed = _packed(value)
-                for group in groups:
-                    shown[extremum.prefix + group + place] = packed
+    def _generated(self) -> Emit:
+        """The function that adds the entity's contribution to each of its groups."""
+        scope = _SCOPE | {"PREFIX": self.prefix, "TOKENS": self.tokens, "refuse": self._refuse, "long": self._too_long}
+        slots = list(self._slots.values())
+        amounts = f"({', '.join(slot.code for slot in slots)},)"
+        before = [
+            f"both = made.get({amounts!r})",
+            "if both is None:",
+            "    try:",
+            f"        amounts = {amounts}",
+            f"        both = made[{amounts!r}] = amounts, {_wired(slots)}",
+            "    except LimitExceeded as error: refuse(error)",
+            "amounts, wired = both",
+            "sums = record[TOKENS[0]] = []",
+        ]
+        each = ["sums.append([found, wired])", "deltas.append((PREFIX + found, amounts, 1))"]
+        for place, extremum in enumerate(self.extrema):
+            scope |= {f"extreme{place}": extremum.encode, f"X{place}": extremum.prefix}
+            before += [
+                f"x{place} = made.get({extremum.signature!r})",
+                f"if x{place} is None:",
+                f"    value = {extremum.code}",
+                f"    x{place} = () if value is None else (extreme{place}((value,)), packed(value))",
+                f"    made[{extremum.signature!r}] = x{place}",
+                f"extrema{place} = record[TOKENS[{place + 1}]] = []",
+            ]
+            each += [
+                f"if x{place}:",
+                f"    element, doc = x{place}",
+                f"    if len(found) + len(element) > {VALUES_BYTES}: long({extremum.field!r})",
+                "    place = found + element + suffix",
+                f"    extrema{place}.append([place, b''])",
+                f"    shown[X{place} + place] = doc",
+            ]
+        return self.key.function(scope, condition(self.cls, self.model, self._accesses), before, each)
+
+    def _refuse(self, error: LimitExceeded) -> NoReturn:
+        raise InvalidValue(error.message, model=self.model.__name__, view=self.cls.__name__, **error.facts) from error
+
+    def _too_long(self, field: str) -> NoReturn:
+        raise InvalidKey(
+            "the values of a group and its extremum are too long together",
+            view=self.cls,
+            field=field,
+            limit=VALUES_BYTES,
+        )
 
     def instance(self, group: tuple[Any, ...], numbers: list[Number], extrema: Mapping[str, Any]) -> Any:
         """The row as the user sees it.
@@ -256,14 +261,10 @@ def _amount(access: Access) -> Slot:
     return Slot(f"(None if (x := {access.code}) is None else exact(x))", whole=False)
 
 
-_SCOPE: Final = {"exact": exact, "microsecond": _MICROSECOND}
-
-
-def _wiring(slots: list[Slot]) -> Callable[[tuple[Number | None, ...]], list[Any]]:
-    """The function from amounts to what the record keeps of them."""
-    codes = [f"a[{place}]" if slot.whole else f"text(a[{place}])" for place, slot in enumerate(slots)]
-    made: Callable[[tuple[Number | None, ...]], list[Any]] = eval(f"lambda a: [{', '.join(codes)}]", {"text": text})  # noqa: S307 - generated
-    return made
+def _wired(slots: list[Slot]) -> str:
+    """The expression of what the record keeps of amounts."""
+    codes = [f"amounts[{place}]" if slot.whole else f"text(amounts[{place}])" for place, slot in enumerate(slots)]
+    return f"[{', '.join(codes)}]"
 
 
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
@@ -276,6 +277,14 @@ def _packed(value: Any) -> bytes:
     except OverflowError:
         return pack_wide((value,))
 
+
+_SCOPE: Final[dict[str, Any]] = {
+    "exact": exact,
+    "text": text,
+    "packed": _packed,
+    "microsecond": _MICROSECOND,
+    "LimitExceeded": LimitExceeded,
+}
 
 _BACK: Final[dict[type, Callable[[Number], Any]]] = {
     int: lambda number: number,

@@ -15,6 +15,7 @@ from oneread.derivations import emitted
 from oneread.derivations.copies import NOBODY, Reference, Source, Told
 from oneread.derivations.derivation import Derivation
 from oneread.derivations.emitted import HELD, REFERENCES, TOLD, USED, Emission, Record
+from oneread.derivations.keyed import reference_signature
 from oneread.models.fields import CREATED, GENERATED, UPDATED
 from oneread.models.layout import Layout
 from oneread.models.model import Model
@@ -92,6 +93,7 @@ class Carrier:
         self.generated = tuple(name for name, default in defaults if default == GENERATED)
         self.updated = tuple(name for name, default in defaults if default == UPDATED)
         self._copies = tuple(each for each in self.references if each.copy is not None)
+        self._elements = tuple((each.name, reference_signature(each.name)) for each in self.references if not each.many)
         self._plain = tuple(each for each in self.references if each.copy is None)
         self._tracked = tuple(each for each in self.references if each.tracked)
         self._hidden = tuple(each for each in self.references if each.hidden)
@@ -183,7 +185,13 @@ class Carrier:
         return reference.hidden_values(source)
 
     def _emission(self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs) -> Emission:
-        into = Emission(dict(self._empty), {}, [], {})
+        into = Emission(
+            dict(self._empty),
+            {},
+            [],
+            [],
+            {code: keys[0][2:] for name, code in self._elements if (keys := refs[name])},
+        )
         parts, suffix = self.kind.parts(entity), key[2:]
         for derivation in self.derivations:
             derivation.emit(entity, used, parts, suffix, into)

@@ -21,7 +21,9 @@ class Derivation(Protocol):
     tokens: tuple[bytes, ...]
     """What it writes into the record; each stands there even when the entity contributes nothing."""
 
-    def emit(self, entity: Any, used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission) -> None:
+    def emit(
+        self, entity: Any, used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission, /
+    ) -> None:
         """Adds what the entity contributes.
 
         Arguments:

@@ -34,13 +34,15 @@ class Emission(NamedTuple):
         record: token to contributions, as the commit row will remember them; every token is there from the start.
         shown: the whole key of each index row to what it shows.
         deltas: (key in `counts`, amounts, sign) of each contribution to a sum.
-        encoded: elements of view keys by what they are made of; views of one entity share them.
+        claims: claim keys of its unique values.
+        made: elements of view keys, amounts and packed values by what they are made of; views of one entity share them.
     """
 
     record: Record
     shown: dict[bytes, bytes]
     deltas: list[tuple[bytes, Sequence[Number | None], int]]
-    encoded: dict[str, bytes]
+    claims: list[bytes]
+    made: dict[str, Any]
 
 
 ROWS: Final = b"i"
@@ -116,15 +118,12 @@ def diff(key: bytes, old: Record, new: Record, shown: Mapping[bytes, bytes]) -> 
 
 def created(key: bytes, emission: Emission) -> Operations:
     """The operations of an entity that told nobody anything before: `diff` against nothing, without looking for it."""
-    record, shown, deltas, _encoded = emission
-    claimed = {
-        token[1:] + suffix: key for token, suffixes in record.items() if token[:1] == UNIQUE for suffix in suffixes
-    }
+    record, shown, deltas, claims, _made = emission
     for source in record.get(REFERENCES, ()):
         shown[back_reference(source, key)] = _PRESENT
     for source in record.get(HELD, ()):
         shown[hold(source, key)] = _PRESENT
-    return Operations(shown, [], deltas, {}, claimed)
+    return Operations(shown, [], deltas, {}, dict.fromkeys(claims, key))
 
 
 def _rows(operations: Operations, _key: bytes, prefix: bytes, old: Any, new: Any, shown: Mapping[bytes, bytes]) -> None:

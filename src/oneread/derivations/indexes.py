@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
-from oneread.derivations.copies import compiled
-from oneread.derivations.emitted import ROWS, UNIQUE, Emission, short_hash
-from oneread.derivations.keyed import STARTS, Part, ViewKey
+from oneread.derivations.emitted import ROWS, UNIQUE, short_hash
+from oneread.derivations.keyed import STARTS, Emit, Part, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
 from oneread.errors import InvalidDeclaration
@@ -68,16 +67,34 @@ class IndexView:
             (field, tuple(getattr(copy, name).__delete__ for name in copied_names(copy)))
             for field, copy in referring.items()
         )
-        self._row = _row_function(cls, model, accesses, self.key)
-        self._where = condition(cls, model, accesses)
-        self._rows = ROWS + prefix
-        self._claims = UNIQUE + prefix
         self.unique = cls.unique
         if self.unique and any(part.access.through is not None for part in self.key.parts):
             raise InvalidDeclaration("a unique value is the entity's own, never copied from another", view=cls)
-        present = [f"{part.access.code} is not None" for part in self.key.parts]
-        self._claiming = compiled(" and ".join(present))
-        self.tokens: tuple[bytes, ...] = (self._rows, self._claims) if self.unique else (self._rows,)
+        rows, claims = ROWS + prefix, UNIQUE + prefix
+        self.tokens: tuple[bytes, ...] = (rows, claims) if self.unique else (rows,)
+        self.emit: Emit = self._generated(accesses)
+
+    def _generated(self, accesses: Accesses) -> Emit:
+        """The function that adds the entity's index rows, and its claims when the index is unique."""
+        row, scope = _row_code(self.cls, self.model, accesses, self.key)
+        scope |= {"pack": _pack, "wide": self._wide, "hashed": short_hash, "PREFIX": self.prefix, "TOKENS": self.tokens}
+        before = ["rows = record[TOKENS[0]] = []"]
+        each = [
+            f"row = {row}",
+            "try: doc = pack(row)",
+            "except OverflowError: doc = wide(row)",
+            "place = found + suffix",
+            "rows.append([place, hashed(doc)])",
+            "shown[PREFIX + place] = doc",
+        ]
+        if self.unique:
+            present = " and ".join(f"{part.access.code} is not None" for part in self.key.parts)
+            before.append("claimed = record[TOKENS[1]] = []")
+            each += [f"if {present}:", "    claimed.append(found)", "    claims.append(PREFIX + found)"]
+        return self.key.function(scope, condition(self.cls, self.model, accesses), before, each)
+
+    def _wide(self, row: tuple[Any, ...]) -> bytes:
+        return self.layout.wide_prefix + pack_wide(row)
 
     def rows(self, docs: list[bytes]) -> list[Any]:
         """The rows that lie in the index, as users see them; a copy that only groups refers and is not filled."""
@@ -90,37 +107,11 @@ class IndexView:
                         take_out(copy)
         return found
 
-    def emit(self, entity: Any, used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission) -> None:
-        """Adds the entity's index rows, and its claims when the index is unique."""
-        if self._where is not None and not self._where(entity):
-            return
-        rows: list[list[bytes]] = []
-        claims: list[bytes] = []
-        prefix, shown = self.prefix, into.shown
-        for found, element in self.key.rows(entity, used, into.encoded):
-            row = self._row(entity, used, parts, element)
-            try:
-                doc = _pack(row)
-            except OverflowError:
-                doc = self.layout.wide_prefix + pack_wide(row)
-            place = found + suffix
-            rows.append([place, short_hash(doc)])
-            shown[prefix + place] = doc
-            if self.unique and self._claiming(entity, used):
-                claims.append(found)
-        into.record[self._rows] = rows
-        if self.unique:
-            into.record[self._claims] = claims
 
-
-RowFunction: TypeAlias = Callable[[Any, Mapping[str, Any], tuple[Any, ...], Any], tuple[Any, ...]]
-
-
-def _row_function(cls: type[Index[Any]], model: type[Model[Any]], accesses: Accesses, key: ViewKey) -> RowFunction:
-    """The function from (entity, hidden copies, key's parts, element of each(...)) to the row as msgpack takes it.
-
-    In the order of the class's fields.
-    """
+def _row_code(
+    cls: type[Index[Any]], model: type[Model[Any]], accesses: Accesses, key: ViewKey
+) -> tuple[str, dict[str, Any]]:
+    """The expression of the row as msgpack takes it, in the order of the class's fields, and what it calls."""
     codes = ["(k,)"]
     scope: dict[str, Any] = {"UTC": UTC}
     types = field_types(cls, accesses.names)
@@ -134,8 +125,7 @@ def _row_function(cls: type[Index[Any]], model: type[Model[Any]], accesses: Acce
             codes.append(_key_code(part, parts[name]))
         else:
             codes.append(_shown_code(cls, name, rule, accesses.of_path(cls, name, rule.field, model), types[name]))
-    made: RowFunction = eval(f"lambda e, u, k, m: ({', '.join(codes)},)", scope)  # noqa: S307 - generated
-    return made
+    return f"({', '.join(codes)},)", scope
 
 
 def _key_code(part: Part, place: int) -> str:

@@ -1,16 +1,17 @@
 """The key of a view: which values of an entity it holds, in which order, and which entities are in the view at all.
 
-Knows rules, accesses and codecs. Must not know what a row shows or sums. The function that takes an entity's values is
-generated, one statement a rule. The law is "Semantics" of the decisions page and docs/formats/keys.md.
+Knows rules, accesses and codecs. Must not know what a row shows or sums. The function that emits a
+view is generated, one statement a rule. The law is "Semantics" of the decisions page and docs/formats/keys.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from oneread.derivations.access import Access, Accesses
+from oneread.derivations.emitted import Emission
 from oneread.derivations.rules import Rule, Size
 from oneread.encoding import ordered
 from oneread.encoding.codec import Codec, Element
@@ -24,6 +25,9 @@ VALUES_BYTES: Final = 300
 """Longest values of one view row together: with the view's prefix and the source's key it stays below 511 bytes."""
 
 Values = tuple[Any, ...]
+
+Emit: TypeAlias = Callable[[Any, Mapping[str, Any], tuple[Any, ...], bytes, Emission], None]
+"""`Derivation.emit`."""
 
 
 def month_start(at: datetime) -> datetime:
@@ -45,6 +49,16 @@ STARTS: Final[dict[Size, Callable[[datetime], datetime]]] = {
 """The start of the bucket that an instant in UTC lies in."""
 
 
+def signature(code: str, rule: Rule) -> str:
+    """What tells a part's bytes, made of the value of `code`, from those of others."""
+    return f"{code} {rule.descending:d} {rule.none} {rule.hashed:d} {rule.size}"
+
+
+def reference_signature(name: str) -> str:
+    """The signature of a reference's key in ascending order: the bytes that stand in the key of its commit row, too."""
+    return signature(f"e.{name}", Rule("key"))
+
+
 class Part(NamedTuple):
     """One key rule: the elements it fills."""
 
@@ -61,9 +75,8 @@ class Part(NamedTuple):
 
     @property
     def signature(self) -> str:
-        """What tells the part's bytes from those of others: parts of two views with one signature have the same."""
-        rule = self.rule
-        return f"{self.access.code} {rule.descending:d} {rule.none} {rule.hashed:d} {rule.size}"
+        """Parts of two views with one signature have the same bytes."""
+        return signature(self.access.code, self.rule)
 
     def value_code(self, value: str, place: int) -> str:
         """The expression of what a plain value becomes in the key; `value` is not None."""
@@ -133,44 +146,52 @@ class ViewKey:
         if sum(part.access.many for part in self.parts) > 1:
             raise InvalidDeclaration("a view takes each(...) of one list at most", view=view)
         self.codec = Codec(tuple(each for part in self.parts for each in part.elements), max_length=VALUES_BYTES)
-        self.rows: Callable[[Any, Mapping[str, Any], dict[str, bytes]], list[tuple[bytes, Any]]] = self._generated()
 
-    def _generated(self) -> Callable[[Any, Mapping[str, Any], dict[str, bytes]], list[tuple[bytes, Any]]]:
-        """The function from (entity, hidden copies, elements encoded so far) to (encoded values, element of each(...)).
+    def function(
+        self, scope: dict[str, Any], where: Callable[[Any], bool] | None, before: Sequence[str], each: Sequence[str]
+    ) -> Emit:
+        """The function that emits a view: it makes the key's bytes, and what the view makes of them.
 
-        One pair for each row; none for an entity that is not in the view. Views of one entity share what is encoded:
-        a customer's key or an instant that stands in three of them is encoded once.
+        Arguments:
+            scope: what the view's statements call.
+            where: which entities are in the view; None for all.
+            before: the view's statements that run once, when the entity is in the view.
+            each: those that run for each row; `found` is the values' bytes, `m` the element of each(...).
+
+        The statements see `e` (the entity), `u` (its hidden copies), `k` (its key's parts), `suffix` (its key) and
+        `into`. Views of one entity share what they make in `made`: a customer's key or an instant that stands in three
+        of them is encoded once.
         """
-        scope: dict[str, Any] = {"digest": digest, "whole": ordered.encode, "UTC": UTC, "check": self._check}
-        lines = ["def rows(e, u, c):"]
+        space: dict[str, Any] = scope | {
+            "digest": digest,
+            "whole": ordered.encode,
+            "UTC": UTC,
+            "check": self._check,
+            "where": where,
+        }
+        lines = [] if where is None else ["if not where(e): return"]
+        lines.append("record, shown, deltas, claims, made = into")
         encoded: list[str] = []
         loop = ""
         for place, part in enumerate(self.parts):
-            scope[f"encode{place}"] = Codec(part.elements, max_length=KEY_BYTES).encode
+            space[f"encode{place}"] = Codec(part.elements, max_length=KEY_BYTES).encode
             if part.rule.size is not None:
-                scope[f"start{place}"] = STARTS[part.rule.size]
-            value = f"v{place}"
+                space[f"start{place}"] = STARTS[part.rule.size]
             if part.access.many:
-                lines += [f"    {value} = {part.access.code}", f"    if {value} is None: return []"]
-                loop = f"for m in dict.fromkeys({value}) if m is not None"
+                lines += [f"v{place} = {part.access.code}", f"if v{place} is None: return"]
+                lines += [f"several = [m for m in dict.fromkeys(v{place}) if m is not None]", "if not several: return"]
+                loop = "for m in several:"
                 encoded.append(f"encode{place}({part.elements_code('m', place)})")
-                continue
-            lines += [f"    b{place} = c.get({part.signature!r})", f"    if b{place} is None:"]
-            lines.append(f"        {value} = {part.access.code}")
-            if part.rule.none is None:
-                lines.append(f"        if {value} is None: return []")
-            found = f"encode{place}({part.elements_code(value, place)})"
-            lines.append(f"        b{place} = c[{part.signature!r}] = {found}")
-            encoded.append(f"b{place}")
+            else:
+                lines += _shared_lines(part, place)
+                encoded.append(f"b{place}")
         joined = " + ".join(encoded) or "b''"
-        pair = f"(check({joined}), m)" if len(self.parts) > 1 else f"({joined}, m)"
-        lines.append(
-            f"    return [{pair} {loop}]"
-            if loop.startswith("for")
-            else f"    return [{pair.replace(', m)', ', None)')}]"
-        )
-        exec("\n".join(lines), scope)  # noqa: S102 - the text holds names of declared fields only
-        made: Callable[[Any, Mapping[str, Any], dict[str, bytes]], list[tuple[bytes, Any]]] = scope["rows"]
+        body = [f"found = {f'check({joined})' if len(self.parts) > 1 else joined}", *each]
+        if loop:
+            body = [loop, *_indented(body)]
+        text = "\n".join(["def emit(e, u, k, suffix, into):", *_indented([*lines, *before, *body])])
+        exec(compile(text, f"<emit of {self.view.__qualname__}>", "exec"), space)  # noqa: S102 - the text holds names of declared fields only
+        made: Emit = space["emit"]
         return made
 
     def _check(self, values: bytes) -> bytes:
@@ -197,6 +218,21 @@ class ViewKey:
         if rest:
             raise InvalidKey("more values than the key of the view has", view=self.view, given=given)
         return tuple(values)
+
+
+def _shared_lines(part: Part, place: int) -> list[str]:
+    """The statements that find or make the bytes of one part, or leave when the entity is not in the view."""
+    absent = [f"if v{place} is None: return"] if part.rule.none is None else []
+    return [
+        f"b{place} = made.get({part.signature!r})",
+        f"if b{place} is None:",
+        *_indented([f"v{place} = {part.access.code}", *absent]),
+        f"    b{place} = made[{part.signature!r}] = encode{place}({part.elements_code(f'v{place}', place)})",
+    ]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
 
 
 def _part(

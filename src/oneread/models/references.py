@@ -98,7 +98,7 @@ def copied_names(cls: type[Copy[Any]]) -> tuple[str, ...]:
 
 
 @functools.cache
-def _emptying(cls: type[Copy[Any]]) -> tuple[dict[str, None], tuple[Callable[[Any], None], ...]]:
+def _emptying(cls: type[Copy[Any]]) -> tuple[dict[str, Any], tuple[Callable[[Any], None], ...]]:
     """What stands in the copied fields of a copy that is made to refer only, and what takes it out again."""
     names = copied_names(cls)
     return dict.fromkeys(names), tuple(getattr(cls, name).__delete__ for name in names)
