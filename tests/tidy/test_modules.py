@@ -1,4 +1,4 @@
-"""The habits of docs/explanation: small modules that open with what they are, and words that mean something.
+"""The habits of docs/design/style.md: small modules that open with what they are, and words that mean something.
 
 Each rule is a function from a module to its offences; every rule is shown a bad module as well as the tree.
 """

@@ -3,7 +3,7 @@
 Knows names of processes, counts and chance. Must not know stores, plans or checks. Uniform schedules are weak where a
 process must stand still at one place for long, so there are two more: one that parks a process at its k-th request
 until all others are done, and one by priorities that change at a few moments (Burckhardt and others, "A Randomized
-Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010). The law is "The simulator to build" of the
+Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010). The law is "The simulator" of the
 commit protocol.
 """
 

@@ -60,7 +60,7 @@ def row_of(root: Root) -> Row:
 
 
 def next_version(now: int, seen: int) -> int:
-    """The version of the commit that follows `seen`: v' = max(now, v + 1), milliseconds (commit protocol, step 1)."""
+    """The version of the commit that follows `seen`: v' = max(now, v + 1), milliseconds (commit protocol, rule 1)."""
     if seen > now + AHEAD_MILLISECONDS:
         raise Conflict("the row's version lies too far ahead of this machine's clock", version=seen, now=now)
     return max(now, seen + 1)

@@ -1,8 +1,8 @@
 """Whose turn it is to write: a lock among processes that, unlike LMDB's own, can be waited for with a deadline.
 
 Knows one lock file. Must not know LMDB. The kernel gives the lock back when its holder dies, however it dies. It is
-asked for politely: at once, then after short and growing pauses. The law is docs/decisions/0011-writer-lock-and-group-
-commit.md.
+asked for politely: at once, then after short and growing pauses. The law is
+docs/decisions/0011-writer-lock-and-group-commit.md.
 """
 
 from __future__ import annotations

@@ -1,0 +1,131 @@
+"""Every law that a module cites is there: the page, its heading, the rule's number."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.tidy import tree
+
+PAGES = {
+    "mission page": "docs/design/mission.md",
+    "API page": "docs/design/api.md",
+    "decisions page": "docs/design/decisions.md",
+    "architecture page": "docs/design/architecture.md",
+    "commit protocol": "docs/design/commit-protocol.md",
+    "performance page": "docs/design/performance.md",
+    "style page": "docs/design/style.md",
+    "error page of the reference": "docs/reference/errors.md",
+    "page of URLs in the reference": "docs/reference/urls.md",
+}
+PATH = r"docs/[\w/-]+\.md"
+PAGE = rf"(?:the (?:{'|'.join(PAGES)})|{PATH})"
+QUOTED = r'"[^"]+"'
+NUMBERS = r"\d+(?:-\d+)?(?:(?:, and |, | and )\d+(?:-\d+)?)*"
+
+LAW = re.compile(r"\b[Ll]aw is (.+?)(?:\. |\.?\s*\"\"\"|\.?$)")
+OUTSIDE = re.compile(r"RFC \d+")
+HEADINGS = re.compile(rf"({QUOTED}(?:(?:, and |, | and ){QUOTED})*) of ({PAGE})")
+RULES = re.compile(rf"rules? ({NUMBERS}) of the commit protocol|commit protocol, rules? ({NUMBERS})")
+RULE = re.compile(r"^\*\*Rule (\d+)\.\*\*", re.MULTILINE)
+
+
+def unwrapped(source):
+    """The text on one line, comment signs taken away, so that a citation may be broken anywhere."""
+    return re.sub(r"\s*\n\s*(?:# )?", " ", source)
+
+
+def file_of(page):
+    return PAGES.get(page.removeprefix("the "), page)
+
+
+@cache
+def headings(file):
+    path = tree.ROOT / file
+    if not path.is_file():
+        return None
+    return {line.strip() for line in re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)}
+
+
+@cache
+def rules():
+    page = (tree.ROOT / PAGES["commit protocol"]).read_text(encoding="utf-8")
+    return {int(number) for number in RULE.findall(page)}
+
+
+def numbers(listed):
+    """The numbers of a list like "3-5, 14 and 17"."""
+    spans = re.findall(r"(\d+)(?:-(\d+))?", listed)
+    return {number for first, last in spans for number in range(int(first), int(last or first) + 1)}
+
+
+def offences(source):
+    text = unwrapped(source)
+    found = [
+        f"{cited}: not a page that this test knows"
+        for cited in LAW.findall(text)
+        if not re.search(PAGE, cited) and not OUTSIDE.search(cited)
+    ]
+    found += [f"{file}: no such page" for file in re.findall(PAGE, text) if headings(file_of(file)) is None]
+    for quoted, page in HEADINGS.findall(text):
+        there = headings(file_of(page)) or set()
+        found += [
+            f'"{heading}": no heading of {page}' for heading in re.findall(r'"([^"]+)"', quoted) if heading not in there
+        ]
+    for before, behind in RULES.findall(text):
+        found += [
+            f"rule {number}: not in the commit protocol" for number in sorted(numbers(before or behind) - rules())
+        ]
+    return found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""A module. The law is somewhere else."""',
+        '"""A module.\n\nThe law is the book of dreams.\n"""',
+        '"""A module. The law is docs/formats/nothing.md."""',
+        '"""A module. The law is "Dreams" of the decisions page."""',
+        '"""A module. The law is "Pages" and "Dreams" of the decisions\npage."""',
+        '"""A module, whose law is told by "Dreams" of the API page."""',
+        '"""A module. The law is "Dreams" of docs/formats/rows.md."""',
+        '"""A module. The law is rules 4, 5 and 13-99 of the\ncommit protocol."""',
+        "x = 1  # commit protocol,\n# rule 99\n",
+    ],
+)
+def test_a_citation_of_nothing_is_found(source):
+    assert offences(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""A module. The law is the API page and docs/formats/rows.md."""',
+        '"""A module. The law is "Pages" and "Cursor" of the decisions\npage."""',
+        '"""A module. The law is "Copies" of the decisions page and rules 3, 13 and 14 of the\ncommit protocol."""',
+        '"""A module. The law is the page of URLs in the\nreference.\n"""',
+        '"""A module. The law is RFC 9562."""',
+        "x = 1  # commit protocol,\n    # rules 3-5\n",
+    ],
+)
+def test_a_citation_of_what_is_there_is_accepted(source):
+    assert not offences(source)
+
+
+@pytest.mark.parametrize("page", PAGES.values())
+def test_a_page_that_can_be_cited_is_there(page):
+    assert Path(page) in tree.files()
+
+
+def test_the_rules_of_the_commit_protocol_are_numbered_without_a_gap():
+    assert rules() == set(range(1, max(rules()) + 1))
+
+
+def test_every_law_is_there():
+    found = [
+        f"{path}: {offence}"
+        for path in tree.python_files("src", "tools", "examples", "benchmarks")
+        for offence in offences((tree.ROOT / path).read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(found)
