@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from oneread.derivations.catalog import Catalog, Numbers, extremum_names, stored_name
+from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
@@ -40,6 +41,8 @@ class Schema:
         self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is(each, Model))
         self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is(each, View))
         self.inline = inline
+        if type(inline) is not int or inline < 0:
+            raise InvalidDeclaration("inline is a number of carriers, 0 or more", inline=inline)
         self._check_classes(declarations)
         self._names: dict[str, Any] = {each.__name__: each for each in declarations}
         self.catalog(self._provisional())
@@ -59,7 +62,10 @@ class Schema:
                 raise InvalidDeclaration(
                     "a variant needs its model in the schema", variant=model, model=root_model(model)
                 )
+            check_model(model, self.named())
             _check_bounds(model, self.named())
+        for view in self.views:
+            check_view(view, self.named())
 
     def named(self) -> dict[str, Any]:
         """The declared classes by name."""

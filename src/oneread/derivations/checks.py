@@ -1,0 +1,176 @@
+"""Checks of declarations that need no store: options, markers, and types that cannot be what they say.
+
+Knows models, rules and conditions. Must not know how a view is kept. Type checkers find most of this; whoever does not
+run one is told when the schema is built. The law is "Two kinds of mistakes, two moments" of the API page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final, get_args, get_origin
+from uuid import UUID
+
+import msgspec
+
+from oneread.derivations.rules import NonePlace, Rule, Size, rules_of
+from oneread.derivations.views import Aggregate, View
+from oneread.errors import InvalidDeclaration
+from oneread.models.annotations import field_types, peeled
+from oneread.models.expressions import Condition, Expression, Joined, Negated
+from oneread.models.fields import Marker
+from oneread.models.model import Model, key_names
+from oneread.models.paths import path_of
+from oneread.models.references import Copy, Ref
+from oneread.models.registry import root_model
+
+Names = Mapping[str, Any]
+
+_MEANS: Final[dict[type, type]] = {int: Decimal, Decimal: Decimal, float: float, timedelta: timedelta}
+_COMPARED: Final[dict[type, tuple[type, ...]]] = {
+    bool: (bool,),
+    int: (int, float, Decimal, bool),
+    float: (float, int),
+    Decimal: (Decimal, int),
+    str: (str,),
+    bytes: (bytes,),
+    datetime: (datetime,),
+    date: (date,),
+    timedelta: (timedelta,),
+    UUID: (UUID,),
+}
+"""What a field of this type can be compared with."""
+
+_MADE: Final[dict[str, tuple[type, str]]] = {
+    "generated": (UUID, "GENERATED makes a UUID: id: Key[UUID] = GENERATED"),
+    "created": (datetime, "CREATED is an instant: made_at: datetime = CREATED"),
+    "updated": (datetime, "UPDATED is an instant: changed_at: datetime = UPDATED"),
+}
+
+
+def check_options(cls: Any) -> None:
+    """The class options of a model or view."""
+    if type(cls.max_limit) is not int or cls.max_limit < 1:
+        raise InvalidDeclaration("max_limit is the rows of the largest page, at least 1", declaration=cls)
+    if cls.stored_as is not None and (type(cls.stored_as) is not str or not cls.stored_as):
+        raise InvalidDeclaration("stored_as is a name: stored_as = 'Purchase'", declaration=cls, given=cls.stored_as)
+
+
+def check_model(model: type[Model[Any]], names: Names) -> None:
+    """A model's options, the defaults that its database fills, and what a variant says again."""
+    check_options(model)
+    types = field_types(model, names)
+    for field in msgspec.structs.fields(model):
+        if isinstance(field.default, Marker):
+            _check_marker(model, field.name, field.default, peeled(types[field.name]).bare)
+    root = root_model(model)
+    if model is root:
+        return
+    if key_names(model) != key_names(root):
+        raise InvalidDeclaration(
+            "a variant has the key of its model; leave Key[...] to the model", variant=model, model=root
+        )
+    for name, annotation in field_types(root, names).items():
+        if _plain(types[name]) != _plain(annotation):
+            raise InvalidDeclaration(
+                "a variant keeps the types of its model's fields; choose another name", variant=model, field=name
+            )
+
+
+def _plain(annotation: Any) -> tuple[Any, bool]:
+    found = peeled(annotation)
+    return found.bare, found.optional
+
+
+def _check_marker(model: type, name: str, marker: Marker, bare: Any) -> None:
+    if marker.what in _MADE:
+        kind, text = _MADE[marker.what]
+        if bare is not kind:
+            raise InvalidDeclaration(text, model=model, field=name, type=bare)
+    elif marker.what == "reference":
+        if isinstance(bare, type) and issubclass(bare, Copy):
+            raise InvalidDeclaration(
+                "what a copy promises stands in its class: on_delete = ..., missing_ok = ...",
+                model=model, field=name, copy=bare,
+            )  # fmt: skip
+        if not any(get_origin(each) is Ref or each is Ref for each in (bare, *get_args(bare))):
+            raise InvalidDeclaration(
+                "reference(...) is for fields that refer: Ref[Tag], or a list of them", model=model, field=name
+            )
+        if marker.on_delete not in ("keep", "refuse"):
+            raise InvalidDeclaration(
+                "on_delete of a reference is keep or refuse; only a copy can clear",
+                model=model, field=name, on_delete=marker.on_delete,
+            )  # fmt: skip
+
+
+def check_view(view: type[View[Any]], names: Names) -> None:
+    """A view's options, rules and condition."""
+    check_options(view)
+    if type(getattr(view, "unique", False)) is not bool or (issubclass(view, Aggregate) and hasattr(view, "unique")):
+        raise InvalidDeclaration("unique is True or False, and for an index", view=view)
+    types = field_types(view, names)
+    for name, rule in rules_of(view).items():
+        _check_words(view, name, rule)
+        if rule.kind == "fold":
+            _check_fold(view, name, rule, types[name], names)
+    if isinstance(view.where, Expression):
+        for condition in _conditions(view.where):
+            _check_condition(view, condition, names)
+
+
+def _check_words(view: type, name: str, rule: Rule) -> None:
+    for word, known in ((rule.none, get_args(NonePlace)), (rule.size, get_args(Size))):
+        if word is not None and word not in known:
+            raise InvalidDeclaration("an unknown word in this rule", view=view, field=name, given=word, known=known)
+    if rule.kind == "shown" and path_of(rule.field).every:
+        raise InvalidDeclaration(
+            "a row shows the whole list: shown(Post.tags); each(...) is for by(...)", view=view, field=name
+        )
+
+
+def _check_fold(view: type, name: str, rule: Rule, annotation: Any, names: Names) -> None:
+    bare, optional, _ = peeled(annotation)
+    if rule.fold == "count" and (bare is not int or optional):
+        raise InvalidDeclaration("a count is an int", view=view, field=name, type=bare)
+    if rule.fold in ("mean", "least", "greatest") and not optional:
+        raise InvalidDeclaration("an empty group has none of these: declare it as `| None`", view=view, field=name)
+    if rule.fold == "mean":
+        source = _type_at(path_of(rule.field).steps[-1], names)
+        if source in _MEANS and bare is not _MEANS[source]:
+            raise InvalidDeclaration(
+                "a mean has another type", view=view, field=name, declared=bare, mean=_MEANS[source]
+            )
+
+
+def _type_at(step: tuple[type, str], names: Names) -> Any:
+    """The bare type of a field; None where the path itself is wrong, which others refuse."""
+    cls, name = step
+    annotation = field_types(cls, names).get(name)
+    return None if annotation is None else peeled(annotation).bare
+
+
+def _conditions(expression: Expression) -> Iterator[Condition]:
+    if isinstance(expression, Condition):
+        yield expression
+    elif isinstance(expression, Negated):
+        yield from _conditions(expression.condition)
+    elif isinstance(expression, Joined):
+        for part in expression.parts:
+            yield from _conditions(part)
+
+
+def _check_condition(view: type, condition: Condition, names: Names) -> None:
+    bare, relation = _type_at(condition.path.steps[-1], names), condition.relation
+    if bare not in _COMPARED or relation in ("is_none", "is_not_none"):
+        return
+    if relation in ("starts_with", "contains"):
+        fits = bare in (str, bytes) and type(condition.operand) is bare
+    else:
+        operands = condition.operand if relation == "one_of" else (condition.operand,)
+        fits = all(type(each) in _COMPARED[bare] for each in operands)
+    if not fits:
+        raise InvalidDeclaration(
+            "this condition can never apply to a value of this field", view=view, condition=condition, type=bare
+        )
