@@ -22,6 +22,7 @@ from oneread.derivations.copies import (
     Told,
     check_copy,
     compiled,
+    filling,
     nullable_copies,
     references_of,
 )
@@ -116,7 +117,7 @@ class Catalog:
                 if copy is None:
                     continue
                 found = check_copy(copy, reference.kind.cls, self._accesses, field_types(copy, self._names))
-                reference.copied = tuple((name, compiled(access.code)) for name, access in found.items())
+                reference.fill = filling(copy, found)
                 for name, access in found.items():
                     route = ".".join(self._accesses.source_route(copy, name))
                     self._tell(reference, route, compiled(access.code))

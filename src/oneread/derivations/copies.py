@@ -17,7 +17,7 @@ from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted import TOLD_DELETED, short_hash
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.model import Model
-from oneread.models.references import Copy, copied_names
+from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import Kind
 
 Getter = Callable[[Any, Mapping[str, Any]], Any]
@@ -31,6 +31,21 @@ def compiled(expression: str, scope: dict[str, Any] | None = None) -> Getter:
     """
     getter: Getter = eval(f"lambda e, u: {expression}", scope or {})  # noqa: S307 - the text is generated
     return getter
+
+
+Fill = Callable[[Ref[Any], Any, Mapping[str, Any]], Copy[Any]]
+"""(reference, the source's entity, its hidden copies by name) to the copy."""
+
+
+def filling(copy: type[Copy[Any]], found: Mapping[str, Access]) -> Fill:
+    """The function that makes a copy, generated: a copied field's name to where its value is in the source."""
+    values = "".join(f", {name}={access.code}" for name, access in found.items())
+    made: Fill = eval(f"lambda r, e, u: COPY(ref=r, deleted=False{values})", {"COPY": copy})  # noqa: S307 - generated
+    return made
+
+
+def _nothing_copied(*_arguments: Any) -> Any:
+    raise AssertionError("a plain reference has no copy to fill")
 
 
 class Source(NamedTuple):
@@ -64,7 +79,7 @@ class Reference:
         self.many = access.many
         self.missing_ok = missing_ok
         self.on_delete = on_delete
-        self.copied: tuple[tuple[str, Getter], ...] = ()
+        self.fill: Fill = _nothing_copied
         self.hidden: tuple[tuple[str, Getter, Any], ...] = ()
         self.tracked = self.copy is not None
 
@@ -84,10 +99,11 @@ class Reference:
 
     def filled(self, copy: Copy[Any], source: Source) -> Copy[Any]:
         """The copy with the source's values, or with None for each where there is no source yet."""
+        if source.entity is not None:
+            return self.fill(copy.ref, source.entity, source.used)
         assert self.copy is not None
-        entity, used = source.entity, source.used
-        values = {name: None if entity is None else get(entity, used) for name, get in self.copied}
-        return self.copy(ref=copy.ref, deleted=entity is None and source.existed, **values)
+        empty: dict[str, Any] = dict.fromkeys(copied_names(self.copy))
+        return self.copy(ref=copy.ref, deleted=source.existed, **empty)
 
     def followed(self, copy: Copy[Any], source: Source) -> Copy[Any]:
         """The copy after its source changed: new values, or what `on_delete` says."""

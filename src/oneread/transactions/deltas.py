@@ -112,6 +112,18 @@ def encode_amounts(amounts: Sequence[Number]) -> bytes:
     return _encode(wire(amounts))
 
 
+def _add(onto: list[Number], amounts: Sequence[Number | None], sign: int) -> None:
+    """Adds (sign 1) or takes back (sign -1) amounts; None adds nothing."""
+    if len(onto) < len(amounts):
+        onto.extend([0] * (len(amounts) - len(onto)))
+    for place, number in enumerate(amounts):
+        if number is not None:
+            if sign < 0:
+                number = minus(number)  # noqa: PLW2901 - the number is what is added
+            here = onto[place]
+            onto[place] = here + number if type(here) is int and type(number) is int else _EXACT.add(here, number)
+
+
 class Delta:
     """What one unit of work adds to one counts row; amounts line up with the row's numbers, None adds nothing."""
 
@@ -122,28 +134,18 @@ class Delta:
 
     def add(self, amounts: Sequence[Number | None], sign: int) -> None:
         """Adds (sign 1) or takes back (sign -1) a contribution."""
-        mine = self.amounts
-        if not mine and sign > 0 and None not in amounts:
+        if not self.amounts and sign > 0 and None not in amounts:
             self.amounts = list(amounts)  # type: ignore[arg-type]
-            return
-        if len(mine) < len(amounts):
-            mine.extend([0] * (len(amounts) - len(mine)))
-        for place, number in enumerate(amounts):
-            if number is not None:
-                if sign < 0:
-                    number = minus(number)  # noqa: PLW2901 - the number is what is added
-                here = mine[place]
-                mine[place] = here + number if type(here) is int and type(number) is int else _EXACT.add(here, number)
+        else:
+            _add(self.amounts, amounts, sign)
 
     def onto(self, data: bytes | None) -> bytes | None:
         """The row's new bytes; None when nothing contributes any more."""
-        if data is None:
-            total = self
-        else:
-            total = Delta()
-            total.amounts = decode_amounts(data)
-            total.add(self.amounts, 1)
-        return encode_amounts(total.amounts) if total.amounts and total.amounts[0] else None
+        total = self.amounts
+        if data is not None:
+            total = decode_amounts(data)
+            _add(total, self.amounts, 1)
+        return encode_amounts(total) if total and total[0] else None
 
     @property
     def changes(self) -> bool:

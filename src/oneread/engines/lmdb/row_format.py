@@ -17,6 +17,7 @@ Known = TypeVar("Known")
 
 _LONG = struct.Struct("<BI")  # a zero, then the whole length of a shape that one byte cannot say
 _CELL = struct.Struct("<IqI")  # where the value starts, its stamp, where it ends
+_STAMPED = struct.Struct("<qI").pack  # a stamp, and where the value ends
 _STEP: Final = 12  # from one cell to the next: the end of one is the start of the next
 _LONGEST_SHORT: Final = 255
 _KEPT: Final = 4096  # shapes remembered; a store has a few per model, so more are somebody's column names gone wild
@@ -25,7 +26,7 @@ _KEPT: Final = 4096  # shapes remembered; a store has a few per model, so more a
 class Shape:
     """The columns of a row, in the order in which their values stand: those of family `d` first, each family sorted."""
 
-    __slots__ = ("at", "columns", "head", "readable", "unpack", "unpack_readable", "values")
+    __slots__ = ("at", "columns", "head", "opening", "readable", "unpack", "unpack_readable", "values")
 
     def __init__(self, columns: tuple[bytes, ...], head: bytes) -> None:
         count = len(columns)
@@ -34,6 +35,7 @@ class Shape:
         self.readable = tuple(column for column in columns if column.startswith(b"d:"))
         self.at = {column: len(head) + _STEP * place for place, column in enumerate(columns)}
         self.values = len(head) + 4 + _STEP * count
+        self.opening = head + self.values.to_bytes(4, "little")
         self.unpack = struct.Struct("<I" + "qI" * count)
         self.unpack_readable = struct.Struct("<I" + "qI" * len(self.readable))
 
@@ -53,7 +55,7 @@ def encode(table: Table, key: bytes, row: Row) -> bytes:
             end = values_at + len(value)
             if end > embedded.MAX_VALUE:
                 embedded.check_row(table, key, row)
-            return shape.head + shape.unpack.pack(values_at, cell.stamp, end) + value
+            return shape.opening + _STAMPED(cell.stamp, end) + value
         cells = [row[column] for column in shape.columns]
         values = [cell.value for cell in cells]
         numbers: list[int] = [values_at]
