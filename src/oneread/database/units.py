@@ -34,9 +34,11 @@ class UnitOfWork:
         self._changes: list[Change] = []
         self._given: list[tuple[Any, Outcome, Written]] = []
         self._now = 0
+        self._ended = False
 
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[Any]:
         """An entity as it stands with this unit's changes."""
+        self._refuse_ended()
         catalog = self._operations.catalog
         if model not in catalog.kinds:
             raise UsageError("a transaction reads entities; read views before or after it", given=model)
@@ -75,7 +77,13 @@ class UnitOfWork:
         """Deletes on the overlay."""
         yield from self._write(Delete(self._operations.catalog, self._operations.kind(model).key(key), if_version))
 
+    def _refuse_ended(self) -> None:
+        """What is written to a unit that has been committed would be lost."""
+        if self._ended:
+            raise UsageError("this transaction has ended; use it inside its body only")
+
     def _write(self, change: Save | Patch | Delete) -> Plan[Any]:
+        self._refuse_ended()
         if not self._now:
             self._now = yield from Now()
         yield from self._operations.decide(self._overlay, [change], self._now)
@@ -88,12 +96,24 @@ class UnitOfWork:
 
     def commit(self) -> Plan[list[bytes]]:
         """Checks what was seen and does every change again, in one engine transaction; returns the tasks it left."""
-        if not self._changes:
-            return []
-        return (yield from Atomically(self._attempt))
+        self._ended = True
+        if self._changes:
+            return (yield from Atomically(self._attempt))
+        if len(self._overlay.loaded) > 1:  # one row alone is as it was at the moment it was read
+            unit = Unit(self._operations.catalog.name_of)
+            yield from self._checked(unit)
+        return []
 
     def _attempt(self) -> Plan[list[bytes]]:
         unit = Unit(self._operations.catalog.name_of)
+        yield from self._checked(unit)
+        for change in self._changes:
+            yield from self._operations.decide(unit, [change], self._now)
+        yield from unit.flush(self._now)
+        return unit.tasks
+
+    def _checked(self, unit: Unit) -> Plan[None]:
+        """Reads again what was read, and raises Conflict unless all of it is as it was."""
         yield from unit.load("roots", self._overlay.loaded)
         for key, row in self._overlay.loaded.items():
             if _version(unit.get("roots", key)) != _version(row):
@@ -101,10 +121,6 @@ class UnitOfWork:
                     "an entity that this transaction read was changed meanwhile",
                     key=self._operations.catalog.name_of(key),
                 )
-        for change in self._changes:
-            yield from self._operations.decide(unit, [change], self._now)
-        yield from unit.flush(self._now)
-        return unit.tasks
 
     def tell(self, trace: Trace, tasks: tuple[bytes, ...]) -> None:
         """Gives what the body was handed the outcome of the commit."""

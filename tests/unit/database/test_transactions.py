@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from oneread import Copy, Index, Key, Model, Ref, Schema, add, append, by, connect, connect_async, reference
-from oneread.errors import AlreadyExists, Conflict, MissingReference, NotFound, StillReferenced
+from oneread.errors import AlreadyExists, Conflict, MissingReference, NotFound, StillReferenced, UsageError
 from tests.unit.database.shop import SCHEMA, Customer, Product, Purchase, SalesOfProduct, customer, fill, purchase
 
 
@@ -242,3 +242,37 @@ def test_append_in_a_batch_of_changes_of_one_entity(db):
         return transaction.get(Purchase, "o", 3)
 
     assert [ref.key[0] for ref in db.transact(body).tags] == ["new", "new", "old"]
+
+
+def test_a_transaction_that_only_reads_sees_one_state_of_everything(db):
+    seen = []
+
+    def both(transaction):
+        first = transaction.get(Purchase, "o", 1).quantity
+        if not seen:  # somebody moves one from the first to the second in between
+            db.save_all(
+                [
+                    purchase(1, quantity=first - 1),
+                    purchase(2, quantity=db.get(Purchase, "o", 2).quantity + 1),
+                ]
+            )
+        seen.append((first, transaction.get(Purchase, "o", 2).quantity))
+        return seen[-1]
+
+    total = db.get(Purchase, "o", 1).quantity + db.get(Purchase, "o", 2).quantity
+    assert sum(db.transact(both)) == total
+    assert len(seen) == 2
+    assert db.transact(lambda transaction: transaction.find(Purchase, "o", 99)) is None
+
+
+def test_a_transaction_that_has_ended_takes_nothing(db):
+    escaped = []
+    db.transact(escaped.append)
+    for late in (
+        lambda: escaped[0].save(customer(77)),
+        lambda: escaped[0].delete(Customer, 1),
+        lambda: escaped[0].find(Customer, 1),
+    ):
+        with pytest.raises(UsageError, match="ended"):
+            late()
+    assert db.find(Customer, 77) is None
