@@ -13,12 +13,13 @@ import msgspec
 
 from oneread.database.patches import patching
 from oneread.derivations.aggregates import AggregateView, Extremum
+from oneread.derivations.carriers import Carrier
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Delete, Mode, Patch, Save, Written, following
 from oneread.derivations.indexes import IndexView
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import InvalidKey, InvalidQuery, NotFound, NotReady, UsageError
-from oneread.models.fields import GENERATED
+from oneread.models.fields import GENERATED, Marker
 from oneread.models.generated import uuid7
 from oneread.models.registry import Kind
 from oneread.plans.effects import Atomically, Now, Random, Together
@@ -37,6 +38,11 @@ _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
 
 
+def _blanks(carrier: Carrier) -> dict[str, Any]:
+    """What references that only have a policy for a default are when they are left out, by name."""
+    return {each.name: each.blank[0] for each in carrier.references if each.blank}
+
+
 class Operations:
     """The verbs of one open database.
 
@@ -51,6 +57,7 @@ class Operations:
         self._building = building
         self._inline = inline
         self._follow = following(catalog)
+        self._blank = {cls: _blanks(carrier) for cls, carrier in catalog.carriers.items()}
 
     def commit(self, changes: Sequence[Change]) -> Plan[list[bytes]]:
         """Commits changes in one transaction; returns the tasks it left."""
@@ -86,8 +93,13 @@ class Operations:
         return [change.written for change in changes], tasks
 
     def generated(self, entity: Any) -> Plan[Any]:
-        """The entity with its generated key, if it has one and none was given."""
+        """The entity with its generated key, if it has one and none was given, and without what was left out."""
         names = self.catalog.carrier_of(entity).generated
+        blank = self._blank[type(entity)]
+        if blank:
+            omitted = {name: value for name, value in blank.items() if type(getattr(entity, name)) is Marker}
+            if omitted:
+                entity = msgspec.structs.replace(entity, **omitted)
         wanting = [name for name in names if getattr(entity, name) == GENERATED]
         if not wanting:
             return entity

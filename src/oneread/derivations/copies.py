@@ -9,13 +9,15 @@ commit protocol.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted import TOLD_DELETED, short_hash
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
+from oneread.models.annotations import peeled
+from oneread.models.fields import Marker
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import Kind
@@ -70,15 +72,26 @@ class Reference:
         access: of the field itself.
         missing_ok: a new reference to nothing is allowed.
         on_delete: what the delete of a source does.
+        blank: what the field is when it is left out; empty when it must be given.
     """
 
-    def __init__(self, name: str, kind: Kind, access: Access, *, missing_ok: bool, on_delete: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        access: Access,
+        *,
+        missing_ok: bool,
+        on_delete: str,
+        blank: tuple[Any, ...] = (),
+    ) -> None:
         self.name = name
         self.kind = kind
         self.copy = access.copy
         self.many = access.many
         self.missing_ok = missing_ok
         self.on_delete = on_delete
+        self.blank = blank
         self.fill: Fill = _nothing_copied
         self.hidden: tuple[tuple[str, Getter, Any], ...] = ()
         self.tracked = self.copy is not None
@@ -177,8 +190,20 @@ def references_of(
                 "the model referred to is not in the schema", model=cls, field=name, target=access.target
             )
         missing_ok, on_delete = _policy(access, defaults[name])
-        from_fields[name] = Reference(name, kinds[access.target], access, missing_ok=missing_ok, on_delete=on_delete)
+        blank = _blank(types[name]) if isinstance(defaults[name], Marker) else ()
+        from_fields[name] = Reference(
+            name, kinds[access.target], access, missing_ok=missing_ok, on_delete=on_delete, blank=blank
+        )
     return from_fields
+
+
+def _blank(annotation: Any) -> tuple[Any, ...]:
+    """What `reference(...)` stands for as a default: None where that is possible, an empty list, or nothing."""
+    bare, optional, _metadata = peeled(annotation)
+    if optional:
+        return (None,)
+    container = get_origin(bare)
+    return (container(),) if container in (list, set, frozenset, tuple) else ()
 
 
 def _policy(access: Access, default: Any) -> tuple[bool, str]:
