@@ -24,7 +24,7 @@ from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
 from oneread.models.model import Model
-from oneread.models.references import copied_names
+from oneread.models.references import Copy, copied_names
 from oneread.models.registry import Kind
 from oneread.models.wide import pack_wide
 
@@ -63,10 +63,7 @@ class IndexView:
             raise InvalidDeclaration("an index needs a key rule: by(...), newest(...), ...", view=cls)
         referring = {part.field: part.access.copy for part in self.key.parts if part.access.copy is not None}
         self.layout: Layout[Any] = Layout(cls, None, nullable=nullable | set(referring.values()), names=accesses.names)
-        self._emptied = tuple(
-            (field, tuple(getattr(copy, name).__delete__ for name in copied_names(copy)))
-            for field, copy in referring.items()
-        )
+        self._empty = _emptying(referring)
         self.unique = cls.unique
         if self.unique and any(part.access.through is not None for part in self.key.parts):
             raise InvalidDeclaration("a unique value is the entity's own, never copied from another", view=cls)
@@ -99,13 +96,23 @@ class IndexView:
     def rows(self, docs: list[bytes]) -> list[Any]:
         """The rows that lie in the index, as users see them; a copy that only groups refers and is not filled."""
         found = self.layout.decode_many(docs)
-        for field, empty in self._emptied:
-            for row in found:
-                copy = getattr(row, field)
-                if copy is not None:
-                    for take_out in empty:
-                        take_out(copy)
+        self._empty(found)
         return found
+
+
+def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:
+    """The function that takes the copied fields out of the copies of rows, generated: one statement a field."""
+    scope: dict[str, Any] = {}
+    lines: list[str] = []
+    for place, (field, copy) in enumerate(referring.items()):
+        names = copied_names(copy)
+        scope |= {f"out{place}_{number}": getattr(copy, name).__delete__ for number, name in enumerate(names)}
+        lines += [f"copy = row.{field}", "if copy is not None:"]
+        lines += [f"    out{place}_{number}(copy)" for number in range(len(names))] or ["    pass"]
+    body = "\n".join(["def empty(rows):", "    for row in rows:", *(f"        {line}" for line in lines or ["pass"])])
+    exec(compile(body, "<emptying of an index>", "exec"), scope)  # noqa: S102 - the text holds names of declared fields only
+    made: Callable[[list[Any]], None] = scope["empty"]
+    return made
 
 
 def _row_code(

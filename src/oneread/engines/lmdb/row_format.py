@@ -6,6 +6,7 @@ it, so it is parsed once and kept with the struct that reads its numbers. The la
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Final, TypeVar
 
@@ -115,6 +116,7 @@ def decode_cell(table: Table, key: bytes, value: bytes, column: bytes) -> Cell |
     raise _corrupt(table, key, value)
 
 
+@functools.lru_cache(_KEPT)
 def alone(column: bytes) -> tuple[bytes, int]:
     """What the bytes of a row begin with whose only column is this one, and where its value starts."""
     head = _head((column,))

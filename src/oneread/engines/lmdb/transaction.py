@@ -226,7 +226,7 @@ def column(
     head, begin = row_format.alone(name)
     first, stop = wanted.start, wanted.stop
     for key, value in _onwards(transaction.cursor(database), wanted, reverse=reverse):
-        if key < first or (stop and key >= stop):
+        if key < first if reverse else stop and key >= stop:
             break
         cell = value[begin:] if value.startswith(head) else row_format.decode_value(table, key, value, name)
         if cell is not None:
