@@ -9,7 +9,7 @@ commit protocol.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, get_origin
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -198,12 +198,8 @@ def references_of(
 
 
 def _blank(annotation: Any) -> tuple[Any, ...]:
-    """What `reference(...)` stands for as a default: None where that is possible, an empty list, or nothing."""
-    bare, optional, _metadata = peeled(annotation)
-    if optional:
-        return (None,)
-    container = get_origin(bare)
-    return (container(),) if container in (list, set, frozenset, tuple) else ()
+    """What `reference(...)` stands for as a default: None where that is possible, else nothing."""
+    return (None,) if peeled(annotation).optional else ()
 
 
 def _policy(access: Access, default: Any) -> tuple[bool, str]:

@@ -16,12 +16,13 @@ class Tag(Model[str]):
 class Post(Model[int]):
     number: Key[int]
     answers: Ref["Post"] | None = reference(missing_ok=True)
-    tags: Annotated[list[Ref[Tag]], Meta(max_length=3)] = reference(on_delete="refuse")
+    tag: Ref[Tag] | None = reference(on_delete="refuse")
 
 
 class Note(Model[int]):
     number: Key[int]
     tag: Ref[Tag] = reference(on_delete="refuse")
+    tags: Annotated[list[Ref[Tag]], Meta(max_length=3)] = reference(on_delete="refuse")
 
 
 SCHEMA = Schema(Tag, Post, Note)
@@ -30,17 +31,20 @@ SCHEMA = Schema(Tag, Post, Note)
 def test_a_reference_that_can_be_empty_is_empty_when_it_is_left_out():
     with connect("memory://", SCHEMA) as db:
         saved = db.save(Post(number=1))
-        assert (saved.answers, saved.tags) == (None, [])
+        assert saved.answers is None
         assert db.get(Post, 1) == saved
         db.save_all([Post(number=2), Post(number=3, answers=Post.at(9))])
         assert db.get(Post, 3).answers == Post.at(9)
-        assert db.upsert(Post(number=4), tags=[]).tags == []
+        assert db.upsert(Post(number=4), tag=None).tag is None
         assert db.transact(lambda transaction: transaction.save(Post(number=5))).answers is None
         with pytest.raises(MissingReference):
-            db.save(Post(number=6, tags=[Tag.at("nothing")]))
+            db.save(Post(number=6, tag=Tag.at("nothing")))
 
 
 def test_one_that_cannot_be_empty_must_be_given():
-    with connect("memory://", SCHEMA) as db, pytest.raises(InvalidValue) as refusal:
-        db.save(Note(number=1))
-    assert refusal.value.facts["field"] == "tag"
+    with connect("memory://", SCHEMA) as db:
+        db.save(Tag(word="a"))
+        for field, note in (("tag", Note(number=1, tags=[])), ("tags", Note(number=1, tag=Tag.at("a")))):
+            with pytest.raises(InvalidValue) as refusal:
+                db.save(note)
+            assert refusal.value.facts["field"] == field
