@@ -6,7 +6,7 @@ two moments" of the API page: whatever cannot work is refused here, with the cla
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_args, get_origin
 
 import msgspec
 
@@ -15,11 +15,13 @@ from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types
+from oneread.models.annotations import field_types, peeled
+from oneread.models.fingerprints import describe
 from oneread.models.model import Model
-from oneread.models.paths import path_of
-from oneread.models.references import Copy
+from oneread.models.paths import Path, path_of
+from oneread.models.references import Copy, copied_names
 from oneread.models.registry import root_model
+from oneread.models.shadow import is_copy, is_ref
 from oneread.models.versions import DeclaredModel, DeclaredView, Description
 
 Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[View[Any]]
@@ -104,18 +106,27 @@ class Schema:
         return model
 
     def _fields_of(self, cls: type[msgspec.Struct]) -> Description:
-        """A class's fields and types, the fields of its copies included: they lie in its documents."""
+        """A class's fields and types, classes spelled out; the fields of its copies included, and what they promise."""
         found: list[tuple[str, str]] = []
-        for name, annotation in field_types(cls, self._names).items():
-            found.append((name, _text(annotation)))
-            copy = _copy_in(annotation)
-            if copy is not None:
-                found.extend(
-                    (f"{name}.{inner}", _text(kind))
-                    for inner, kind in field_types(copy, self._names).items()
-                    if inner != "ref"
-                )
+        types = field_types(cls, self._names)
+        for name, text, _default in describe(cls, self._names):
+            copy, optional, _metadata = peeled(types[name])
+            if not is_copy(copy):
+                found.append((name, text))
+                continue
+            promises = f"on_delete={copy.on_delete}, missing_ok={copy.missing_ok}"
+            found.append((name, f"{copy.__name__}({promises}){' | None' if optional else ''}"))
+            found.extend(self._copied(name, copy))
         return tuple(found)
+
+    def _copied(self, name: str, copy: type[Copy[Any]]) -> Description:
+        """What one field of a carrier copies: types, and where in the source each value is from."""
+        sources = {each.name: each.default for each in msgspec.structs.fields(copy)}
+        return tuple(
+            (f"{name}.{inner}", f"{text} of {sources[inner] if isinstance(sources[inner], Path) else inner}")
+            for inner, text, _default in describe(copy, self._names)
+            if inner in copied_names(copy)
+        )
 
     def _rules_text(self, view: type[View[Any]]) -> Description:
         model = self._fields_of(self._viewed(view))
@@ -138,31 +149,6 @@ def _rule_text(rule: Rule, types: dict[str, str]) -> str:
     return " ".join(filter(None, options))
 
 
-def _text(annotation: Any) -> str:
-    """A type as text that is the same in every process.
-
-    Classes by name, so that moving one to another module changes nothing.
-    """
-    if isinstance(annotation, type) and not hasattr(annotation, "__args__"):
-        return annotation.__name__
-    origin = getattr(annotation, "__origin__", None)
-    arguments = getattr(annotation, "__args__", ())
-    metadata = getattr(annotation, "__metadata__", ())
-    if metadata:
-        return f"{_text(origin)}{{{', '.join(map(repr, metadata))}}}"
-    if arguments:
-        name = getattr(origin, "__name__", "Union")
-        return f"{name}[{', '.join(map(_text, arguments))}]"
-    return repr(annotation)
-
-
-def _copy_in(annotation: Any) -> type[Copy[Any]] | None:
-    for each in (annotation, *getattr(annotation, "__args__", ())):
-        if isinstance(each, type) and issubclass(each, Copy):
-            return each
-    return None
-
-
 def _is(given: Any, base: type) -> bool:
     return isinstance(given, type) and issubclass(given, base) and given is not base
 
@@ -170,8 +156,9 @@ def _is(given: Any, base: type) -> bool:
 def _check_bounds(model: type[Model[Any]], names: dict[str, Any]) -> None:
     """A list of references must say how long it may become: each element is rows in every index by it."""
     for name, annotation in field_types(model, names).items():
-        text = _text(annotation)
-        if any(f"{kind}[Ref[" in text for kind in ("list", "set")) and "max_length" not in text:
+        bare, _optional, metadata = peeled(annotation)
+        several = get_origin(bare) in (list, set, frozenset) and is_ref(peeled(get_args(bare)[0]).bare)
+        if several and not any(getattr(each, "max_length", None) for each in metadata):
             raise InvalidDeclaration(
                 "a list of references needs a declared maximum: Annotated[list[Ref[Tag]], msgspec.Meta(max_length=20)]",
                 model=model,
