@@ -495,7 +495,10 @@ class Machine(RuleBasedStateMachine):
                 assert look(there.rows) == rows[limit : 2 * limit]
                 back = self.db.page(view, *equal, limit=limit, cursor=there.previous, **more)
                 assert look(back.rows) == rows[:limit]
-            assert (here.next is None) == (len(rows) <= limit)
+            if view not in MODELS:  # behind the last entity there may be deleted ones and other variants
+                assert (here.next is None) == (len(rows) <= limit)
+            elif here.next is None:
+                assert len(rows) <= limit
 
     @precondition(lambda self: not self.pending)
     @rule(chance=chances, model=st.sampled_from(MODELS))
@@ -504,9 +507,6 @@ class Machine(RuleBasedStateMachine):
             order = chance.choice(ORDERS)
             expected = [each for each in self.oracle.all(model) if each.order == order]
             self.checked_page(model, (order,), expected, chance, budget=50)
-        self.checked_page(
-            model, (), self.oracle.all(model), chance, where=field(next(iter(vars(model).values()))) == 0
-        ) if False else None
         found = self.db.pages(model, batch=chance.randint(1, 5))
         assert [look(row) for page in found for row in page] == look(self.oracle.all(model))
 
