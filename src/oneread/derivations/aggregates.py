@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from decimal import Context, Decimal
+from fractions import Fraction
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
@@ -220,7 +221,15 @@ class AggregateView:
             start += part.width
             fields[part.field] = _as_declared(part.access, values)
         for each in self.folded:
-            fields[each.field] = each.read(numbers)
+            try:
+                fields[each.field] = each.read(numbers)
+            except OverflowError as error:
+                raise LimitExceeded(
+                    "the sum of this group is beyond what a timedelta can hold",
+                    view=self.cls,
+                    field=each.field,
+                    group=group,
+                ) from error
         return self.cls(**fields)
 
     def extremum_value(self, extremum: Extremum, packed: bytes) -> Any:
@@ -297,5 +306,5 @@ _MEANS: Final[dict[type, Callable[[Number, Number], Any]]] = {
     int: lambda total, values: _MEAN.divide(Decimal(total), Decimal(values)),
     Decimal: lambda total, values: _MEAN.divide(Decimal(total), Decimal(values)),
     float: lambda total, values: float(_MEAN.divide(Decimal(total), Decimal(values))),
-    timedelta: lambda total, values: timedelta(microseconds=int(total)) / int(values),
+    timedelta: lambda total, values: timedelta(microseconds=round(Fraction(int(total), int(values)))),
 }

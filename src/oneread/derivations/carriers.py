@@ -14,7 +14,7 @@ import msgspec
 from oneread.derivations import emitted
 from oneread.derivations.copies import NOBODY, Reference, Source, Told
 from oneread.derivations.derivation import Derivation
-from oneread.derivations.emitted import HELD, REFERENCES, TOLD, USED, Emission, Record
+from oneread.derivations.emitted import HELD, LAST, REFERENCES, TOLD, USED, Emission, Record
 from oneread.derivations.keyed import reference_signature
 from oneread.models.fields import CREATED, GENERATED, UPDATED
 from oneread.models.layout import Layout
@@ -181,7 +181,7 @@ class Carrier:
     def _taken(self, reference: Reference, source: Source, held: Mapping[str, Any]) -> dict[str, Any]:
         """The hidden values of a source; those held of a deleted one stay, unless its delete clears."""
         if source.entity is None and source.existed and reference.on_delete != "clear":
-            return {name: held.get(name) for name, _get, _type in reference.hidden}
+            return reference.left_behind(source, held)
         return reference.hidden_values(source)
 
     def _emission(self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs) -> Emission:
@@ -208,8 +208,15 @@ class Carrier:
             record[TOLD] = self.told.hash(entity, used)
         return into
 
-    def gone(self) -> Record:
-        """What a deleted entity tells: nothing, and its carriers that it is gone."""
+    def gone(self, before: State) -> Record:
+        """What a deleted entity tells: nothing, and its carriers that it is gone; they may yet lack its last values."""
+        record = self.silent()
+        if self.told is not None:
+            record[LAST] = self.told.kept(before.entity, before.used)
+        return record
+
+    def silent(self) -> Record:
+        """What an entity tells that is not there."""
         record = dict(self._empty)
         if self._tracked:
             record[REFERENCES] = []
@@ -218,6 +225,11 @@ class Carrier:
         if self.told is not None:
             record[TOLD] = emitted.TOLD_DELETED
         return record
+
+    def left(self, record: Record) -> Source:
+        """A deleted entity as those who copy from it see it."""
+        last = {} if self.told is None else self.told.last(record.get(LAST) or {})
+        return Source(None, {}, existed=True, last=last)
 
     def fans_out(self, before: Record | None, after: Record) -> bool:
         """Whether carriers of copies must be told. `before` is None when the row was never written."""

@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 
 from oneread.derivations import emitted
-from oneread.derivations.access import Accesses, Hidden
+from oneread.derivations.access import Access, Accesses, Hidden
 from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.carriers import Carrier, State
 from oneread.derivations.copies import (
+    NOBODY,
     Getter,
     Reference,
     Source,
@@ -93,7 +94,7 @@ class Catalog:
         self._nullable = nullable_copies(
             {each.copy for refs in self._references.values() for each in refs.values() if each.copy is not None}
         )
-        self._told: dict[type, dict[str, Getter]] = {}
+        self._told: dict[type, dict[str, tuple[Getter, Any]]] = {}
         self._awaited: set[type] = set()
         self.probes = Probes(self._accesses)
         self._compile_copies()
@@ -118,13 +119,14 @@ class Catalog:
                     continue
                 found = check_copy(copy, reference.kind.cls, self._accesses, field_types(copy, self._names))
                 reference.fill = filling(copy, found)
+                reference.routes = tuple((name, ".".join(self._accesses.source_route(copy, name))) for name in found)
                 for name, access in found.items():
                     route = ".".join(self._accesses.source_route(copy, name))
-                    self._tell(reference, route, compiled(access.code))
+                    self._tell(reference, route, access)
                     if access.hidden is not None:
                         self._hide(reference.kind.cls, access.hidden)
                 if not found:
-                    self._tell(reference, "", compiled("None"))
+                    self._tell(reference, "", Access("None", type(None), optional=True))
                 layout: Layout[Any] = Layout(copy, None, nullable=self._nullable, names=self._names)
                 self.probes.add_copy(reference, copy, layout)
                 self._check_options(cls, reference)
@@ -135,10 +137,10 @@ class Catalog:
                 "a list of references is kept or refused, not cleared", model=cls, field=reference.name
             )
 
-    def _tell(self, reference: Reference, route: str, get: Getter) -> None:
+    def _tell(self, reference: Reference, route: str, access: Access) -> None:
         """The source must tell its carriers when this value changes."""
         target = reference.kind.cls
-        self._told.setdefault(target, {})[route] = get
+        self._told.setdefault(target, {})[route] = compiled(access.code), access.type | None
         if reference.missing_ok:
             self._awaited.add(target)
 
@@ -158,7 +160,7 @@ class Catalog:
                 )
             reference.hidden = (*reference.hidden, (hidden.name, get, far.type | None))
             reference.tracked = True
-            self._tell(reference, ".".join(hidden.route), get)
+            self._tell(reference, ".".join(hidden.route), far)
         if far.hidden is not None:
             self._hide(hidden.target, far.hidden)
 
@@ -214,11 +216,7 @@ class Catalog:
         views: tuple[Derivation, ...] = (*self.indexes.values(), *self.aggregates.values())
         derivations = tuple(view for view in views if self.kinds[view.model] is kind)
         told = self._told.get(kind.cls)
-        getters = (
-            None
-            if told is None
-            else Told(tuple(told[route] for route in sorted(told)), missing_ok=kind.cls in self._awaited)
-        )
+        getters = None if told is None else Told(told, missing_ok=kind.cls in self._awaited)
         return Carrier(cls, kind, layout, self._references[cls], derivations, getters)
 
     def kind_of(self, key: bytes) -> Kind:
@@ -255,7 +253,7 @@ class Catalog:
     def source(self, key: bytes, root: Root) -> Source:
         """A commit row as those who copy from it see it."""
         if root.body is None:
-            return Source(None, {}, existed=root.version > 0)
+            return self.any_carrier(key).left(emitted.decode(root.emitted)) if root.version else NOBODY
         entity = self.kind_of(key).layouts.decode(root.body)
         carrier = self.carriers[type(entity)]
         used = carrier.used_in(emitted.decode(root.emitted)) if carrier.has_hidden else {}

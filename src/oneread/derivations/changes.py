@@ -217,14 +217,18 @@ class Patch(_Writing):
 
 
 class Delete(_Writing):
-    """Takes an entity away, with everything derived from it; quiet when there is none."""
+    """Takes an entity away, with everything derived from it; quiet when there is none, or one of another variant."""
+
+    def __init__(self, catalog: Catalog, key: bytes, if_version: int | None = None, model: type = object) -> None:
+        super().__init__(catalog, key, if_version)
+        self._model = model
 
     def decide(self, seen: Root, version: int, sources: Sources) -> Decision:  # noqa: ARG002 - part of the contract
         before = self._seen(seen)
-        if seen.body is None:
+        if seen.body is None or not isinstance(before.entity, self._model):
             return NO_CHANGE
         carrier = self._catalog.any_carrier(self.key)
-        record = carrier.gone()
+        record = carrier.gone(before)
         self.written.version, self.written.created = version, False
         return Decision(
             Root(version, None, emitted.encode(record)),

@@ -58,6 +58,8 @@ class Source(NamedTuple):
     used: Mapping[str, Any]
     existed: bool
     """Whether it was ever written."""
+    last: Mapping[str, Any] = {}
+    """What a deleted one told last, by route."""
 
 
 NOBODY = Source(None, {}, existed=False)
@@ -93,6 +95,7 @@ class Reference:
         self.on_delete = on_delete
         self.blank = blank
         self.fill: Fill = _nothing_copied
+        self.routes: tuple[tuple[str, str], ...] = ()
         self.hidden: tuple[tuple[str, Getter, Any], ...] = ()
         self.tracked = self.copy is not None
 
@@ -104,6 +107,8 @@ class Reference:
         try:
             if self.many:
                 return list(dict.fromkeys([self.kind.key(ref.key) for ref in value]))
+            if self.copy is not None and type(value) is not self.copy:
+                raise TypeError(f"a {self.copy.__name__} stands here")
             return [self.kind.key(value.ref.key if self.copy is not None else value.key)]
         except (AttributeError, TypeError) as error:
             raise InvalidValue(
@@ -122,7 +127,15 @@ class Reference:
         """The copy after its source changed: new values, or what `on_delete` says."""
         if source.entity is not None or not source.existed or self.on_delete == "clear":
             return self.filled(copy, source)
-        return msgspec.structs.replace(copy, deleted=True)
+        last = {name: source.last[route] for name, route in self.routes if route in source.last}
+        return msgspec.structs.replace(copy, deleted=True, **last)
+
+    def left_behind(self, source: Source, held: Mapping[str, Any]) -> dict[str, Any]:
+        """What the carrier goes on holding out of sight of a deleted source: what that told last, else what is held."""
+        return {
+            name: source.last.get(name.removeprefix(f"{self.name}."), held.get(name))
+            for name, _get, _type in self.hidden
+        }
 
     def hidden_values(self, source: Source) -> dict[str, Any]:
         """What the carrier holds out of sight of this source."""
@@ -145,14 +158,25 @@ class Told:
     """What a model's carriers copy from it, as one hash.
 
     Arguments:
-        getters: every value that any copy, open or hidden, takes over, in a fixed order.
+        values: route to every value that any copy, open or hidden, takes over, and its type.
         missing_ok: somebody may hold a reference that is older than the entity.
     """
 
-    def __init__(self, getters: tuple[Getter, ...], *, missing_ok: bool) -> None:
-        self._getters = getters
+    def __init__(self, values: Mapping[str, tuple[Getter, Any]], *, missing_ok: bool) -> None:
+        self._values = {route: values[route] for route in sorted(values)}
+        self._getters = tuple(get for get, _type in self._values.values())
         self.missing_ok = missing_ok
         self._pack = msgspec.msgpack.Encoder(uuid_format="bytes", enc_hook=_any_int).encode
+
+    def kept(self, entity: Any, used: Mapping[str, Any]) -> dict[str, Any]:
+        """The values themselves, for the record of an entity that is deleted before all its carriers were told."""
+        values = {route: get(entity, used) for route, (get, _type) in self._values.items()}
+        return msgspec.to_builtins(values, builtin_types=(bytes,))  # type: ignore[no-any-return]
+
+    def last(self, kept: Mapping[str, Any]) -> dict[str, Any]:
+        """What `kept` was made of."""
+        types = self._values
+        return {route: msgspec.convert(value, types[route][1]) for route, value in kept.items() if route in types}
 
     def hash(self, entity: Any, used: Mapping[str, Any]) -> bytes:
         """What the record keeps of the values told."""

@@ -7,7 +7,8 @@ is "The commit row remembers what it told its views" of the architecture page an
 A record maps a token to contributions. A token is one byte of kind and, for views, the view's four-byte prefix (id,
 generation): `i` index rows [[key suffix, hash of what is shown], ...], `a` sums [[key suffix, amounts], ...], `q`
 unique values [suffix, ...], `r` sources whose back-references exist [source key, ...], `h` sources that must not be
-deleted [source key, ...], `u` values copied for views' sake, `f` the hash of what copies were told.
+deleted [source key, ...], `u` values copied for views' sake, `f` the hash of what copies were told, `l` what a deleted
+entity's copies keep {route: value}.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ REFERENCES: Final = b"r"
 HELD: Final = b"h"
 USED: Final = b"u"
 TOLD: Final = b"f"
+LAST: Final = b"l"
 
 TOLD_DELETED: Final = b"\x00"
 """What copies were told last: that their source is gone."""
@@ -177,4 +179,5 @@ _DIFFS: Final[dict[bytes, DiffOf]] = {
     HELD: _pointing(hold),
     USED: _nothing,
     TOLD: _nothing,
+    LAST: _nothing,
 }

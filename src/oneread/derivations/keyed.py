@@ -179,7 +179,10 @@ class ViewKey:
                 space[f"start{place}"] = STARTS[part.rule.size]
             if part.access.many:
                 lines += [f"v{place} = {part.access.code}", f"if v{place} is None: return"]
-                lines += [f"several = [m for m in dict.fromkeys(v{place}) if m is not None]", "if not several: return"]
+                given = f"[m for m in v{place} if m is not None]"
+                if part.rule.size is not None:  # two instants of one bucket are one element
+                    given = f"[{part.value_code('m', place)} for m in v{place} if m is not None]"
+                lines += [f"several = list(dict.fromkeys({given}))", "if not several: return"]
                 loop = "for m in several:"
                 encoded.append(f"encode{place}({part.elements_code('m', place)})")
             else:
