@@ -120,13 +120,13 @@ class Operations:
         """Creates an entity, or changes fields of the one that is there."""
         whole = yield from self.generated(entity)
         kind = self.catalog.carrier_of(whole).kind
-        change = Patch(self.catalog, kind.key(kind.parts(whole)), patching(type(whole), changes), otherwise=whole)
+        change = Patch(self.catalog, kind.key(kind.parts(whole)), patching(kind.cls, changes), otherwise=whole)
         tasks = yield from self.commit([change])
         return change.written, tasks
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[list[bytes]]:
         """Takes one entity away."""
-        return self.commit([Delete(self.catalog, self.kind(model).key(key), if_version)])
+        return self.commit([Delete(self.catalog, self.kind(model).key(key), if_version, model)])
 
     def kind(self, model: Any) -> Kind:
         """The kind of an entity class."""
@@ -220,7 +220,9 @@ class Operations:
         targets = yield from unit.scan("views", RowRange(start, within.stop), batch)
         changes = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
         yield from self.decide(unit, changes, now)
-        if len(targets) < batch:
+        if key in unit.tasks:  # what followed changed the source again: the task starts anew
+            pass
+        elif len(targets) < batch:
             unit.put("system", key, None)
         else:
             outbox.save(unit, key, outbox.Task(task.source, targets[-1][0], task.done + len(targets)), now)

@@ -21,6 +21,7 @@ from oneread.encoding.ranges import prefix_range
 from oneread.errors import InvalidKey, InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
+from oneread.models.references import Ref
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
@@ -248,10 +249,26 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     elif len(values) == of.width:
         raise InvalidQuery("since, until and starts_with need a key field that is not given", view=of.cls, given=equal)
     else:
+        since, until = _edge(of, equal, query.since), _edge(of, equal, query.until)
         start, stop = of.codec.bounded_range(
-            values, prefix=of.prefix, since=query.since, until=query.until, starts_with=query.starts_with
+            values, prefix=of.prefix, since=since, until=until, starts_with=query.starts_with
         )
     return _Branch(prefix, RowRange(start, stop or b""))
+
+
+def _edge(of: Listed, equal: tuple[Any, ...], bound: Any) -> Any:
+    """A bound as a value of one element: a reference by its key, where that has one part."""
+    ref = getattr(bound, "ref", bound)
+    if not isinstance(ref, Ref):
+        return bound
+    values = of.flat((*equal, bound))
+    if len(values) != len(of.flat(equal)) + 1:
+        raise InvalidQuery(
+            "this reference has a key of several parts; give the first ones as values and bound the next one",
+            view=of.cls,
+            bound=ref.key,
+        )
+    return values[-1]
 
 
 def _resumed(branch: _Branch, place: int, branches: Sequence[_Branch], cursor: Cursor | None) -> RowRange:

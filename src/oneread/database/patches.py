@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from oneread.errors import InvalidValue
+from oneread.errors import InvalidValue, NotFound
 from oneread.models.model import Model, key_names
 
 _EXACT: Final = Context(prec=2500, traps=[Inexact, Overflow, InvalidOperation])
@@ -69,6 +69,7 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
 
     Raises:
         InvalidValue: a field is unknown, or part of the key; when applied: the old value does not take the step.
+        NotFound: when applied: the old entity is of another variant.
     """
     if not changes:
         raise InvalidValue("a patch needs at least one field", model=model.__name__)
@@ -83,6 +84,8 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
 
     def changed(entity: Any) -> Any:
         kind = type(entity)
+        if not isinstance(entity, model):
+            raise NotFound("there is no such entity; another variant has this key", model=model, variant=kind)
         for name in changes:
             if name not in kind.__struct_fields__:
                 raise InvalidValue("there is no such field", model=kind.__name__, field=name)

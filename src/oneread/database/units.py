@@ -75,7 +75,8 @@ class UnitOfWork:
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[None]:
         """Deletes on the overlay."""
-        yield from self._write(Delete(self._operations.catalog, self._operations.kind(model).key(key), if_version))
+        place = self._operations.kind(model).key(key)
+        yield from self._write(Delete(self._operations.catalog, place, if_version, model))
 
     def _refuse_ended(self) -> None:
         """What is written to a unit that has been committed would be lost."""

@@ -107,9 +107,8 @@ class Reference:
         try:
             if self.many:
                 return list(dict.fromkeys([self.kind.key(ref.key) for ref in value]))
-            if self.copy is not None and type(value) is not self.copy:
-                raise TypeError(f"a {self.copy.__name__} stands here")
-            return [self.kind.key(value.ref.key if self.copy is not None else value.key)]
+            ref: Any = value if self.copy is None else value.ref if type(value) is self.copy else None
+            return [self.kind.key(ref.key)]
         except (AttributeError, TypeError) as error:
             raise InvalidValue(
                 "a value does not fit its field", model=type(entity).__name__, field=self.name, value=value
