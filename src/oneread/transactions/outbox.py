@@ -74,9 +74,11 @@ def holders_of(source: bytes) -> RowRange:
 
 
 def put(unit: Unit, source: bytes, version: int) -> bytes:
-    """Adds a task for a source that was committed at `version`; returns its key."""
-    bucket = zlib.crc32(source) % _BUCKETS
-    key = TASKS.start + bytes([bucket]) + version.to_bytes(8, "big") + source
+    """Adds a task for a source that was committed at `version`; returns its key.
+
+    A source has one task: a change that comes before it is done starts it again from the first carrier.
+    """
+    key = TASKS.start + bytes([zlib.crc32(source) % _BUCKETS]) + source
     save(unit, key, Task(source), version)
     unit.tasks.append(key)
     return key

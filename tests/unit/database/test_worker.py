@@ -157,3 +157,13 @@ def test_a_worker_ends_when_its_store_is_closed(url):
     thread.join(30)
     assert not thread.is_alive()
     worker.stop()
+
+
+def test_renames_before_the_worker_comes_are_one_task():
+    with connect("memory://", Schema(*SHOP, inline=0)) as db:
+        fill(db)
+        for name in "bcdefg":
+            renamed = db.patch(Product, "p", name=name)
+        assert db.drain() == 1
+        assert db.tasks(renamed).done()
+        assert {purchase.product.name for purchase in db.page(Purchase)} == {"g"}
