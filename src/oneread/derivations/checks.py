@@ -15,6 +15,7 @@ from uuid import UUID
 import msgspec
 
 from oneread.derivations.rules import NonePlace, Rule, Size, rules_of
+from oneread.derivations.storable import check_storable
 from oneread.derivations.views import Aggregate, View
 from oneread.errors import InvalidDeclaration
 from oneread.models.annotations import field_types, peeled
@@ -61,6 +62,8 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
     """A model's options, the defaults that its database fills, and what a variant says again."""
     check_options(model)
     types = field_types(model, names)
+    for name, annotation in types.items():
+        check_storable(model, name, annotation, names)
     for field in msgspec.structs.fields(model):
         if isinstance(field.default, Marker):
             _check_marker(model, field.name, field.default, peeled(types[field.name]).bare)

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Generic, NoReturn, TypeVar
+from typing import Any, Final, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
 
 import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue
-from oneread.models.annotations import Names
+from oneread.models.annotations import Names, field_types, unwrapped
 from oneread.models.layout_code import functions_of
 from oneread.models.model import Model
-from oneread.models.shadow import FieldShape, Shapes, revive, shadow_of
+from oneread.models.shadow import FieldShape, Shapes, is_ref, revive, shadow_of
 from oneread.models.wide import pack_wide, unpack_wide
 
 E = TypeVar("E")
@@ -69,6 +69,9 @@ class Layout(Generic[E]):
         self.wide_prefix = WIDE_WITHOUT_ID if layout_id is None else (layout_id | WIDE_BIT).to_bytes(2, "big")
         self.fields = Shapes(names, nullable).of(cls)
         self._shadow = shadow_of(cls, {each.name: each.concrete for each in self.fields})
+        self._loose = tuple(
+            each.name for each in self.fields if each.kind == "plain" and _says_any(each.concrete, names)
+        )
         self._has_check = issubclass(cls, Model) and cls.check is not Model.check
         self._generate()
 
@@ -130,7 +133,17 @@ class Layout(Generic[E]):
             seen = self._take_wide(doc) if doc.startswith(self.wide_prefix) else self._take(doc)
         except _FAULTS as error:
             self._refuse(error)
+        for name in self._loose:
+            self._refuse_changed(name, getattr(entity, name), getattr(seen, name))
         return doc, self._checked(seen)
+
+    def _refuse_changed(self, name: str, given: object, read: object) -> None:
+        """Where the type says nothing, a value that reads back as another one is found by comparing the two."""
+        if given != read:
+            raise InvalidValue(
+                "this value would be read back as another one; declare the field's type",
+                model=self.cls.__name__, field=name, given=given, read=read,
+            )  # fmt: skip
 
     def _checked(self, entity: E) -> E:
         if self._has_check:
@@ -176,6 +189,19 @@ class Layout(Generic[E]):
         raise InvalidValue(
             _REFUSED, model=self.cls.__name__, field=_unencodable(entity, self.fields), reason=str(error)
         ) from error
+
+
+def _says_any(annotation: Any, names: Names, known: frozenset[Any] = frozenset()) -> bool:
+    """Whether a type leaves open, anywhere, what values are."""
+    annotation = unwrapped(annotation)
+    if annotation in (Any, list, dict, tuple, set, frozenset):
+        return True
+    origin = get_origin(annotation)
+    if is_ref(annotation) or origin is Literal or annotation in known:
+        return False
+    cls = annotation if origin is None else origin
+    fields = field_types(cls, names).values() if isinstance(cls, type) else ()
+    return any(_says_any(each, names, known | {annotation}) for each in (*get_args(annotation), *fields))
 
 
 def _unencodable(owner: object, fields: tuple[FieldShape, ...]) -> str:

@@ -1,9 +1,11 @@
 """A declaration that contradicts itself is refused when the schema is built; one that does not is left alone."""
 
-from datetime import date, datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from types import new_class
-from typing import Annotated
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, get_origin
 from uuid import UUID
 
 import msgspec
@@ -22,6 +24,7 @@ from oneread import (
     Schema,
     bucket,
     by,
+    connect,
     count,
     each,
     field,
@@ -31,7 +34,7 @@ from oneread import (
     shown,
     within,
 )
-from oneread.errors import InvalidDeclaration
+from oneread.errors import InvalidDeclaration, InvalidValue
 
 
 class Tag(Model[str]):
@@ -148,3 +151,113 @@ def test_a_variant_has_the_key_and_the_types_of_its_model():
 def test_inline_is_a_number(inline):
     with pytest.raises(InvalidDeclaration, match="inline"):
         Schema(Tag, inline=inline)
+
+
+class Loose(msgspec.Struct):
+    size: int
+
+
+class Holding(msgspec.Struct, frozen=True):
+    tag: Ref[Tag]
+    what: object = None
+
+
+@dataclass
+class Named:
+    size: int
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+class Box(TypedDict):
+    size: NotRequired[int]
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        object,
+        complex,
+        type,
+        Exception,
+        Callable[[int], int],
+        list[object],
+        dict[str, complex],
+        int | complex,
+        Holding,
+        list[Holding] | None,
+        Annotated[object, msgspec.Meta(description="x")],
+        set[list[int]],
+        set[dict[str, int]],
+        frozenset[tuple[list[int], ...]],
+        set[Loose],
+        set[Named],
+        dict[tuple[list[int], int], int],
+        Ref[Tag] | Ref[Post],
+        Ref[Tag] | int,
+        tuple[Ref[Tag], ...],
+        dict[str, Ref[Tag]],
+        Annotated[list[Ref[Tag] | None], msgspec.Meta(max_length=3)],
+        list[list[Ref[Tag]]],
+    ],
+    ids=str,
+)
+def test_a_type_that_cannot_be_stored_is_refused(annotation):
+    with pytest.raises(InvalidDeclaration) as refusal:
+        Schema(Tag, Post, model(annotation, None))
+    assert refusal.value.facts["model"].__name__ == "Wrong"
+    assert refusal.value.facts["field"] == "field"
+    assert not refusal.value.message.startswith("msgspec")
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        Any,
+        dict[str, Any],
+        list,
+        Loose,
+        list[Loose],
+        Named,
+        Box,
+        Point,
+        set[Point],
+        set[tuple[int, str]],
+        dict[date, list[set[int]]],
+        Sequence[int],
+        Mapping[str, Decimal],
+        int | str | None,
+        Literal["a", 1],
+        UUID | None,
+    ],
+    ids=str,
+)
+def test_a_type_that_can_be_stored_is_kept(annotation):
+    Schema(model(annotation, None))
+
+
+@pytest.mark.parametrize(
+    "value", [None, 1, 2**63 - 1, "text", b"x", 1.5, True, [1, {"a": None}], datetime(2024, 5, 1, tzinfo=UTC)]
+)
+def test_a_value_of_any_type_that_comes_back_is_kept(value):
+    cls = model(Any, None)
+    with connect("memory://", Schema(cls)) as db:
+        assert db.save(cls(number=1, field=value)).field == db.get(cls, 1).field == value
+
+
+@pytest.mark.parametrize("value", [Decimal(1), UUID(int=5), (1, 2), {1}, [Decimal(1)], Point(1, 2), Loose(1), date.max])
+@pytest.mark.parametrize("annotation", [Any, list[Any] | Any, dict[str, Any], list])
+def test_a_value_of_any_type_that_would_come_back_as_something_else_is_refused(annotation, value):
+    cls = model(annotation, None)
+    if get_origin(annotation) is dict:
+        value = {"a": value}
+    elif annotation is list:
+        value = [value]
+    with connect("memory://", Schema(cls)) as db:
+        with pytest.raises(InvalidValue) as refusal:
+            db.save(cls(number=1, field=value))
+        assert refusal.value.facts["field"] == "field"
+        assert not db.exists(cls, 1)
