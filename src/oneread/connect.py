@@ -56,7 +56,7 @@ def connect(
         SchemaMismatch: the store was written under another schema, or by a newer release.
         Unavailable, LimitExceeded, Corrupt: the store cannot be opened; the message says why.
     """
-    _check_secret(cursor_secret)
+    _check(cursor_secret, workers, clock, timeout, observers)
     engine, operations, hands = _opened(url, schema, clock, timeout, workers)
     return Database(
         SyncDriver(engine, clock, timeout=timeout), operations, secret=cursor_secret, workers=hands, observers=observers
@@ -85,7 +85,7 @@ def connect_async(
 
         from oneread.plans.async_driver import AsyncDriver
 
-        _check_secret(cursor_secret)
+        _check(cursor_secret, workers, clock, timeout, observers)
         engine, operations, hands = await asyncio.to_thread(_opened, url, schema, clock, timeout, workers)
         return AsyncDatabase(
             AsyncDriver(engine, clock=clock, timeout=timeout),
@@ -119,9 +119,18 @@ class Opening:
             await self._database.close()
 
 
-def _check_secret(secret: object) -> None:
+def _check(secret: object, workers: object, clock: object, timeout: object, observers: object) -> None:
+    """Raises UsageError for an argument that cannot be; callers may be untyped."""
     if secret is not None and not (isinstance(secret, bytes) and secret):
         raise UsageError("a cursor secret is bytes, at least one", given=type(secret))
+    if workers is not None and not (type(workers) is int and workers >= 0):
+        raise UsageError("workers is a number of threads, 0 or more", workers=workers)
+    if not callable(clock):
+        raise UsageError("a clock is a function that returns whole milliseconds since 1970", clock=clock)
+    if type(timeout) not in (int, float) or not timeout >= 0:  # type: ignore[operator]
+        raise UsageError("a timeout is seconds, 0 or more", timeout=timeout)
+    if not isinstance(observers, tuple) or not all(map(callable, observers)):
+        raise UsageError("observers is a tuple of functions of a request and its answer", observers=observers)
 
 
 def _opened(
@@ -151,9 +160,13 @@ def _engine(url: str, timeout: float) -> tuple[Engine, bool]:
 
     try:
         parts = urlsplit(url)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+        given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidUrl("this is not a URL", url=url) from error
+    options = dict(given)
+    twice = sorted(name for name in options if sum(name == each for each, _value in given) > 1)
+    if twice:
+        raise InvalidUrl("an option stands in the URL twice", option=twice[0], url=url)
     opener = _OPENERS.get(parts.scheme)
     if opener is None:
         raise InvalidUrl("the scheme of the URL is unknown", url=url, scheme=parts.scheme, known=sorted(_OPENERS))

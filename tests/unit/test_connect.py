@@ -89,3 +89,47 @@ def test_a_page_is_narrowed_by_its_own_fields():
             db.page(CustomerOfName, where=field(Customer.name) == "Ada")
         with pytest.raises(InvalidQuery):
             db.page(Customer, where=field(CustomerOfName.name) == "Ada")
+
+
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("workers", -1),
+        ("workers", "x"),
+        ("workers", True),
+        ("observers", 5),
+        ("observers", (5,)),
+        ("timeout", -1),
+        ("timeout", "x"),
+        ("timeout", float("nan")),
+        ("clock", 5),
+    ],
+)
+def test_an_option_that_cannot_be_is_named(option, given):
+    async def refused():
+        async with connect_async("memory://", SCHEMA, **{option: given}):
+            raise AssertionError
+
+    for call in (lambda: connect("memory://", SCHEMA, **{option: given}), lambda: asyncio.run(refused())):
+        with pytest.raises(UsageError) as refusal:
+            call()
+        assert option in refusal.value.facts
+
+
+def test_an_option_that_stands_in_a_url_twice_is_named(tmp_path):
+    with pytest.raises(InvalidUrl) as refusal:
+        connect(f"lmdb://{tmp_path}/shop?read_only=true&read_only=false", SCHEMA)
+    assert refusal.value.facts["option"] == "read_only"
+    assert not (tmp_path / "shop").exists()
+
+
+def test_a_transaction_that_is_no_function_is_refused():
+    async def refused():
+        async with connect_async("memory://", SCHEMA) as db:
+            await db.transact(5)
+
+    with connect("memory://", SCHEMA) as db:
+        for call in (lambda: db.transact(5), lambda: asyncio.run(refused())):
+            with pytest.raises(UsageError) as refusal:
+                call()
+            assert refusal.value.facts["given"] == 5

@@ -51,11 +51,18 @@ SCAN_BATCH = 500
 ATTEMPTS = 12
 POLL_SECONDS = 0.005
 
+_NO_CLASS = "this is no class of the schema"
+
 
 class Located(Protocol[T_co, *Ks]):
     """A class whose rows are found by a key of types Ks; model and view classes fit it by their `at`."""
 
     def at(self, *key: *Ks) -> Ref[T_co]: ...
+
+
+def _check_iterable(given: object, text: str) -> None:
+    if not isinstance(given, Iterable):
+        raise UsageError(text, given=given)
 
 
 class AsyncTasks:
@@ -173,7 +180,10 @@ class AsyncDatabase:
             InvalidKey: the key has other parts than declared.
             NotReady: the view is still being built.
         """
-        point = self._points.get(model)  # type: ignore[call-overload]
+        try:
+            point = self._points.get(model)  # type: ignore[call-overload]
+        except TypeError:
+            raise UsageError(_NO_CLASS, given=model) from None
         if point is None:
             trace = Trace(self._observers)
             read: R = self._told(await self._driver.run(self.operations.get(model, key), trace), trace)
@@ -185,7 +195,10 @@ class AsyncDatabase:
 
     async def find(self, model: Located[R, *Ks], *key: *Ks) -> R | None:
         """Like `get`, but None when there is none."""
-        point = self._points.get(model)  # type: ignore[call-overload]
+        try:
+            point = self._points.get(model)  # type: ignore[call-overload]
+        except TypeError:
+            raise UsageError(_NO_CLASS, given=model) from None
         if point is not None:
             found: R | None = point(key)
             return found
@@ -204,6 +217,7 @@ class AsyncDatabase:
 
     async def get_many(self, model: type[M], keys: Iterable[tuple[Any, ...]]) -> list[M | None]:
         """Entities by key, in the order of `keys`, None for each that is absent. One request, a row for each key."""
+        _check_iterable(keys, "get_many takes keys as tuples: [(1,), (2,)]")
         trace = Trace(self._observers)
         found = await self._driver.run(self.operations.get_many(model, list(keys)), trace)
         return [None if entity is None else self._told((entity, version), trace) for entity, version in found]
@@ -246,7 +260,10 @@ class AsyncDatabase:
             InvalidCursor: the cursor was tampered with or belongs to another page.
             NotReady: the view is still being built.
         """
-        of = self._lists.get(view)
+        try:
+            of = self._lists.get(view)
+        except TypeError:
+            raise UsageError(_NO_CLASS, given=view) from None
         if of is None:
             of = self._lists[view] = listed(self.operations, view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
@@ -355,8 +372,9 @@ class AsyncDatabase:
         An entity that is refused ends the call: the batches before its own are stored, its own and those behind it are
         not.
         """
-        if batch < 1:
+        if type(batch) is not int or batch < 1:
             raise UsageError("a batch holds at least one entity", batch=batch)
+        _check_iterable(entities, "save_all takes entities: a list, or whatever else can be gone through")
         saved: list[M] = []
         rest = iter(entities)
         while several := list(islice(rest, batch)):
@@ -389,6 +407,10 @@ class AsyncDatabase:
         Raises:
             Conflict: others were faster `attempts` times.
         """
+        if not callable(body):
+            raise UsageError("a transaction is given a function that takes it", given=body)
+        if type(attempts) is not int or attempts < 1:
+            raise UsageError("a transaction is attempted at least once", attempts=attempts)
         attempt = 0
         while True:
             work = UnitOfWork(self.operations)

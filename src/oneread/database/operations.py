@@ -132,7 +132,7 @@ class Operations:
         """The kind of an entity class."""
         try:
             return self.catalog.kinds[model]
-        except KeyError:
+        except (KeyError, TypeError):
             raise UsageError("this class is no model of the schema", given=model) from None
 
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:

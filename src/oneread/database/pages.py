@@ -187,6 +187,8 @@ def _check(of: Listed, query: Query) -> None:
             limit=query.limit,
             max_limit=of.max_limit,
         )
+    if type(query.backward) is not bool:
+        raise InvalidQuery("backward is True or False", view=of.cls, backward=query.backward)
     if type(query.budget) is not int or query.budget < 0:
         raise InvalidQuery("the budget of a page is at least 0", budget=query.budget)
     if query.where is not None and not isinstance(query.where, Expression):  # pyright: ignore[reportUnnecessaryIsInstance]

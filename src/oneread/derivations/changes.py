@@ -17,7 +17,7 @@ from oneread.derivations.carriers import Carrier, Refs, Settled, State
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
 from oneread.derivations.emitted import Emission, created, diff
-from oneread.errors import AlreadyExists, Conflict, LimitExceeded, NotFound
+from oneread.errors import AlreadyExists, Conflict, InvalidValue, LimitExceeded, NotFound
 from oneread.models.fields import CREATED
 from oneread.transactions.native import NO_CHANGE, Change, Decision, Sources
 from oneread.transactions.outbox import holders_of
@@ -73,6 +73,8 @@ class _Writing:
     def _seen(self, seen: Root) -> State:
         """The state before, once the version is what the caller expects."""
         if self._if_version is not None:
+            if type(self._if_version) is not int:
+                raise InvalidValue("if_version is a number: db.version(entity)", if_version=self._if_version)
             version = seen.version if seen.body is not None else 0
             if version != self._if_version:
                 raise Conflict(
