@@ -133,3 +133,8 @@ def test_a_transaction_that_is_no_function_is_refused():
             with pytest.raises(UsageError) as refusal:
                 call()
             assert refusal.value.facts["given"] == 5
+
+
+def test_a_transaction_reads_classes():
+    with connect("memory://", SCHEMA) as db, pytest.raises(UsageError):
+        db.transact(lambda transaction: transaction.find([], 1))

@@ -40,7 +40,7 @@ class UnitOfWork:
         """An entity as it stands with this unit's changes."""
         self._refuse_ended()
         catalog = self._operations.catalog
-        if model not in catalog.kinds:
+        if not isinstance(model, type) or model not in catalog.kinds:
             raise UsageError("a transaction reads entities; read views before or after it", given=model)
         place = catalog.kinds[model].key(key)
         yield from self._overlay.load("roots", [place])
