@@ -175,12 +175,15 @@ class Carrier:
             if same and (told is None or told not in keys):
                 used.update({name: before.used.get(name) for name, _get, _type in each.hidden})
             else:
-                used.update(self._taken(each, sources[keys[0]] if keys else NOBODY, before.used if same else {}))
+                used.update(self._taken(each, sources[keys[0]] if keys else NOBODY, before.used if same else None))
         return used
 
-    def _taken(self, reference: Reference, source: Source, held: Mapping[str, Any]) -> dict[str, Any]:
-        """The hidden values of a source; those held of a deleted one stay, unless its delete clears."""
-        if source.entity is None and source.existed and reference.on_delete != "clear":
+    def _taken(self, reference: Reference, source: Source, held: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The hidden values of a source; a deleted one leaves its last to those who held some, unless that is cleared.
+
+        `held` is None for a reference that is new.
+        """
+        if held is not None and source.entity is None and source.existed and reference.on_delete != "clear":
             return reference.left_behind(source, held)
         return reference.hidden_values(source)
 

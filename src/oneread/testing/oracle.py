@@ -151,10 +151,9 @@ class Oracle:
         return self.save(msgspec.structs.replace(before, **applied), version)
 
     def delete(self, model: type, *key: Any) -> None:
-        """Takes one away."""
-        place = (root_model(model), key)
-        if place in self.held:
-            self._change([(place, None)])
+        """Takes one away; quiet when there is none, or one of another variant."""
+        if self.get(model, *key) is not None:
+            self._change([((root_model(model), key), None)])
 
     def get(self, model: type, *key: Any) -> Any:
         """The entity as it stands, None when there is none."""

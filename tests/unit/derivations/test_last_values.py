@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oneread import Copy, Database, Index, Key, Model, Ref, Schema, by, connect, shown, within
+from oneread import Copy, Database, Index, Key, Model, Ref, Schema, by, connect, reference, shown, within
 
 
 class Town(Model[int]):
@@ -73,3 +73,19 @@ def test_a_town_made_again_tells_its_new_name() -> None:
         db.save(Town(number=1, name="newest"))
         db.drain()
         assert db.get(Person, 0).lives == Lives(ref=Town.at(1), name="newest")
+
+
+def test_a_reference_that_is_new_takes_nothing_from_a_tombstone() -> None:
+    class Guest(Model[int]):
+        number: Key[int]
+        born: Ref[Town] = reference(missing_ok=True)
+
+    class Guests(Index[Guest]):
+        town: str = by(within(Guest.born, Town.name))
+
+    with connect("memory://", Schema(Town, Guest, Guests)) as db:
+        db.save(Town(number=1, name="old"))
+        db.save(Guest(number=1, born=Town.at(1)))
+        db.delete(Town, 1)
+        db.save(Guest(number=2, born=Town.at(1)))
+        assert [row.source.key for row in db.page(Guests)] == [(1,)]
