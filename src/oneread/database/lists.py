@@ -7,7 +7,7 @@ aggregate differ in their table and in how a row is shown, in nothing else. The 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from oneread.database.operations import Operations, amounts_of, extreme
 from oneread.database.results import BESIDE
@@ -22,6 +22,9 @@ from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.root import BODY
 from oneread.transactions.unit import SHOWN
+
+Shown: TypeAlias = Callable[[Sequence[Found]], Plan[list[Any]]]
+"""Rows of a page to what the user sees."""
 
 
 class Listed(NamedTuple):
@@ -38,8 +41,7 @@ class Listed(NamedTuple):
         shown: rows of a page to what the user sees.
         living: whether a row is shown at all; None when all are.
         docs: what rows show, when they hold it ready in one cell.
-        width: elements of the key.
-        encoders: of the first 0, 1, ... elements.
+        encoders: of the first 0, 1, ... elements of the key.
     """
 
     cls: Any
@@ -50,11 +52,15 @@ class Listed(NamedTuple):
     view: int
     generation: int
     max_limit: int
-    shown: Callable[[Sequence[Found]], Plan[list[Any]]]
+    shown: Shown
     living: Callable[[Found], bool] | None
     docs: Callable[[list[bytes]], list[Any]] | None
-    width: int
     encoders: tuple[Callable[[tuple[Any, ...]], bytes], ...]
+
+    @property
+    def width(self) -> int:
+        """Elements of the key."""
+        return len(self.encoders) - 1
 
 
 def listed(operations: Operations, cls: Any) -> Listed:
@@ -74,8 +80,15 @@ def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
     return tuple(codec.prefix_encoder(count) for count in range(len(codec.elements) + 1))
 
 
-def _numbers(prefix: bytes) -> tuple[int, int]:
-    return int.from_bytes(prefix[:2], "big"), int.from_bytes(prefix[2:], "big")
+def _of_view(
+    view: IndexView | AggregateView, table: Table, shown: Shown, docs: Callable[[list[bytes]], list[Any]] | None
+) -> Listed:
+    number, generation = int.from_bytes(view.prefix[:2], "big"), int.from_bytes(view.prefix[2:], "big")
+    codec, flat = view.key.codec, view.key.flat
+    limit = view.cls.max_limit
+    return Listed(
+        view.cls, table, view.prefix, codec, flat, number, generation, limit, shown, None, docs, _encoders(codec)
+    )
 
 
 def _index(view: IndexView) -> Listed:
@@ -83,22 +96,7 @@ def _index(view: IndexView) -> Listed:
         yield from ()
         return view.rows([row[SHOWN].value for _key, row in rows])
 
-    number, generation = _numbers(view.prefix)
-    return Listed(
-        view.cls,
-        "views",
-        view.prefix,
-        view.key.codec,
-        view.key.flat,
-        number,
-        generation,
-        view.cls.max_limit,
-        shown,
-        None,
-        view.rows,
-        len(view.key.codec.elements),
-        _encoders(view.key.codec),
-    )
+    return _of_view(view, "views", shown, view.rows)
 
 
 def _entities(kind: Kind, cls: Any) -> Listed:
@@ -126,7 +124,6 @@ def _entities(kind: Kind, cls: Any) -> Listed:
         shown,
         living,
         None,
-        len(kind.names),
         _encoders(kind.codec),
     )
 
@@ -151,19 +148,4 @@ def _aggregate(view: AggregateView) -> Listed:
             for place, (group, (_key, row)) in enumerate(zip(groups, rows, strict=True))
         ]
 
-    number, generation = _numbers(view.prefix)
-    return Listed(
-        view.cls,
-        "counts",
-        view.prefix,
-        view.key.codec,
-        view.key.flat,
-        number,
-        generation,
-        view.cls.max_limit,
-        shown,
-        None,
-        None,
-        len(view.key.codec.elements),
-        _encoders(view.key.codec),
-    )
+    return _of_view(view, "counts", shown, None)

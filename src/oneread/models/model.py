@@ -54,7 +54,8 @@ class Model(msgspec.Struct, Keyed[*Ks], frozen=True, dict=True, metaclass=Declar
     def check(self) -> None:
         """The validation hook: override and raise ValueError for an entity that must not be stored.
 
-        Called on save and on load of old rows.
+        Called whenever the entity is written, copies that follow their source included. A read checks types and
+        constraints, and does not call it.
         """
 
 
