@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 from typing_extensions import TypeVarTuple
 
 from oneread.database import results
+from oneread.database.async_upkeep import AsyncUpkeep
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, direct, page
@@ -28,7 +29,6 @@ from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Ref
 from oneread.plans.effects import Random, Sleep
-from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
@@ -135,7 +135,7 @@ class AsyncTransaction:
         await self._database.run(self._work.delete(model, key, if_version))
 
 
-class AsyncDatabase:
+class AsyncDatabase(AsyncUpkeep):
     """An open store under a schema. Get one from `connect_async`.
 
     Every result says what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; each class
@@ -164,10 +164,6 @@ class AsyncDatabase:
         self._worker = Worker(operations, hands, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
-
-    async def run(self, plan: Plan[R]) -> R:
-        """Drives one plan; its cost is told to observers only."""
-        return await self._driver.run(plan, Trace(self._observers))
 
     async def get(self, model: Located[R, *Ks], *key: *Ks) -> R:
         """The entity with this key, the group of an aggregate, or the row of a unique index.

@@ -7,21 +7,18 @@ page.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from oneread.database.operations import Operations
 from oneread.derivations.catalog import Numbers, stored_name
 from oneread.derivations.schema import Schema
+from oneread.derivations.stored import replace_schema, stored_schema
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import SchemaMismatch
-from oneread.models.versions import StoredSchema, decode, encode, fitted
+from oneread.models.versions import StoredSchema, fitted
 from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
-from oneread.store.requests import Read, Replace, Scan
-from oneread.store.rows import Cell, RowRange
-from oneread.transactions.unit import SHOWN
-
-SCHEMA_ROW: Final = b"schema"
+from oneread.store.requests import Scan
+from oneread.store.rows import RowRange
 
 
 def opened(schema: Schema, *, read_only: bool) -> Plan[Operations]:
@@ -30,7 +27,7 @@ def opened(schema: Schema, *, read_only: bool) -> Plan[Operations]:
     Raises:
         SchemaMismatch: the schema does not fit the one in the store, or adds to it and may not; nothing was written.
     """
-    stored = yield from _stored()
+    stored = yield from stored_schema()
     grown = yield from _grown(schema, stored)
     if grown is not stored:
         if read_only:
@@ -43,11 +40,6 @@ def opened(schema: Schema, *, read_only: bool) -> Plan[Operations]:
     )
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
     return Operations(schema.catalog(numbers), building, schema.inline)
-
-
-def _stored() -> Plan[StoredSchema]:
-    (row,) = yield from Read("system", [SCHEMA_ROW])
-    return StoredSchema() if row is None else decode(row[SHOWN].value)
 
 
 def _grown(schema: Schema, stored: StoredSchema) -> Plan[StoredSchema]:
@@ -65,9 +57,8 @@ def _has_rows(kinds: Mapping[str, int], name: str) -> Plan[bool]:
 
 
 def _grow(schema: Schema) -> Plan[StoredSchema]:
-    stored = yield from _stored()
+    stored = yield from stored_schema()
     grown = yield from _grown(schema, stored)
-    if grown is not stored:
-        now = yield from Now()
-        yield from Replace("system", {SCHEMA_ROW: {SHOWN: Cell(encode(grown), now)}})
-    return grown
+    if grown is stored:
+        return stored
+    return (yield from replace_schema(grown, (yield from Now())))

@@ -20,6 +20,7 @@ from oneread.database.operations import Operations
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, direct, page
 from oneread.database.points import points
 from oneread.database.results import Outcome, attach
+from oneread.database.sync_upkeep import Upkeep
 from oneread.database.units import UnitOfWork
 from oneread.database.worker import Worker
 from oneread.derivations.changes import Written
@@ -29,7 +30,6 @@ from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Ref
 from oneread.plans.effects import Random, Sleep
-from oneread.plans.plan import Plan
 from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
@@ -135,7 +135,7 @@ class Transaction:
         self._database.run(self._work.delete(model, key, if_version))
 
 
-class Database:
+class Database(Upkeep):
     """An open store under a schema. Get one from `connect`.
 
     Every result says what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; each class
@@ -163,10 +163,6 @@ class Database:
         self._worker = Worker(operations, hands, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
-
-    def run(self, plan: Plan[R]) -> R:
-        """Drives one plan; its cost is told to observers only."""
-        return self._driver.run(plan, Trace(self._observers))
 
     def get(self, model: Located[R, *Ks], *key: *Ks) -> R:
         """The entity with this key, the group of an aggregate, or the row of a unique index.

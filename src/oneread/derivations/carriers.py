@@ -6,8 +6,8 @@ and values. The law is rules 3, 4, 13 and 14 of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from collections.abc import Container, Mapping
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,17 @@ from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.registry import Kind
 from oneread.transactions.root import Root
+
+
+class _Everyone:
+    """Holds every key."""
+
+    def __contains__(self, _key: object) -> bool:
+        return True
+
+
+EVERYONE: Final = _Everyone()
+"""As `told`: every source is asked again."""
 
 Refs: TypeAlias = dict[str, list[bytes]]
 """Field name to the keys of the commit rows that it refers to."""
@@ -99,6 +110,7 @@ class Carrier:
         self._hidden = tuple(each for each in self.references if each.hidden)
         self._holding = tuple(each for each in self.references if each.on_delete == "refuse")
         self.has_hidden = bool(self._hidden)
+        self._silent = frozenset(self.silent())
         self._hidden_names = tuple(name for each in self._hidden for name, _get, _type in each.hidden)
         self._hidden_types = {name: kind for each in self._hidden for name, _get, kind in each.hidden}
 
@@ -111,7 +123,7 @@ class Carrier:
         return {name: msgspec.convert(value, types[name]) for name, value in values.items() if name in types}
 
     def settled(
-        self, key: bytes, entity: Any, refs: Refs, before: State, sources: Sources, told: bytes | None = None
+        self, key: bytes, entity: Any, refs: Refs, before: State, sources: Sources, told: Container[bytes] = ()
     ) -> Settled:
         """The entity with its copies filled, its document, and what it tells.
 
@@ -120,8 +132,9 @@ class Carrier:
             entity: as the caller wants it; copies may be unfilled.
             refs: what its fields refer to, from `refs`.
             before: what the commit row says; its copies are taken over where the reference is the same.
-            sources: of every reference that is not the same as before; or of the one source that changed.
-            told: the key of the source that changed, when this is about following it.
+            sources: of every reference that is not the same as before, and of those in `told`.
+            told: keys of the sources whose values are taken anew although the reference is the same: of the one that
+                changed, or `EVERYONE`.
 
         Raises:
             InvalidValue: a field does not fit its type or constraint.
@@ -150,12 +163,12 @@ class Carrier:
         keys: list[bytes],
         before: State,
         sources: Sources,
-        told: bytes | None,
+        told: Container[bytes],
     ) -> Any:
         key = keys[0]
         old: Any = getattr(before.entity, reference.name, None)
         if type(old) is reference.copy and reference.kind.key(old.ref.key) == key:
-            return reference.followed(old, sources[key]) if key == told else old
+            return reference.followed(old, sources[key]) if key in told else old
         source = sources[key]
         if source.entity is None:
             reference.refuse_missing(entity)
@@ -167,12 +180,12 @@ class Carrier:
             if key not in known and sources[key].entity is None:
                 reference.refuse_missing(entity)
 
-    def _used(self, refs: Refs, before: State, sources: Sources, told: bytes | None) -> dict[str, Any]:
+    def _used(self, refs: Refs, before: State, sources: Sources, told: Container[bytes]) -> dict[str, Any]:
         used: dict[str, Any] = {}
         for each in self._hidden:
             keys = refs[each.name]
             same = keys == each.keys(before.entity) and all(name in before.used for name, _get, _type in each.hidden)
-            if same and (told is None or told not in keys):
+            if same and not any(key in told for key in keys):
                 used.update({name: before.used.get(name) for name, _get, _type in each.hidden})
             else:
                 used.update(self._taken(each, sources[keys[0]] if keys else NOBODY, before.used if same else None))
@@ -228,6 +241,11 @@ class Carrier:
         if self.told is not None:
             record[TOLD] = emitted.TOLD_DELETED
         return record
+
+    def is_current(self, before: State) -> bool:
+        """Whether a commit row has told every declared view something, and no other (commit protocol, rule 17)."""
+        tokens = frozenset(before.record) - {LAST}
+        return tokens == (self._silent if before.entity is None or not self.has_hidden else self._silent | {USED})
 
     def left(self, record: Record) -> Source:
         """A deleted entity as those who copy from it see it."""

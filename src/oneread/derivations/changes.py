@@ -13,10 +13,10 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from oneread.derivations import emitted
-from oneread.derivations.carriers import Carrier, Refs, Settled, State
+from oneread.derivations.carriers import EVERYONE, Carrier, Refs, Settled, State
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
-from oneread.derivations.emitted import Emission, created, diff
+from oneread.derivations.emitted import LAST, Emission, created, diff
 from oneread.errors import AlreadyExists, Conflict, InvalidValue, LimitExceeded, NotFound
 from oneread.models.fields import CREATED
 from oneread.transactions.native import NO_CHANGE, Change, Decision, Sources
@@ -263,7 +263,7 @@ class Follow(_Writing):
         if self._source not in _flat(refs):
             return NO_CHANGE
         settled = carrier.settled(
-            self.key, before.entity, refs, before, _Seen(self._catalog, sources), told=self._source
+            self.key, before.entity, refs, before, _Seen(self._catalog, sources), told=(self._source,)
         )
         recommit = decision(self._catalog, carrier, self.key, settled, seen, before, version)
         root = recommit.root
@@ -272,6 +272,43 @@ class Follow(_Writing):
                 return NO_CHANGE
             return Decision(msgspec.structs.replace(root, version=seen.version))
         return recommit
+
+
+class Reemit(_Writing):
+    """Lets a commit row tell its views what is declared now, with the values its sources have now.
+
+    What backfill does to each row that lacks something, deleted ones too (rule 17). The entity's own fields stay; a row
+    that was written under an older layout is written under the current one.
+    """
+
+    def links(self, seen: Root) -> Iterable[bytes]:
+        entity = self._catalog.state(self.key, seen).entity
+        return () if entity is None else _flat(self._catalog.carrier_of(entity).refs(entity))
+
+    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
+        before = self._seen(seen)
+        if before.entity is None:
+            return self._of_deleted(seen, before, version)
+        carrier = self._catalog.carrier_of(before.entity)
+        refs = carrier.refs(before.entity)
+        settled = carrier.settled(self.key, before.entity, refs, before, _Seen(self._catalog, sources), told=EVERYONE)
+        found = decision(self._catalog, carrier, self.key, settled, seen, before, version)
+        assert found.root is not None
+        same = found.root.emitted == seen.emitted and found.root.body == seen.body
+        return NO_CHANGE if same else found
+
+    def _of_deleted(self, seen: Root, before: State, version: int) -> Decision:
+        carrier = self._catalog.any_carrier(self.key)
+        record = carrier.silent()
+        if LAST in before.record:
+            record[LAST] = before.record[LAST]
+        if not seen.version or record == before.record:
+            return NO_CHANGE
+        return Decision(
+            Root(version, None, emitted.encode(record)),
+            diff(self.key, before.record, record, {}),
+            carrier.fans_out(before.record, record),
+        )
 
 
 def _flat(refs: Refs) -> list[bytes]:

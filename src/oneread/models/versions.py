@@ -59,14 +59,41 @@ class StoredView(msgspec.Struct, frozen=True):
     fields: Description
 
 
+class Past(msgspec.Struct, frozen=True):
+    """One version of the schema that was declared at some time.
+
+    Arguments:
+        version: of the schema.
+        declared: digest of the declarations.
+        at: when it was declared, milliseconds since 1970.
+    """
+
+    version: int
+    declared: bytes
+    at: int
+
+
+class Retired(msgspec.Struct, frozen=True):
+    """A generation of a view that nobody declares any more, until its rows and what records tell of it are gone."""
+
+    name: str
+    number: int
+    generation: int
+
+
 class StoredSchema(msgspec.Struct, frozen=True):
     """The schema row.
 
     Arguments:
         format: of the rows.
-        version: grows with every change of the schema.
+        version: grows with every change of what is declared.
         last: the last number given to anything.
         kinds, layouts, views: by stored name; a view's least and greatest fields stand among the views.
+        older: layouts that rows may still have, by the stored name of their entity class, oldest first.
+        retired: generations of views that are being taken away.
+        writers: the oldest version of the schema that may still write.
+        changes: grows with every change of this row.
+        history: every version that was ever declared, oldest first; the last is the current one.
     """
 
     format: int = FORMAT
@@ -75,6 +102,16 @@ class StoredSchema(msgspec.Struct, frozen=True):
     kinds: dict[str, int] = {}
     layouts: dict[str, StoredLayout] = {}
     views: dict[str, StoredView] = {}
+    older: dict[str, tuple[StoredLayout, ...]] = {}
+    retired: tuple[Retired, ...] = ()
+    writers: int = 0
+    changes: int = 0
+    history: tuple[Past, ...] = ()
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a backfill has something to do: rows may lack what is declared, or hold what is not."""
+        return bool(self.older or self.retired) or any(view.state == "building" for view in self.views.values())
 
 
 def decode(data: bytes) -> StoredSchema:
@@ -98,6 +135,12 @@ def decode(data: bytes) -> StoredSchema:
 def encode(stored: StoredSchema) -> bytes:
     """The schema row's bytes."""
     return msgspec.msgpack.encode(stored)
+
+
+def built(stored: StoredSchema) -> StoredSchema:
+    """The schema after a backfill found nothing left to do: every view is readable, and only its own version writes."""
+    views = {name: msgspec.structs.replace(view, state="readable") for name, view in stored.views.items()}
+    return msgspec.structs.replace(stored, views=views, older={}, retired=(), writers=stored.version)
 
 
 def fitted(
@@ -187,7 +230,14 @@ class _Growing:
     def result(self) -> StoredSchema:
         if self._last == self._stored.last:
             return self._stored
-        return StoredSchema(FORMAT, self._stored.version + 1, self._last, self._kinds, self._layouts, self._views)
+        return msgspec.structs.replace(
+            self._stored,
+            version=self._stored.version + 1,
+            last=self._last,
+            kinds=self._kinds,
+            layouts=self._layouts,
+            views=self._views,
+        )
 
 
 def _changed(old: Description, new: Description) -> list[str]:

@@ -1,0 +1,43 @@
+"""The rows of a store that are about the store: its schema, and the fence that every commit looks at.
+
+Knows the schema row's content. Must not know declarations, or who changes the schema and why. The fence says in a few
+bytes what a commit must know: which versions of the schema may still write, and whether the schema row changed since
+this process read it. The law is "Schema history" of the decisions page and docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from oneread.models.versions import StoredSchema, decode, encode
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read, Replace
+from oneread.store.rows import Cell, Row
+from oneread.transactions.unit import SHOWN
+
+SCHEMA_ROW: Final = b"schema"
+FENCE_ROW: Final = b"fence"
+
+
+def stored_schema() -> Plan[StoredSchema]:
+    """What the store remembers; an empty schema when nothing was ever declared. One request, one row."""
+    (row,) = yield from Read("system", [SCHEMA_ROW])
+    return StoredSchema() if row is None else decode(row[SHOWN].value)
+
+
+def replace_schema(stored: StoredSchema, now: int) -> Plan[StoredSchema]:
+    """Lets the schema row and the fence stand as given, only inside `Atomically`; returns what stands now."""
+    changed = msgspec.structs.replace(stored, changes=stored.changes + 1)
+    rows: dict[bytes, Row | None] = {
+        SCHEMA_ROW: {SHOWN: Cell(encode(changed), now)},
+        FENCE_ROW: {SHOWN: Cell(fence(changed), now)},
+    }
+    yield from Replace("system", rows)
+    return changed
+
+
+def fence(stored: StoredSchema) -> bytes:
+    """The bytes of the fence row under a schema; a store that has no such row never changed its schema."""
+    return msgspec.msgpack.encode((stored.writers, stored.changes))

@@ -1,0 +1,67 @@
+"""What long work tells: how far it is, and what it found.
+
+Knows numbers and names. Must not know how the work is done. The law is "Verify and repair of aggregates" of the
+decisions page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from oneread.store.rows import Table
+
+FaultKind: TypeAlias = Literal["missing", "dangling", "different", "unreadable"]
+"""A row that should be there is not; one is there that should not; it says something else; it cannot be read."""
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One row that is not what the entities say.
+
+    Arguments:
+        kind: what is wrong with it.
+        view: the view it belongs to by name, or `entity`, `copy`, `back-reference`, `hold`, `task`.
+        row: the row as a person reads it.
+        entity: whom it comes from: `Purchase('537626', 1)`; empty where nobody can be named, as for a sum.
+        expected: what it should hold, as text; empty when it should not be there.
+        found: what it holds, as text; empty when it is missing.
+        mendable: whether `repair` can mend it without being told what is right.
+        table: the table of the store it lies in.
+        key: its key there.
+    """
+
+    kind: FaultKind
+    view: str
+    row: str
+    entity: str
+    expected: str
+    found: str
+    mendable: bool
+    table: Table
+    key: bytes
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far long work is.
+
+    Arguments:
+        phase: what is being done, in a few words.
+        done: rows or entities done in this phase.
+        total: how many there are to do, where that is known.
+        faults: what was found so far.
+    """
+
+    phase: str
+    done: int
+    total: int | None = None
+    faults: int = 0
+
+
+Reporter: TypeAlias = Callable[[Progress], None]
+"""Called after every batch, in the thread that does the work."""
+
+
+def silent(_progress: Progress) -> None:
+    """Tells nobody."""
