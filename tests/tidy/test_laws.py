@@ -18,6 +18,7 @@ PAGES = {
     "style page": "docs/design/style.md",
     "error page of the reference": "docs/reference/errors.md",
     "page of URLs in the reference": "docs/reference/urls.md",
+    "page of the command line in the reference": "docs/reference/command-line.md",
 }
 PATH = r"docs/[\w/-]+\.md"
 PAGE = rf"(?:the (?:{'|'.join(PAGES)})|{PATH})"

@@ -1,0 +1,30 @@
+"""The command line: `oneread verify`, `oneread page` and the others that an operator types.
+
+Knows which packages it needs beside the library, and says so when they are missing. Must not know commands: `table`
+names them. The law is the page of the command line in the reference.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final
+
+NEEDED: Final = ("typer", "rich")
+"""What `pip install "oneread[cli]"` adds."""
+
+WRONG_USE: Final = 2
+
+
+def main() -> None:
+    """Runs the command line on the arguments of this process; ends the process with the exit code."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        sys.stderr.write(
+            f"error: the command line needs {' and '.join(missing)}\n"
+            "hint: install the library with its command line: pip install 'oneread[cli]'\n"
+        )
+        sys.exit(WRONG_USE)
+    program: Any = import_module("oneread.cli.program")
+    program.app(prog_name="oneread")

@@ -1,0 +1,118 @@
+"""What a command that fails says, and the exit code it ends with.
+
+Knows the tree of errors. Must not know commands. The law is "Exit codes" of the page of the command line in the
+reference.
+
+| code | meaning |
+|---|---|
+| 0 | fine |
+| 1 | the command found something, or the store's state forbids what was asked: faults, nothing there, not built yet |
+| 2 | wrong use: the same command line fails again |
+| 3 | the store failed; the message says whether trying again can help |
+| 130 | ended by Ctrl-C |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Generator, Mapping
+from typing import Any, Final
+
+import msgspec
+import typer
+
+from oneread.errors import (
+    AlreadyExists,
+    Closed,
+    InvalidCursor,
+    InvalidDeclaration,
+    InvalidUrl,
+    MissingReference,
+    NotFound,
+    NotReady,
+    OnereadError,
+    SchemaMismatch,
+    StillReferenced,
+    StoreError,
+)
+
+FINE: Final = 0
+FOUND: Final = 1
+WRONG_USE: Final = 2
+STORE_FAILED: Final = 3
+INTERRUPTED: Final = 130
+
+JSON: Final = "oneread.json"
+"""The key in a context's `meta` that says whether --json was given."""
+
+_REFUSED: Final = (NotFound, AlreadyExists, MissingReference, StillReferenced, SchemaMismatch, NotReady)
+
+_HINTS: Final[Mapping[type[OnereadError], str]] = {
+    InvalidUrl: "a store is named like lmdb:///var/lib/shop (absolute) or lmdb://shop (relative)",
+    InvalidCursor: "leave --cursor out to start from the beginning, or give all other arguments as before",
+    InvalidDeclaration: "the declarations are at fault, not the command line",
+    SchemaMismatch: "`oneread migrate plan` says what differs and what to do",
+    NotReady: "`oneread backfill` builds it",
+    Closed: "run the command again",
+}
+
+
+def code_of(error: OnereadError) -> int:
+    """The exit code for an error."""
+    if isinstance(error, _REFUSED):
+        return FOUND
+    return STORE_FAILED if isinstance(error, StoreError) else WRONG_USE
+
+
+@contextlib.contextmanager
+def telling(context: typer.Context) -> Generator[None]:
+    """Turns what is raised inside into a message on stderr, a document on stdout with --json, and an exit code."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OnereadError as error:
+        _tell(context, type(error).__name__, str(error), facts=error.facts, retryable=error.retryable, hint=hint(error))
+        raise typer.Exit(code_of(error)) from error
+    except BrokenPipeError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not even the last flush
+        raise typer.Exit(FINE) from error
+    except OSError as error:
+        _tell(context, type(error).__name__, str(error), facts={}, retryable=False, hint="")
+        raise typer.Exit(STORE_FAILED) from error
+    except KeyboardInterrupt as error:
+        sys.stderr.write("stopped\n")
+        raise typer.Exit(INTERRUPTED) from error
+
+
+def hint(error: OnereadError) -> str:
+    """What to do about an error, as far as its class suggests it."""
+    known = next((text for cls, text in _HINTS.items() if isinstance(error, cls)), "")
+    return known or ("trying again can help" if error.retryable else "")
+
+
+def _tell(
+    context: typer.Context, kind: str, text: str, *, facts: Mapping[str, object], retryable: bool, hint: str
+) -> None:
+    if context.meta.get(JSON):
+        told: dict[str, Any] = {
+            "kind": kind,
+            "message": text,
+            "facts": {name: _plain(fact) for name, fact in facts.items()},
+            "retryable": retryable,
+            "hint": hint,
+        }
+        sys.stdout.write(msgspec.json.encode({"error": told}).decode() + "\n")
+    sys.stderr.write(f"error: {text}\n")
+    if hint:
+        sys.stderr.write(f"hint: {hint}\n")
+
+
+def _plain(fact: object) -> object:
+    """A fact as JSON can say it."""
+    if fact is None or isinstance(fact, (bool, int, float, str)):
+        return fact
+    if isinstance(fact, (list, tuple, set, frozenset)):
+        return [_plain(each) for each in fact]  # pyright: ignore[reportUnknownVariableType]
+    return fact.__name__ if isinstance(fact, type) else repr(fact)

@@ -1,0 +1,103 @@
+"""What commands print: JSON or text on stdout, notes and progress on stderr.
+
+Knows streams and terminals. Must not know commands. The law is "Output" of the page of the command line in the
+reference.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Generator, Iterable, Sequence
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from oneread.maintenance.reports import Reporter, silent
+
+
+class Output:
+    """Where one command writes to.
+
+    Arguments:
+        as_json: for programs: `document` prints, `text` and `table` do not.
+        quiet: no notes and no progress.
+    """
+
+    def __init__(self, *, as_json: bool, quiet: bool) -> None:
+        self.as_json = as_json
+        self._quiet = quiet
+
+    def document(self, value: object) -> None:
+        """Prints a value as one line of JSON, with --json only."""
+        if self.as_json:
+            sys.stdout.write(f"{encoded(value)}\n")
+
+    def text(self, line: str = "") -> None:
+        """Prints a line for a person, without --json only."""
+        if not self.as_json:
+            sys.stdout.write(f"{shown(line)}\n")
+
+    def table(self, headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Prints rows in columns, numbers to the right, without --json only."""
+        if not self.as_json:
+            for line in columns(headers, rows):
+                sys.stdout.write(f"{line}\n")
+
+    def note(self, line: str) -> None:
+        """Says something on stderr that is no result, unless --quiet was given."""
+        if not self._quiet:
+            sys.stderr.write(f"{shown(line)}\n")
+
+    @contextlib.contextmanager
+    def progress(self) -> Generator[Reporter]:
+        """A bar on stderr while long work runs, on a terminal only: `with output.progress() as tell`."""
+        if self._quiet or self.as_json or not sys.stderr.isatty():
+            yield silent
+            return
+        bars: Any = import_module("oneread.cli.bars")  # rich is imported by who shows a bar, and by nobody else
+        with bars.bar() as tell:
+            yield tell
+
+
+def encoded(value: object) -> str:
+    """A value as JSON on one line."""
+    return msgspec.json.encode(value, enc_hook=_strange).decode()
+
+
+def _strange(value: object) -> object:
+    return value.__name__ if isinstance(value, type) else repr(value)
+
+
+def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """The lines of a table: cells padded, numbers to the right."""
+    all_rows = list(rows)
+    numeric = [
+        bool(all_rows) and all(isinstance(row[place], (int, float)) or row[place] is None for row in all_rows)
+        for place in range(len(headers))
+    ]
+    cells = [list(headers), *([cell_text(each) for each in row] for row in all_rows)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(headers))]
+    cells.insert(1, ["-" * width for width in widths])
+    return [
+        "  ".join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(row, widths, numeric, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def cell_text(value: object) -> str:
+    """One value of a table as a person reads it; whole numbers with their thousands apart."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else shown(str(value))
+
+
+def shown(text: str) -> str:
+    """Text as a terminal may see it: what is stored must not steer it, nor break a line."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

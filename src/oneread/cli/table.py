@@ -1,0 +1,43 @@
+"""The table of commands: name, where the command stands, and the line that `oneread --help` shows for it.
+
+Knows names only, so that listing the commands imports none of them. Must not know what they do. The law is the page of
+the command line in the reference.
+
+To add a command, write `oneread/cli/NAME.py` with a function `command` whose parameters are typer options (those that
+every command has stand in `options`) and whose docstring is its help with an example; or, for a command with
+subcommands, a `typer.Typer(**options.SUBCOMMANDS)` of that name. Then add its line here.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+Section: TypeAlias = Literal["Look at data", "Keep it right", "Change the schema", "Know the costs", "Move data", "Run"]
+
+SECTIONS: Final[tuple[Section, ...]] = (
+    "Look at data",
+    "Keep it right",
+    "Change the schema",
+    "Know the costs",
+    "Move data",
+    "Run",
+)
+
+
+class Entry(NamedTuple):
+    """One command.
+
+    Arguments:
+        section: the heading that `oneread --help` lists it under.
+        target: `module:attribute` of a function, or of a `typer.Typer` with subcommands.
+        line: what it does, in less than sixty characters.
+    """
+
+    section: Section
+    target: str
+    line: str
+
+
+COMMANDS: Final[dict[str, Entry]] = {
+    "get": Entry("Look at data", "oneread.cli.get:command", "show one entity, or one group of an aggregate"),
+}
