@@ -6,8 +6,8 @@ verb's meaning stands in `async_database`, its law in "Semantics" of the decisio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -34,6 +34,9 @@ from oneread.transactions.unit import SHOWN, Unit
 
 T = TypeVar("T")
 
+Beside: TypeAlias = Callable[[Unit, int], Plan[None]]
+"""What is committed beside changes: given their unit of work and the time, before anything is decided."""
+
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
 
@@ -59,13 +62,18 @@ class Operations:
         self._follow = following(catalog)
         self._blank = {cls: _blanks(carrier) for cls, carrier in catalog.carriers.items()}
 
-    def commit(self, changes: Sequence[Change]) -> Plan[list[bytes]]:
-        """Commits changes in one transaction; returns the tasks it left."""
-        return Atomically(lambda: self._attempt(changes)).__iter__()
+    def commit(self, changes: Sequence[Change], beside: Beside | None = None) -> Plan[list[bytes]]:
+        """Commits changes in one transaction; returns the tasks it left.
 
-    def _attempt(self, changes: Sequence[Change]) -> Plan[list[bytes]]:
+        `beside` puts what shall be committed with them into the same unit of work.
+        """
+        return Atomically(lambda: self._attempt(changes, beside)).__iter__()
+
+    def _attempt(self, changes: Sequence[Change], beside: Beside | None) -> Plan[list[bytes]]:
         unit = Unit(self.catalog.name_of)
         now = yield from Now()
+        if beside is not None:
+            yield from beside(unit, now)
         yield from self.decide(unit, changes, now)
         yield from unit.flush(now)
         return unit.tasks
