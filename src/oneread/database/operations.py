@@ -67,9 +67,10 @@ class Operations:
 
         `beside` puts what shall be committed with them into the same unit of work.
         """
-        return Atomically(lambda: self._attempt(changes, beside)).__iter__()
+        return Atomically(lambda: self.attempt(changes, beside)).__iter__()
 
-    def _attempt(self, changes: Sequence[Change], beside: Beside | None) -> Plan[list[bytes]]:
+    def attempt(self, changes: Sequence[Change], beside: Beside | None = None) -> Plan[list[bytes]]:
+        """What `commit` does inside its transaction."""
         unit = Unit(self.catalog.name_of)
         now = yield from Now()
         if beside is not None:
