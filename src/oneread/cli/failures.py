@@ -18,6 +18,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Generator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -73,13 +74,13 @@ def telling(context: typer.Context) -> Generator[None]:
         yield
         sys.stdout.flush()
     except OnereadError as error:
-        _tell(context, type(error).__name__, str(error), facts=error.facts, retryable=error.retryable, hint=hint(error))
+        _tell(context, error, error.message, facts=error.facts, retryable=error.retryable, hint=hint(error))
         raise typer.Exit(code_of(error)) from error
     except BrokenPipeError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not even the last flush
         raise typer.Exit(FINE) from error
     except OSError as error:
-        _tell(context, type(error).__name__, str(error), facts={}, retryable=False, hint="")
+        _tell(context, error, str(error))
         raise typer.Exit(STORE_FAILED) from error
     except KeyboardInterrupt as error:
         sys.stderr.write("stopped\n")
@@ -93,18 +94,24 @@ def hint(error: OnereadError) -> str:
 
 
 def _tell(
-    context: typer.Context, kind: str, text: str, *, facts: Mapping[str, object], retryable: bool, hint: str
+    context: typer.Context,
+    error: Exception,
+    message: str,
+    *,
+    facts: Mapping[str, object] = MappingProxyType({}),
+    retryable: bool = False,
+    hint: str = "",
 ) -> None:
     if context.meta.get(JSON):
         told: dict[str, Any] = {
-            "kind": kind,
-            "message": text,
+            "kind": type(error).__name__,
+            "message": message,
             "facts": {name: _plain(fact) for name, fact in facts.items()},
             "retryable": retryable,
             "hint": hint,
         }
         sys.stdout.write(msgspec.json.encode({"error": told}).decode() + "\n")
-    sys.stderr.write(f"error: {text}\n")
+    sys.stderr.write(f"error: {error}\n")
     if hint:
         sys.stderr.write(f"hint: {hint}\n")
 

@@ -1,38 +1,71 @@
-"""`oneread get`: one entity, or one group of an aggregate.
+"""`oneread get`: one entity, one group of an aggregate, or one row of a unique index.
 
 Knows the verb `get`. Must not know engines. The law is the page of the command line in the reference.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, completed, declared, reading, schema_of
 from oneread.cli.output import Output
+from oneread.cli.records import cost_text, plain, show_one
+from oneread.cli.typed import wanted, whole_key
+from oneread.models.model import Model
+from oneread.plans.trace import Cost
 
-Model = Annotated[
+ModelArgument = Annotated[
     str, typer.Argument(metavar="MODEL", help="A model, an aggregate, or a unique index.", autocompletion=completed)
 ]
-Keys = Annotated[list[str], typer.Argument(metavar="KEY...", help="The parts of its key, in the order declared.")]
+KeyArgument = Annotated[
+    list[str], typer.Argument(metavar="KEY", help="The parts of its key, in the order declared.", show_default=False)
+]
+
+
+class Got(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `get --json` prints.
+
+    Arguments:
+        model: the name of its class.
+        entity: what was found.
+        version: of an entity: milliseconds since 1970.
+        cost: what reading it took.
+    """
+
+    model: str
+    entity: Any
+    cost: Cost
+    version: int | None = None
 
 
 def command(
-    model: Model,
-    key: Keys,
+    model: ModelArgument,
+    key: KeyArgument = [],  # noqa: B006 - typer makes a list of its own
     *,
     schema: SchemaOption = "",
     db: DbOption = "",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Shows one entity, or one group of an aggregate, and what reading it cost.
+    """Shows one entity, one group of an aggregate, or one row of a unique index, and what reading it cost.
 
-    oneread get Purchase 537626 1 --schema shop.models:shop --db lmdb://shop
+    Values are written as the field is declared: 12, 2.55, true, 2010-12-07T08:26:00Z, bytes in hexadecimal, a
+    reference by the parts of its key. A value that begins with - stands behind --.
+
+    Example: oneread get Purchase 537626 1 --schema shop.models:shop --db lmdb://shop
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
     (cls,) = declared(known, [model])
     with reading(db, known) as database:
-        output.document(database.get(cls, *key))
+        parts = whole_key(cls, wanted(database.operations.catalog, cls), key)
+        entity = database.get(cls, *parts)
+        cost = database.cost(entity)
+        version = database.version(entity) if isinstance(entity, Model) else None
+        output.document(Got(cls.__name__, plain(entity), cost, version))
+        if not as_json:
+            show_one(output, entity)
+        output.note(cost_text(cost))

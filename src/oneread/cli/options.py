@@ -18,6 +18,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -219,7 +220,9 @@ def declared(schema: Schema, names: Sequence[str]) -> list[Any]:
     by_name |= {stored_name(each): each for each in schema.views} | schema.named()
     unknown = [name for name in names if name not in by_name]
     if unknown:
-        raise UsageError("the schema has no model or view of this name", name=unknown[0], known=sorted(schema.named()))
+        near = get_close_matches(unknown[0], by_name, n=1)
+        perhaps = {"perhaps": near[0]} if near else {"known": sorted(schema.named())}
+        raise UsageError("the schema has no model or view of this name", name=unknown[0], **perhaps)
     return [by_name[name] for name in names]
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Generator, Iterable, Sequence
+from decimal import Decimal
 from importlib import import_module
+from types import NoneType
 from typing import Any
 
 import msgspec
 
+from oneread.errors import InvalidValue
 from oneread.maintenance.reports import Reporter, silent
 
 
@@ -62,8 +65,15 @@ class Output:
 
 
 def encoded(value: object) -> str:
-    """A value as JSON on one line."""
-    return msgspec.json.encode(value, enc_hook=_strange).decode()
+    """A value as JSON on one line.
+
+    Raises:
+        InvalidValue: JSON has no form for something in it, as for a dict with tuples for keys.
+    """
+    try:
+        return msgspec.json.encode(value, enc_hook=_strange).decode()
+    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+        raise InvalidValue("this cannot be written as JSON", reason=str(error)) from error
 
 
 def _strange(value: object) -> object:
@@ -74,7 +84,7 @@ def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[st
     """The lines of a table: cells padded, numbers to the right."""
     all_rows = list(rows)
     numeric = [
-        bool(all_rows) and all(isinstance(row[place], (int, float)) or row[place] is None for row in all_rows)
+        bool(all_rows) and all(isinstance(row[place], (int, float, Decimal, NoneType)) for row in all_rows)
         for place in range(len(headers))
     ]
     cells = [list(headers), *([cell_text(each) for each in row] for row in all_rows)]

@@ -40,4 +40,5 @@ class Entry(NamedTuple):
 
 COMMANDS: Final[dict[str, Entry]] = {
     "get": Entry("Look at data", "oneread.cli.get:command", "show one entity, or one group of an aggregate"),
+    "page": Entry("Look at data", "oneread.cli.page:command", "show a page of a view or of entities"),
 }

@@ -1,0 +1,123 @@
+"""`oneread page`: a page of a view or of entities.
+
+Knows the verb `page`. Must not know engines. The law is the page of the command line in the reference.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, completed, declared, reading, schema_of
+from oneread.cli.output import Output
+from oneread.cli.records import cost_text, plain, show_all
+from oneread.cli.typed import Wanted, value, values, wanted
+from oneread.errors import InvalidQuery
+from oneread.plans.trace import Cost
+
+LIMIT = 20
+
+ViewArgument = Annotated[
+    str, typer.Argument(metavar="VIEW", help="An index, an aggregate, or a model.", autocompletion=completed)
+]
+EqualArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="EQUAL", help="Values of the first parts of its key; none for all.", show_default=False),
+]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows of the page.")]
+CursorOption = Annotated[str, typer.Option("--cursor", metavar="CURSOR", help="Go on where another page ended.")]
+BackwardOption = Annotated[bool, typer.Option("--backward", help="The last page of the list.")]
+SinceOption = Annotated[
+    str, typer.Option("--since", metavar="VALUE", help="The next part of the key is at least this.")
+]
+UntilOption = Annotated[str, typer.Option("--until", metavar="VALUE", help="The next part of the key is below this.")]
+StartsOption = Annotated[str, typer.Option("--starts-with", metavar="TEXT", help="The next part begins with this.")]
+
+
+class Paged(msgspec.Struct, frozen=True):
+    """What `page --json` prints.
+
+    Arguments:
+        view: the name of its class.
+        rows: in the order of the list.
+        next: the cursor of the page behind; null at the end.
+        previous: the cursor of the page before; null at the start.
+        truncated: many rows were skipped and the page is short of them; `next` goes on.
+        cost: what reading it took.
+    """
+
+    view: str
+    rows: list[Any]
+    next: str | None
+    previous: str | None
+    truncated: bool
+    cost: Cost
+
+
+def command(  # noqa: PLR0913 - each option narrows one page
+    view: ViewArgument,
+    equal: EqualArgument = [],  # noqa: B006 - typer makes a list of its own
+    *,
+    limit: LimitOption = LIMIT,
+    cursor: CursorOption = "",
+    backward: BackwardOption = False,
+    since: SinceOption = "",
+    until: UntilOption = "",
+    starts_with: StartsOption = "",
+    schema: SchemaOption = "",
+    db: DbOption = "",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Shows a page of a view, of entities by the first parts of their key, or of an aggregate's groups.
+
+    Values are written as for `get`. --since, --until and --starts-with are about the part of the key behind those
+    that are given; --cursor takes what another page printed, with all other arguments the same.
+
+    Example: oneread page PurchasesOfBuyer 12347 --since 2010-12-07 --schema shop.models:shop --db lmdb://shop
+    """
+    output = Output(as_json=as_json, quiet=quiet)
+    known = schema_of(schema)
+    (cls,) = declared(known, [view])
+    with reading(db, known) as database:
+        parts = wanted(database.operations.catalog, cls)
+        found = database.page(
+            cls,
+            *values(cls, parts, equal),
+            limit=limit,
+            cursor=cursor or None,
+            backward=backward,
+            since=_bound(cls, parts[len(equal) :], since),
+            until=_bound(cls, parts[len(equal) :], until),
+            starts_with=_start(cls, parts[len(equal) :], starts_with),
+        )
+        rows = plain(found.rows)
+        output.document(Paged(cls.__name__, rows, found.next, found.previous, found.truncated, found.cost))
+        show_all(output, found.rows)
+        if not found.rows:
+            output.note("no rows")
+        for name, way in (("previous", found.previous), ("next", found.next)):
+            if way is not None and not as_json:
+                output.note(f"{name} page: --cursor {way}")
+        output.note(cost_text(found.cost))
+
+
+def _bound(cls: type, rest: list[Wanted], word: str) -> Any:
+    return value(cls, _next(cls, rest), word) if word else None
+
+
+def _start(cls: type, rest: list[Wanted], word: str) -> str | bytes | None:
+    if not word:
+        return None
+    following = _next(cls, rest)
+    return value(cls, following, word) if following.type in (str, bytes) else word
+
+
+def _next(cls: type, rest: list[Wanted]) -> Wanted:
+    if not rest:
+        raise InvalidQuery(
+            "the whole key is given; --since, --until and --starts-with need a part that is not", view=cls
+        )
+    return rest[0]

@@ -1,0 +1,106 @@
+"""Entities and rows of views as text: one below the other, or as the rows of a table.
+
+Knows structs, copies and references. Must not know stores. The law is "Output" of the page of the command line in the
+reference.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+from types import NoneType
+from typing import Any, Final
+
+from oneread.cli.output import Output, columns
+from oneread.derivations.views import View
+from oneread.models.model import Model
+from oneread.models.references import Copy, Ref, copied_names
+from oneread.plans.trace import Cost
+
+
+def plain(value: Any) -> Any:
+    """A record as JSON shows it: a reference is the list of its key's parts; what a copy does not hold is left out."""
+    if isinstance(value, Ref):
+        return [plain(part) for part in value.key]  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, Copy):
+        shown = {name: plain(getattr(value, name)) for name in copied_names(type(value)) if hasattr(value, name)}
+        return {"ref": plain(value.ref), "deleted": value.deleted, **shown}
+    if isinstance(value, (Model, View)):
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def fields(record: Any) -> dict[str, Any]:
+    """A record's values by name; what a copy shows of its source stands behind the source's key, as `buyer.name`."""
+    found: dict[str, Any] = {}
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if isinstance(value, Copy):
+            found[name] = f"{_cell(value)}{' (deleted)' if value.deleted else ''}"
+            names = [inner for inner in copied_names(type(value)) if hasattr(value, inner)]
+            found.update((f"{name}.{inner}", _cell(getattr(value, inner))) for inner in names)
+        else:
+            found[name] = _cell(value)
+    return found
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return ", ".join(str(_cell(each)) for each in values)
+
+
+_CELLS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...]] = (
+    ((NoneType, bool, int, float, str, Decimal), lambda value: value),
+    ((bytes,), bytes.hex),
+    ((datetime,), lambda value: value.isoformat().replace("+00:00", "Z")),
+    ((Enum,), lambda value: value.name),
+    ((Ref,), lambda value: _listed(value.key)),
+    ((Copy,), lambda value: _listed(value.ref.key)),
+    ((list, tuple, set, frozenset), _listed),
+)
+"""How values look in a cell; the first line that fits counts."""
+
+
+def _cell(value: Any) -> Any:
+    """A value for a cell: numbers as they are, bytes in hexadecimal, references by their key, the rest as text."""
+    show: Callable[[Any], Any] = next((show for types, show in _CELLS if isinstance(value, types)), str)
+    return show(value)
+
+
+def show_one(output: Output, record: Any) -> None:
+    """Prints one record, a field a line."""
+    found = fields(record)
+    width = max(map(len, found), default=0)
+    for name, value in found.items():
+        output.text(f"{name.ljust(width)}  {'' if value is None else value}")
+
+
+def show_all(output: Output, records: Sequence[Any]) -> None:
+    """Prints records as a table; one below the other where a terminal is too narrow for that."""
+    rows = [fields(record) for record in records]
+    headers = list(dict.fromkeys(name for row in rows for name in row))
+    if not headers or output.as_json:
+        return
+    cells = [[row.get(name) for name in headers] for row in rows]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    if room and max(map(len, columns(headers, cells))) > room:
+        for place, record in enumerate(records):
+            output.text(f"{'' if place == 0 else chr(10)}[{place + 1}]")
+            show_one(output, record)
+        return
+    output.table(headers, cells)
+
+
+def cost_text(cost: Cost) -> str:
+    """What an operation cost, in words."""
+    skipped = f", {cost.skipped:,} of them not shown" if cost.skipped else ""
+    return f"cost: {_of(cost.requests, 'request')}, {_of(cost.rows, 'row')}{skipped}, {_of(cost.bytes, 'byte')}"
+
+
+def _of(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"

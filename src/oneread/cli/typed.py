@@ -1,0 +1,169 @@
+"""Words of a command line as values of a key, by the types that were declared.
+
+Knows declared types and how people write their values. Must not know stores. The law is "Values" of the page of the
+command line in the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from enum import Enum
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.keyed import ViewKey
+from oneread.errors import InvalidKey, UsageError
+from oneread.models.annotations import peeled
+
+NONE: Final = "@none"
+"""Stands for None; a text that begins with @ is given with two."""
+
+
+class Wanted(NamedTuple):
+    """One argument of a key."""
+
+    name: str
+    type: Any
+    optional: bool = False
+
+
+def wanted(catalog: Catalog, cls: Any) -> list[Wanted]:
+    """What the key of a model or view is made of, in order; a reference takes the parts of its own key."""
+    view = catalog.indexes.get(cls) or catalog.aggregates.get(cls)
+    if view is not None:
+        return _of_view(view.key)
+    return [Wanted(element.name, element.type) for element in catalog.kinds[cls].codec.elements]
+
+
+def _of_view(key: ViewKey) -> list[Wanted]:
+    found: list[Wanted] = []
+    for part in key.parts:
+        optional = part.rule.none is not None
+        if part.rule.hashed:
+            found.append(Wanted(part.field, peeled(part.access.type).bare, optional))
+        else:
+            found.extend(Wanted(element.name, element.type, optional) for element in part.elements)
+    return found
+
+
+def values(cls: type, declared: Sequence[Wanted], words: Sequence[str]) -> tuple[Any, ...]:
+    """The words as values of the first parts of a key.
+
+    Raises:
+        InvalidKey: there are more words than parts, or one is not written as its type is.
+    """
+    if len(words) > len(declared):
+        raise InvalidKey(
+            "more values than the key has parts", of=cls, parts=[each.name for each in declared], given=list(words)
+        )
+    return tuple(value(cls, each, word) for each, word in zip(declared, words, strict=False))
+
+
+def whole_key(cls: type, declared: Sequence[Wanted], words: Sequence[str]) -> tuple[Any, ...]:
+    """The words as a whole key.
+
+    Raises:
+        InvalidKey: there are more or fewer words than parts, or one is not written as its type is.
+    """
+    if len(words) < len(declared):
+        raise InvalidKey(
+            "the key has more parts than values were given",
+            of=cls,
+            parts=[each.name for each in declared],
+            given=list(words),
+        )
+    return values(cls, declared, words)
+
+
+def value(cls: type, declared: Wanted, word: str) -> Any:
+    """One word as a value. Raises InvalidKey."""
+    if word == NONE:
+        if not declared.optional:
+            raise InvalidKey("this part of the key is never None", of=cls, part=declared.name)
+        return None
+    text = word[1:] if word.startswith("@@") else word
+    kind = _written(declared.type)
+    try:
+        return kind.read(declared.type, text)
+    except (ValueError, InvalidOperation, msgspec.MsgspecError, OverflowError) as error:
+        raise InvalidKey(
+            "this is not how a value of the key is written",
+            of=cls, part=declared.name, type=declared.type, given=word, example=kind.example,
+        ) from error  # fmt: skip
+
+
+class _Written(NamedTuple):
+    read: Callable[[Any, str], Any]
+    example: str
+
+
+def _by(read: Callable[[str], Any]) -> Callable[[Any, str], Any]:
+    return lambda _type, text: read(text)
+
+
+_TRUTH: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def _bool(_type: Any, text: str) -> bool:
+    known = _TRUTH.get(text.lower())
+    if known is None:
+        raise ValueError
+    return known
+
+
+def _instant(_type: Any, text: str) -> datetime:
+    """An instant; a date alone is its midnight in UTC, and anything else says its offset."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        if len(text) > len("2010-12-07"):
+            raise ValueError
+        return found.replace(tzinfo=UTC)
+    return found
+
+
+def _duration(_type: Any, text: str) -> timedelta:
+    if text.lstrip("+-").startswith("P"):
+        return msgspec.convert(text, timedelta)
+    return timedelta(seconds=float(text))
+
+
+def _member(cls: type[Enum], text: str) -> Enum:
+    """A member by its name, else by its value."""
+    if text in cls.__members__:
+        return cls.__members__[text]
+    found = [each for each in cls if str(each.value) == text]
+    if not found:
+        raise ValueError
+    return found[0]
+
+
+def _bytes(_type: Any, text: str) -> bytes:
+    return bytes.fromhex(text.removeprefix("0x"))
+
+
+_BY_TYPE: Final[dict[type, _Written]] = {
+    bool: _Written(_bool, "true"),
+    int: _Written(_by(int), "-12"),
+    float: _Written(_by(float), "2.5"),
+    Decimal: _Written(_by(Decimal), "2.55"),
+    str: _Written(_by(str), "text"),
+    bytes: _Written(_bytes, "00ff1a"),
+    datetime: _Written(_instant, "2010-12-07T08:26:00Z, or 2010-12-07 for midnight in UTC"),
+    date: _Written(_by(date.fromisoformat), "2010-12-07"),
+    timedelta: _Written(_duration, "90 (seconds), or PT1M30S"),
+    UUID: _Written(_by(UUID), "0192f0c1-5d3e-7c3a-9d53-6f0a3b1c2d4e"),
+}
+
+
+def _written(kind: Any) -> _Written:
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _Written(_member, ", ".join(kind.__members__))
+    known = _BY_TYPE.get(kind)
+    if known is None:
+        raise UsageError("values of this type cannot be written on a command line", type=kind)
+    return known
