@@ -18,6 +18,8 @@ from oneread.errors import InvalidKey, InvalidValue, LimitExceeded
 from oneread.store.requests import Found, Increment
 from oneread.store.rows import Cell, Families, Row, RowMutation, RowRange, Table
 
+ONLY_READS: Final = "a snapshot answers reads only"
+
 MAX_KEY: Final = 511
 MAX_COLUMN: Final = 255
 MAX_VALUE: Final = 10 << 20

@@ -90,6 +90,19 @@ class MemoryEngine:
         finally:
             self._turn.release()
 
+    def snapshot(self, run: Callable[[Answerer], T]) -> T:
+        self._check_open()
+        with self._latch:
+            rows = {table: each.copy() for table, each in self._rows.items()}
+
+        def answer(request: Request[Any]) -> Any:
+            self._check_open()
+            if type(request) not in _READS:
+                raise Unsupported(embedded.ONLY_READS, asked=type(request).__name__)
+            return _READS[type(request)](rows, request)
+
+        return run(answer)
+
     def close(self) -> None:
         with self._turn:
             self._closed = True
@@ -112,6 +125,13 @@ class _Rows:
         self.rows: dict[bytes, Row] = {}
         self.keys: list[bytes] = []
         self.get = self.rows.get
+
+    def copy(self) -> _Rows:
+        """These rows as they are now; a row is never changed, only replaced."""
+        made = _Rows()
+        made.rows.update(self.rows)
+        made.keys.extend(self.keys)
+        return made
 
     def update(self, written: dict[bytes, Row | None]) -> None:
         gone = [key for key, row in written.items() if row is None and self.rows.pop(key, None) is not None]

@@ -8,12 +8,13 @@ local engine takes microseconds, a hop to a thread a hundred: so reads stay on t
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from oneread.errors import Closed
-from oneread.plans.effects import Atomically, Now, Random, Sleep, Together
+from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Together
 from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
@@ -91,6 +92,13 @@ class AsyncDriver(Performer):
     async def _atomically(self, effect: Atomically[T], trace: Trace) -> T:
         return await self.in_thread(lambda: self.transact(effect, trace))
 
+    async def _snapshot(self, effect: Snapshot[T], trace: Trace) -> T:
+        stop = threading.Event()
+        try:
+            return await self.in_thread(lambda: self.look(effect, trace, stop))
+        finally:  # a caller who went away needs no answer any more
+            stop.set()
+
     async def _now(self, _effect: Now, _trace: Trace) -> int:
         return self.clock()
 
@@ -101,6 +109,7 @@ class AsyncDriver(Performer):
 _EFFECTS: dict[type[Any], Callable[[AsyncDriver, Any, Trace], Awaitable[Any]]] = {
     Sleep: AsyncDriver._sleep,  # noqa: SLF001 - a driver\'s own table
     Together: AsyncDriver._together,  # noqa: SLF001 - a driver\'s own table
+    Snapshot: AsyncDriver._snapshot,  # noqa: SLF001 - a driver\'s own table
     Atomically: AsyncDriver._atomically,  # noqa: SLF001 - a driver\'s own table
     Now: AsyncDriver._now,  # noqa: SLF001 - a driver\'s own table
     Random: AsyncDriver._random,  # noqa: SLF001 - a driver\'s own table

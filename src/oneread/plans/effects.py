@@ -1,4 +1,4 @@
-"""What a plan may ask for besides rows: time, chance, company, and one transaction around a sub-plan.
+"""What a plan may ask for besides rows: time, chance, company, and one transaction or one moment around a sub-plan.
 
 Knows plans. Must not know how any of it is done: the drivers do it, and the simulator does it differently.
 The law is "Plans" of the architecture page.
@@ -48,6 +48,19 @@ class Together(Effect["list[Any]"], Generic[T], frozen=True, gc=False):
 
     def __iter__(self) -> Generator[Any, Any, list[T]]:
         return cast("list[T]", (yield self))
+
+
+class Snapshot(Effect[Any], Generic[T], frozen=True, gc=False):
+    """A whole sub-plan that reads ONE moment of the store; only on engines whose `capabilities.snapshot` is true.
+
+    `plan` makes the sub-plan. It may yield `Read`, `Scan`, `Now` and `Sleep`, nothing else. It should not be long: the
+    store keeps what that moment needs for as long as it runs.
+    """
+
+    plan: Callable[[], Plan[T]]
+
+    def __iter__(self) -> Generator[Any, Any, T]:
+        return cast("T", (yield self))
 
 
 class Atomically(Effect[Any], Generic[T], frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""What both drivers share: stepping a plan, and running a sub-plan inside one engine transaction.
+"""What both drivers share: stepping a plan, and running a sub-plan inside one transaction or one snapshot.
 
 Knows requests, effects and an engine's face. Must not know threads or event loops. The law is "Plans" of the
 architecture page.
@@ -7,16 +7,17 @@ architecture page.
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from oneread.errors import Unsupported
-from oneread.plans.effects import Atomically, Now, Random
+from oneread.errors import Closed, Unsupported
+from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.engine import Answerer, Engine
-from oneread.store.requests import REQUESTS
+from oneread.store.requests import REQUESTS, Read, Scan
 
 T = TypeVar("T")
 P = TypeVar("P", bound="Performer")
@@ -93,3 +94,27 @@ class Performer:
         result, part = self.engine.transaction(attempt, self.timeout)
         trace.add(part)
         return result
+
+    def look(self, effect: Snapshot[T], trace: Trace, stop: threading.Event) -> T:
+        """Runs the sub-plan against one moment of the store; ends with Closed soon after `stop` is set."""
+
+        def attempt(answer: Answerer) -> T:
+            def perform(asked: Any) -> Any:
+                if stop.is_set():
+                    raise Closed("whoever wanted this look at the store has gone away")
+                if type(asked) is Read or type(asked) is Scan:
+                    answered = answer(asked)
+                    trace.note(asked, answered)
+                    return answered
+                if type(asked) is Now:
+                    return self.clock()
+                if type(asked) is Sleep:
+                    stop.wait(asked.seconds)
+                    return None
+                raise Unsupported("a plan inside a snapshot asks only for reads and time", asked=type(asked).__name__)
+
+            return drive(effect.plan(), perform)
+
+        if not self.engine.capabilities.snapshot:
+            raise Unsupported("this engine cannot show one moment of the whole store")
+        return self.engine.snapshot(attempt)

@@ -6,11 +6,12 @@ architecture page.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from oneread.plans.effects import Atomically, Now, Random, Sleep, Together
+from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Together
 from oneread.plans.performer import Performer, drive
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
@@ -46,6 +47,9 @@ class SyncDriver(Performer):
     def _atomically(self, effect: Atomically[T], trace: Trace) -> T:
         return self.transact(effect, trace)
 
+    def _snapshot(self, effect: Snapshot[T], trace: Trace) -> T:
+        return self.look(effect, trace, threading.Event())
+
     def _now(self, _effect: Now, _trace: Trace) -> int:
         return self.clock()
 
@@ -56,6 +60,7 @@ class SyncDriver(Performer):
 _EFFECTS: dict[type[Any], Callable[[SyncDriver, Any, Trace], Any]] = {
     Sleep: SyncDriver._sleep,  # noqa: SLF001 - a driver\'s own table
     Together: SyncDriver._together,  # noqa: SLF001 - a driver\'s own table
+    Snapshot: SyncDriver._snapshot,  # noqa: SLF001 - a driver\'s own table
     Atomically: SyncDriver._atomically,  # noqa: SLF001 - a driver\'s own table
     Now: SyncDriver._now,  # noqa: SLF001 - a driver\'s own table
     Random: SyncDriver._random,  # noqa: SLF001 - a driver\'s own table

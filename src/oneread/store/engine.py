@@ -56,6 +56,15 @@ class Engine(Protocol):
         """
         ...
 
+    def snapshot(self, run: Callable[[Answerer], T]) -> T:
+        """Runs `run` with an answerer of `Read` and `Scan` against ONE moment of the whole store, in this thread.
+
+        Writers go on meanwhile and are not seen. For as long as it runs the store keeps that moment's data: LMDB cannot
+        use freed pages again, memory holds a second list of rows. Anything but a read raises Unsupported, as does an
+        engine without `snapshot`.
+        """
+        ...
+
     def close(self) -> None:
         """Waits for running transactions and releases what the engine holds. Closing twice is quiet."""
         ...

@@ -21,7 +21,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from oneread.errors import Closed, InvalidKey, LimitExceeded, Unavailable, Unsupported, UsageError
 from oneread.plans.async_driver import AsyncDriver
-from oneread.plans.effects import Atomically, Together
+from oneread.plans.effects import Atomically, Now, Sleep, Snapshot, Together
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
@@ -423,6 +423,7 @@ class EngineConformance:
         engine.close()
         engine.close()
         asked: list[Callable[[], Any]] = [
+            lambda: engine.snapshot(lambda answer: answer(Read("roots", [b"a"]))),
             lambda: engine.point("roots", b"a", b"d:b"),
             lambda: engine.answer(Read("roots", [b"a"])),
             lambda: engine.answer(Mutate("roots", [put(b"a", b"1")])),
@@ -430,6 +431,58 @@ class EngineConformance:
         for call in asked:
             with pytest.raises(Closed):
                 call()
+
+    # Snapshots
+
+    def test_a_snapshot_sees_one_moment_of_every_table(self, engine: Engine, ask: Ask, drive: Drive) -> None:
+        require(engine, "snapshot")
+        ask(Mutate("roots", [put(b"a", b"old")]))
+
+        def looked() -> Plan[Any]:
+            before = yield from Scan("roots", ALL, 10)
+            engine.answer(Mutate("roots", [put(b"a", b"new", 2), put(b"b", b"new")]))
+            engine.answer(Mutate("views", [put(b"v", b"new")]))
+            after = yield from Scan("roots", ALL, 10)
+            views = yield from Scan("views", ALL, 10, families="dm")
+            return before, after, (yield from Read("roots", [b"a", b"b"])), views
+
+        row = {b"d:b": Cell(b"old", 1)}
+        assert drive(Snapshot(looked).__iter__()) == ([(b"a", row)], [(b"a", row)], [row, None], [])
+        assert [key for key, _row in ask(Scan("roots", ALL, 10))] == [b"a", b"b"]
+
+    def test_a_snapshot_may_ask_for_time_and_wait(self, engine: Engine, drive: Drive) -> None:
+        require(engine, "snapshot")
+
+        def looked() -> Plan[Any]:
+            yield from Sleep(0.0)
+            return (yield from Now())
+
+        assert drive(Snapshot(looked).__iter__()) > 0
+
+    @pytest.mark.parametrize(
+        "asked", [Mutate("roots", [put(b"a", b"1")]), Replace("roots", {b"a": None}), Increment("counts", b"n", b"d:n", 1)]
+    )
+    def test_a_snapshot_refuses_everything_but_reads(self, engine: Engine, ask: Ask, drive: Drive, asked: Any) -> None:
+        require(engine, "snapshot")
+        with pytest.raises(Unsupported):
+            drive(Snapshot(lambda: asking(asked)).__iter__())
+        assert ask(Scan("roots", ALL, 10)) == []
+
+    def test_a_snapshot_answers_no_write_past_the_drivers_either(self, engine: Engine) -> None:
+        require(engine, "snapshot")
+        with pytest.raises(Unsupported):
+            engine.snapshot(lambda answer: answer(Mutate("roots", [put(b"a", b"1")])))
+
+    def test_what_a_snapshot_raises_comes_out_and_ends_it(self, engine: Engine, ask: Ask) -> None:
+        require(engine, "snapshot")
+
+        def failing(_answer: Answerer) -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            engine.snapshot(failing)
+        ask(Mutate("roots", [put(b"a", b"1")]))
+        assert engine.snapshot(lambda answer: len(answer(Scan("roots", ALL, 10)))) == 1
 
     # Everything at once
 

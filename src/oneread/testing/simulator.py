@@ -22,7 +22,7 @@ from oneread.database.stored import opened
 from oneread.derivations.schema import Schema
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, Unsupported, UsageError
-from oneread.plans.effects import Atomically, Now, Random, Sleep, Together
+from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Together
 from oneread.plans.performer import drive
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
@@ -229,7 +229,7 @@ class Simulation:
             return
         except OnereadError as failure:
             self._note(strand.process, f"lost: {type(failure).__name__}")
-        if isinstance(strand.asked, Read | Scan):
+        if isinstance(strand.asked, Read | Scan | Snapshot):
             self._go_on(strand, None, Unavailable("simulated: no answer"))
         else:
             self._go_on(strand, None, OutcomeUnknown("simulated: the answer was lost"))
@@ -271,6 +271,8 @@ class Simulation:
 
     def _perform(self, strand: _Strand) -> Any:
         asked = strand.asked
+        if type(asked) is Snapshot:
+            return self._looked(strand, asked)
         if type(asked) is not Atomically:
             return self.engine.answer(asked)
         lagging = self._lagging(strand.process.act)
@@ -282,6 +284,19 @@ class Simulation:
             raise
         self._committed(strand.process, lagging=lagging)
         return result
+
+    def _looked(self, strand: _Strand, effect: Snapshot[Any]) -> Any:
+        """A look at one moment: nobody else goes on meanwhile, and nobody would be seen."""
+
+        def attempt(answer: Answerer) -> Any:
+            def perform(asked: Any) -> Any:
+                if type(asked) is Now:
+                    return self._clock(strand.process)
+                return None if type(asked) is Sleep else answer(asked)
+
+            return drive(effect.plan(), perform)
+
+        return self.engine.snapshot(attempt)
 
     def _transaction(self, strand: _Strand, effect: Atomically[Any], *, undone: bool = False) -> Any:
         def attempt(answer: Answerer) -> Any:

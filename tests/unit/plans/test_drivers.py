@@ -3,12 +3,13 @@
 import asyncio
 import threading
 
+import msgspec
 import pytest
 
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Conflict, Unsupported
 from oneread.plans.async_driver import AsyncDriver
-from oneread.plans.effects import Atomically, Now, Random, Sleep, Together
+from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Together
 from oneread.plans.performer import wall_clock
 from oneread.plans.retry import backoff, retrying
 from oneread.plans.sync_driver import SyncDriver
@@ -308,3 +309,47 @@ def test_other_tasks_run_while_a_commit_waits():
         await driver.aclose()
 
     asyncio.run(scenario())
+
+
+def test_a_snapshot_counts_what_it_reads_and_sees_the_drivers_clock(run, engine):
+    engine.answer(Mutate("roots", [RowMutation(b"a", {b"d:b": CELL})]))
+
+    def looked():
+        yield from Sleep(0.0)
+        return (yield from Now()), (yield from Scan("roots", ALL, 10))
+
+    trace = Trace()
+    assert run(Snapshot(looked).__iter__(), trace) == (77, [(b"a", {b"d:b": CELL})])
+    assert (trace.cost.requests, trace.cost.rows) == (1, 1)
+
+
+def test_an_engine_without_snapshots_is_not_asked_for_one(run, engine, monkeypatch):
+    without = msgspec.structs.replace(engine.capabilities, snapshot=False)
+    monkeypatch.setattr(MemoryEngine, "capabilities", without)
+    with pytest.raises(Unsupported):
+        run(Snapshot(every_request).__iter__(), Trace())
+
+
+def test_a_caller_who_goes_away_ends_his_look_at_the_store(engine):
+    looking, ended = threading.Event(), threading.Event()
+
+    def looked():
+        try:
+            while True:
+                yield from Scan("roots", ALL, 10)
+                looking.set()
+                yield from Sleep(0.001)
+        finally:
+            ended.set()
+
+    async def main():
+        face = AsyncDriver(engine)
+        task = asyncio.ensure_future(face.run(Snapshot(looked).__iter__(), Trace()))
+        await asyncio.to_thread(looking.wait, 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(ended.wait, 30)
+        await face.aclose()
+
+    asyncio.run(main())

@@ -136,6 +136,34 @@ class LmdbEngine:
         result: T = writer.transaction(Work(run, tables), timeout)
         return result
 
+    def snapshot(self, run: Callable[[Answerer], T]) -> T:
+        tables = self._tables
+        if type(tables) is not dict:
+            tables = self._open()
+        reading = self._moment()
+
+        def answer(request: Request[Any]) -> Any:
+            if type(request) not in _READS:
+                raise Unsupported(embedded.ONLY_READS, asked=type(request).__name__)
+            try:
+                return _READS[type(request)](reading, tables[request.table], request)
+            except lmdb.Error as failure:
+                raise self._failed(failure, None) from failure
+
+        try:
+            return run(answer)
+        finally:
+            reading.abort()
+
+    def _moment(self) -> lmdb.Transaction[bytes]:
+        """A read transaction that stays open, and with it this moment of the store."""
+        try:
+            return self._begin(self._tables["roots"])
+        except lmdb.Error as failure:
+            if self._made_room(failure):
+                return self._moment()
+            raise self._failed(failure, None) from failure
+
     def close(self) -> None:
         with self._opening:
             self._closed = True
