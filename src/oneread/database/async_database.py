@@ -389,10 +389,6 @@ class AsyncDatabase(AsyncUpkeep):
         attach(written.entity, Outcome(written.version, trace, tuple(tasks)))
         return written.entity
 
-    def _wake(self, tasks: Sequence[bytes]) -> None:
-        if tasks and self._worker is not None:
-            self._worker.wake()
-
     async def transact(self, body: Body[R], *, attempts: int = ATTEMPTS) -> R:
         """Runs `body` with a transaction and commits everything it wrote as one; returns what it returned.
 

@@ -87,17 +87,30 @@ class Operations:
         self, entity: Any, mode: Mode = "save", if_version: int | None = None
     ) -> Plan[tuple[Written, list[bytes]]]:
         """Saves one entity."""
-        whole = yield from self.generated(entity)
-        change = Save(self.catalog, whole, mode, if_version)
+        change = yield from self.saving(entity, mode, if_version)
         tasks = yield from self.commit([change])
         return change.written, tasks
+
+    def saving(self, entity: Any, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:
+        """The change that saves one entity."""
+        whole = yield from self.generated(entity)
+        return Save(self.catalog, whole, mode, if_version)
+
+    def patching(self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any]) -> Plan[Patch]:
+        """The change that patches one entity."""
+        yield from ()
+        return Patch(self.catalog, self.kind(model).key(key), patching(model, changes))
+
+    def deleting(self, model: Any, key: tuple[Any, ...]) -> Plan[Delete]:
+        """The change that takes one entity away."""
+        yield from ()
+        return Delete(self.catalog, self.kind(model).key(key), None, model)
 
     def save_all(self, entities: Sequence[Any]) -> Plan[tuple[list[Written], list[bytes]]]:
         """Saves several entities in one transaction."""
         changes: list[Save] = []
         for entity in entities:
-            whole = yield from self.generated(entity)
-            changes.append(Save(self.catalog, whole))
+            changes.append((yield from self.saving(entity)))  # noqa: PERF401 - a plan is no comprehension
         tasks = yield from self.commit(changes)
         return [change.written for change in changes], tasks
 

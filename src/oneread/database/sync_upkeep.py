@@ -7,9 +7,15 @@ module. The law is rule 17 of the commit protocol and "Verify and repair of aggr
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from oneread.database.operations import Operations
+from oneread.database.sync_bulk import Bulk
+from oneread.database.worker import Worker
+from oneread.maintenance import checkpoints
+from oneread.maintenance.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
+from oneread.maintenance.reports import Reporter, silent
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
 
@@ -25,7 +31,58 @@ class Upkeep:
     operations: Operations
     _driver: SyncDriver
     _observers: tuple[Observer, ...]
+    _worker: Worker | None
+
+    def _wake(self, tasks: Sequence[bytes]) -> None:
+        if tasks and self._worker is not None:
+            self._worker.wake()
 
     def run(self, plan: Plan[R]) -> R:
         """Drives one plan; its cost is told to observers only."""
         return self._driver.run(plan, Trace(self._observers))
+
+    def bulk(
+        self,
+        *,
+        batch: int = BATCH,
+        batch_bytes: int = BATCH_BYTES,
+        checkpoint: str | None = None,
+        restart: bool = False,
+        on_refused: Callable[[Refusal], object] | None = None,
+        progress: Reporter = silent,
+        total: int | None = None,
+        max_tasks: int = OPEN_TASKS,
+    ) -> Bulk:
+        """Writes many entities in bounded batches: `with db.bulk() as bulk: bulk.save(entity)`.
+
+        Each batch costs one transaction, as `save_all` does: a read of its entities and of what they refer to, a read
+        of the groups they count in, and a write for each table touched; with a checkpoint, a read and a write of its
+        row more, and one more transaction at the end.
+
+        Arguments:
+            batch: changes of one transaction.
+            batch_bytes: bytes that wait for one transaction, about.
+            checkpoint: a name under which the last position is stored in the same transaction as its batch. Opened
+                again under it, `bulk.position` says where to go on: each change between two positions is stored exactly
+                once, whenever the process is killed.
+            restart: an earlier position under this name is forgotten.
+            on_refused: told of each change that is left out, with its error; without it, the first one ends the work
+                with its error: what was given before it is stored.
+            progress: told after each batch.
+            total: changes to be expected, for progress.
+            max_tasks: fan-outs that may wait in the outbox; beyond, the writer does some of them itself.
+
+        Raises:
+            UsageError: a bound is no whole number above 0.
+            InvalidValue: the checkpoint's name is empty or too long.
+        """
+        work = Batches(
+            self.operations.attempt,
+            Limits(batch, batch_bytes, max_tasks),
+            None if checkpoint is None else checkpoints.key_of(checkpoint),
+            on_refused,
+            progress,
+            total,
+            restart=restart,
+        )
+        return Bulk(self._driver, self.operations, work, Trace(self._observers), self._wake)

@@ -1,0 +1,173 @@
+"""The asynchronous face of bulk writing: many changes in bounded batches.
+
+Knows operations, the plans of bulk writing and a driver. Must not know engines. The synchronous face is generated from
+this module. The law is docs/decisions/0025-bulk-batches-and-checkpoints.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+
+from typing_extensions import TypeVarTuple
+
+from oneread.database.collector import resting
+from oneread.database.operations import Operations
+from oneread.errors import UsageError
+from oneread.maintenance.bulk import Batches, Tally, weight
+from oneread.maintenance.checkpoints import Position, check_position
+from oneread.models.references import Ref
+from oneread.plans.plan import Plan
+from oneread.plans.trace import Cost, Trace
+
+if TYPE_CHECKING:
+    from oneread.plans.async_driver import AsyncDriver
+
+R = TypeVar("R")
+T_co = TypeVar("T_co", covariant=True)
+Ks = TypeVarTuple("Ks")
+
+
+class Keyed(Protocol[T_co, *Ks]):
+    """A model, whose entities are found by a key of types Ks."""
+
+    def at(self, *key: *Ks) -> Ref[T_co]: ...
+
+
+class AsyncBulk:
+    """Writes many entities: `async with db.bulk() as bulk: await bulk.save(entity)`.
+
+    What is given waits until a batch is full, and the call that fills it returns when the batch is stored: a caller is
+    never ahead by more than one batch. Leaving the block stores the rest; leaving it by an exception does not. For one
+    thread or task at a time.
+
+    Within a batch each change sees those before it, as in `save_all`. Nothing is returned for an entity, since it is
+    stored later.
+    """
+
+    def __init__(
+        self,
+        driver: AsyncDriver,
+        operations: Operations,
+        work: Batches,
+        trace: Trace,
+        wake: Callable[[Sequence[bytes]], None],
+    ) -> None:
+        self._driver = driver
+        self._operations = operations
+        self._work = work
+        self._trace = trace
+        self._wake = wake
+        self._state = "new"
+
+    @property
+    def position(self) -> Position | None:
+        """The last position that is stored, by this run or an earlier one; None before the first."""
+        return self._work.reached.position
+
+    @property
+    def finished(self) -> bool:
+        """Whether the work under this checkpoint has ended by itself, and nothing was stored since."""
+        return self._work.reached.finished
+
+    @property
+    def tally(self) -> Tally:
+        """Changes stored, refused and waiting, and transactions committed, by this run."""
+        return self._work.tally
+
+    @property
+    def cost(self) -> Cost:
+        """What all batches together cost so far."""
+        return self._trace.cost
+
+    async def save(self, entity: Any, *, position: Position | None = None) -> None:
+        """Lets an entity stand as given, as the database's `save` does.
+
+        Arguments:
+            entity: its copies may be unfilled: `Buyer.of(12347)`.
+            position: how far the source has been gone through with this; stored in the same transaction.
+
+        Raises:
+            OnereadError: what the database's `save` raises for any entity of the batch that this call fills, unless
+                `on_refused` is told of it. What was given before the refused one is stored.
+        """
+        operations = self._operations
+        await self._take(("save", entity), lambda: operations.saving(entity, "save"), weight(entity), position)
+
+    async def create(self, entity: Any, *, position: Position | None = None) -> None:
+        """Like `save`, but an entity whose key exists is refused with AlreadyExists."""
+        operations = self._operations
+        await self._take(("create", entity), lambda: operations.saving(entity, "create"), weight(entity), position)
+
+    async def patch(self, model: Keyed[R, *Ks], *key: *Ks, **changes: Any) -> None:
+        """Changes fields of one entity, as the database's `patch` does; `reached` gives a position."""
+        given = ("patch", model, key, changes)
+        operations = self._operations
+        await self._take(given, lambda: operations.patching(model, key, changes), weight((key, changes)), None)
+
+    async def delete(self, model: Keyed[Any, *Ks], *key: *Ks, position: Position | None = None) -> None:
+        """Takes an entity away, as the database's `delete` does."""
+        given = ("delete", model, key)
+        operations = self._operations
+        await self._take(given, lambda: operations.deleting(model, key), weight(key), position)
+
+    async def reached(self, position: Position) -> None:
+        """Says how far the source has been gone through with everything given so far."""
+        check_position(position)
+        self._check()
+        if self._work.mark(position):
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Stores what waits, now. With a checkpoint, up to the last position."""
+        self._check()
+        self._state = "storing"
+        await self._stored(self._work.committed())
+        await self._run(self._work.settled())
+        self._state = "open"
+
+    async def _take(
+        self, given: tuple[Any, ...], making: Callable[[], Plan[Any]], size: int, position: Position | None
+    ) -> None:
+        if self._state != "open":
+            self._check()
+        if self._work.add(given, making, size, position):
+            await self.flush()
+
+    def _check(self) -> None:
+        if self._state != "open":
+            raise UsageError(_STATES[self._state])
+
+    async def _stored(self, plan: Plan[list[bytes]]) -> None:
+        with resting():
+            tasks = await self._run(plan)
+        if tasks:
+            self._wake(tasks)
+            await self._run(self._work.relieved(self._operations.drain_step))
+
+    async def _run(self, plan: Plan[R]) -> R:
+        return await self._driver.run(plan, self._trace)
+
+    async def __aenter__(self) -> Self:
+        if self._state != "new":
+            raise UsageError("a bulk writer is used once; ask the database for another")
+        await self._run(self._work.opened())
+        self._state = "open"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._check()
+            self._state = "storing"
+            await self._stored(self._work.finished())
+        self._state = "ended"
+
+
+_STATES = {
+    "new": "a bulk writer is used in a with block",
+    "storing": "a bulk writer is for one task at a time, and of no more use once a batch failed",
+    "ended": "this bulk writer has ended; ask the database for another",
+}
