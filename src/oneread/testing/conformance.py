@@ -460,7 +460,8 @@ class EngineConformance:
         assert drive(Snapshot(looked).__iter__()) > 0
 
     @pytest.mark.parametrize(
-        "asked", [Mutate("roots", [put(b"a", b"1")]), Replace("roots", {b"a": None}), Increment("counts", b"n", b"d:n", 1)]
+        "asked",
+        [Mutate("roots", [put(b"a", b"1")]), Replace("roots", {b"a": None}), Increment("counts", b"n", b"d:n", 1)],
     )
     def test_a_snapshot_refuses_everything_but_reads(self, engine: Engine, ask: Ask, drive: Drive, asked: Any) -> None:
         require(engine, "snapshot")

@@ -142,7 +142,7 @@ class LmdbEngine:
             tables = self._open()
         reading = self._moment()
 
-        def answer(request: Request[Any]) -> Any:
+        def answer(request: Any) -> Any:
             if type(request) not in _READS:
                 raise Unsupported(embedded.ONLY_READS, asked=type(request).__name__)
             try:
