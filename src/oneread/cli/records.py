@@ -68,8 +68,11 @@ _CELLS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...]] = (
 
 def _cell(value: Any) -> Any:
     """A value for a cell: numbers as they are, bytes in hexadecimal, references by their key, the rest as text."""
-    show: Callable[[Any], Any] = next((show for types, show in _CELLS if isinstance(value, types)), str)
-    return show(value)
+    return _fitting(value)(value)
+
+
+def _fitting(value: Any) -> Callable[[Any], Any]:
+    return next((show for types, show in _CELLS if isinstance(value, types)), str)
 
 
 def show_one(output: Output, record: Any) -> None:

@@ -1,0 +1,99 @@
+"""`oneread shell`: a Python prompt with the store open and the schema's names at hand.
+
+Knows prompts. Must not know engines. IPython is used where it is installed. The law is the page of the command line in
+the reference.
+"""
+
+from __future__ import annotations
+
+import code
+import contextlib
+import readline
+import rlcompleter
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import typer
+
+import oneread
+from oneread import errors
+from oneread.cli.options import DbOption, QuietOption, SchemaOption, reading, schema_of, writing
+from oneread.derivations.schema import Schema
+from oneread.errors import OnereadError
+
+WriteOption = Annotated[bool, typer.Option("--write", help="Open the store for writing, too.")]
+RunOption = Annotated[
+    str, typer.Option("--run", "-c", metavar="CODE", help="Run this Python instead of asking for it.")
+]
+
+
+def command(
+    *,
+    write: WriteOption = False,
+    run: RunOption = "",
+    schema: SchemaOption = "",
+    db: DbOption = "",
+    quiet: QuietOption = False,
+) -> None:
+    """Opens a Python prompt: `db` is the store, and every model, view and rule has its name.
+
+    The store is opened for reading; with --write it can be changed as well, and tasks are done meanwhile.
+
+    Example: oneread shell --schema shop.models:shop --db lmdb://shop
+    """
+    known = schema_of(schema)
+    with writing(db, known, workers=1) if write else reading(db, known) as database:
+        names = named(known, database)
+        if run:
+            exec(compile(run, "<--run>", "exec"), names)  # noqa: S102 - it is what the user asked for
+            return
+        _ask(names, "" if quiet else banner(known, db, write=write))
+
+
+def named(schema: Schema, database: Any) -> dict[str, Any]:
+    """What the prompt knows: the library's public names, the schema's classes, `errors`, `schema` and `db`."""
+    library = {name: getattr(oneread, name) for name in oneread.__all__}
+    return {"__name__": "__console__", **library, **schema.named(), "errors": errors, "schema": schema, "db": database}
+
+
+def banner(schema: Schema, db: str, *, write: bool) -> str:
+    """What the prompt says first."""
+    models = ", ".join(sorted(each.__name__ for each in schema.models))
+    views = ", ".join(sorted(each.__name__ for each in schema.views))
+    first = schema.models[0].__name__
+    example = (
+        f"db.page({schema.views[0].__name__}, limit=3).rows" if schema.views else f"db.page({first}, limit=3).rows"
+    )
+    return "\n".join(
+        [
+            f"oneread {'' if write else '(for reading; --write lets you change it) '}{db}",
+            f"  models  {models}",
+            f"  views   {views or '-'}",
+            f"  try     db.get({first}, ...)   db.page({listed}, limit=3).rows   help(db.page)",
+        ]
+    )
+
+
+def _ask(names: dict[str, Any], text: str) -> None:
+    """Asks for Python until there is no more."""
+    if find_spec("IPython") is not None and sys.stdin.isatty():
+        ipython: Any = import_module("IPython")
+        ipython.embed(user_ns=names, banner1=text, colors="neutral", display_banner=bool(text))
+        return
+    readline.set_completer(rlcompleter.Completer(names).complete)
+    readline.parse_and_bind("tab: complete")
+    _Console(names).interact(text, exitmsg="")
+
+
+class _Console(code.InteractiveConsole):
+    """Python's own prompt; errors of the library are told without the frames they passed through."""
+
+    def showtraceback(self) -> None:
+        error = sys.exc_info()[1]
+        if isinstance(error, OnereadError):
+            with contextlib.suppress(OSError):
+                self.write(f"{type(error).__name__}: {error}\n")
+            return
+        super().showtraceback()

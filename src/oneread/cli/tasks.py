@@ -1,0 +1,74 @@
+"""`oneread tasks`: the fan-outs that wait in the outbox, and doing them here and now.
+
+Knows the outbox as a list. Must not know how a task is done. The law is the page of the command line in the reference.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, reading, schema_of, writing
+from oneread.cli.output import Output
+from oneread.database.sync_database import Database
+from oneread.maintenance.reports import Progress
+from oneread.maintenance.waiting import WaitingTask, count_tasks, waiting_tasks
+from oneread.transactions.outbox import BATCH
+
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="The most tasks to list.")]
+DrainOption = Annotated[bool, typer.Option("--drain", help="Do all of them now, in this process.")]
+
+
+class Outbox(msgspec.Struct, frozen=True):
+    """What `tasks --json` prints.
+
+    Arguments:
+        waiting: how many tasks there are, or were left by --drain.
+        tasks: the first of them.
+        batches: what --drain did: transactions of up to 200 carriers.
+    """
+
+    waiting: int
+    tasks: list[WaitingTask]
+    batches: int = 0
+
+
+def command(
+    *,
+    limit: LimitOption = 20,
+    drain: DrainOption = False,
+    schema: SchemaOption = "",
+    db: DbOption = "",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Lists the tasks of the outbox: entities that changed and have more copies than one commit changes.
+
+    A program that has the store open does them by itself; so does `oneread worker`. --drain does them here and now.
+
+    Example: oneread tasks --schema shop.models:shop --db lmdb://shop
+    """
+    output = Output(as_json=as_json, quiet=quiet)
+    known = schema_of(schema)
+    with writing(db, known) if drain else reading(db, known) as database:
+        batches = _drained(output, database) if drain else 0
+        waiting = database.run(count_tasks())
+        found = database.run(waiting_tasks(database.operations.catalog, limit)) if waiting else []
+        output.document(Outbox(waiting, found, batches))
+        if found:
+            output.table(["source", "carriers told"], [[each.source, each.done] for each in found])
+        if drain:
+            output.text(f"{batches:,} batches done")
+        output.text(f"{waiting:,} tasks waiting")
+
+
+def _drained(output: Output, database: Database) -> int:
+    """Does every task; Ctrl-C loses nothing, what is left stays in the outbox."""
+    batches = 0
+    with output.progress() as tell:
+        while database.run(database.operations.drain_step(BATCH)):
+            batches += 1
+            tell(Progress("doing tasks, in batches", batches))
+    return batches

@@ -1,0 +1,67 @@
+"""`oneread worker`: a process that does the tasks of the outbox until it is stopped.
+
+Knows signals. Must not know how a task is done. The law is "Workers" of the decisions page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Generator
+from typing import Annotated, Final
+
+import typer
+
+from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, schema_of, writing
+from oneread.cli.output import Output
+from oneread.maintenance.waiting import count_tasks
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+ForOption = Annotated[
+    float, typer.Option("--for", metavar="SECONDS", min=0, help="Stop by itself after this long; 0 for never.")
+]
+
+
+def command(
+    *,
+    seconds: _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+ForOption = 0,
+    schema: SchemaOption = "",
+    db: DbOption = "",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Does the tasks of the outbox until it is stopped with Ctrl-C or SIGTERM.
+
+    Copies of an entity that has more of them than one commit changes are told by tasks. Programs that have the store
+    open do them by themselves; this is for those that were opened with workers=0.
+
+    Example: oneread worker --schema shop.models:shop --db lmdb:///var/lib/shop
+    """
+    output = Output(as_json=as_json, quiet=quiet)
+    known = schema_of(schema)
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    with _stopping() as stopped, writing(db, known, workers=1) as database:
+        output.note(f"worker {os.getpid()} does the tasks of {db}; stop it with Ctrl-C")
+        stopped.wait(seconds or None)
+        left = database.run(count_tasks())
+    output.document({"waiting": left})
+    output.text(f"stopped; {left:,} tasks waiting")
+
+
+@contextlib.contextmanager
+def _stopping() -> Generator[threading.Event]:
+    """An event that SIGTERM and Ctrl-C set, in place of what they do otherwise."""
+    stopped = threading.Event()
+    before = {number: signal.signal(number, lambda _number, _frame: stopped.set()) for number in _SIGNALS}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

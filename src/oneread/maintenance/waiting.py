@@ -1,0 +1,56 @@
+"""What waits in the outbox, as a person reads it.
+
+Knows tasks and names of rows. Must not know who does the tasks. The law is "Tasks" of the commit protocol.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from oneread.derivations.catalog import Catalog
+from oneread.errors import Corrupt
+from oneread.plans.plan import Plan
+from oneread.store.requests import Scan
+from oneread.store.rows import Row, RowRange
+from oneread.transactions import outbox
+
+BATCH = 500
+
+
+class WaitingTask(msgspec.Struct, frozen=True):
+    """One fan-out that is not done yet.
+
+    Arguments:
+        source: the entity whose copies are told of its new values.
+        done: carriers that were told so far.
+        readable: whether the task's row can be read; `verify` says more about one that cannot.
+    """
+
+    source: str
+    done: int
+    readable: bool = True
+
+
+def waiting_tasks(catalog: Catalog, limit: int) -> Plan[list[WaitingTask]]:
+    """The first tasks of the outbox. One request and at most `limit` rows."""
+    rows = yield from Scan("system", outbox.TASKS, limit)
+    return [_told(catalog, key, row) for key, row in rows]
+
+
+def count_tasks() -> Plan[int]:
+    """How many tasks there are; a request for each `BATCH` of them."""
+    found, within = 0, outbox.TASKS
+    while True:
+        rows = yield from Scan("system", within, BATCH)
+        found += len(rows)
+        if len(rows) < BATCH:
+            return found
+        within = RowRange(rows[-1][0] + b"\x00", within.stop)
+
+
+def _told(catalog: Catalog, key: bytes, row: Row) -> WaitingTask:
+    try:
+        task = outbox.read(row)
+        return WaitingTask(catalog.name_of(task.source), task.done)
+    except Corrupt:
+        return WaitingTask(key.hex(), 0, readable=False)
