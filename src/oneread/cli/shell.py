@@ -62,10 +62,7 @@ def banner(schema: Schema, db: str, *, write: bool) -> str:
     """What the prompt says first."""
     models = ", ".join(sorted(each.__name__ for each in schema.models))
     views = ", ".join(sorted(each.__name__ for each in schema.views))
-    first = schema.models[0].__name__
-    example = (
-        f"db.page({schema.views[0].__name__}, limit=3).rows" if schema.views else f"db.page({first}, limit=3).rows"
-    )
+    first, listed = schema.models[0].__name__, (*schema.views, *schema.models)[0].__name__
     return "\n".join(
         [
             f"oneread {'' if write else '(for reading; --write lets you change it) '}{db}",

@@ -29,9 +29,7 @@ ForOption = Annotated[
 
 def command(
     *,
-    seconds: _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
-ForOption = 0,
+    seconds: ForOption = 0,
     schema: SchemaOption = "",
     db: DbOption = "",
     as_json: JsonOption = False,
