@@ -76,6 +76,7 @@ class AsyncUpkeep:
             InvalidValue: the checkpoint's name is empty or too long.
         """
         work = Batches(
+            self.operations.changing,
             self.operations.attempt,
             Limits(batch, batch_bytes, max_tasks),
             None if checkpoint is None else checkpoints.key_of(checkpoint),

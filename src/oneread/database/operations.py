@@ -96,15 +96,16 @@ class Operations:
         whole = yield from self.generated(entity)
         return Save(self.catalog, whole, mode, if_version)
 
-    def patching(self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any]) -> Plan[Patch]:
-        """The change that patches one entity."""
-        yield from ()
-        return Patch(self.catalog, self.kind(model).key(key), patching(model, changes))
-
-    def deleting(self, model: Any, key: tuple[Any, ...]) -> Plan[Delete]:
-        """The change that takes one entity away."""
-        yield from ()
-        return Delete(self.catalog, self.kind(model).key(key), None, model)
+    def changing(self, wanted: tuple[Any, ...]) -> Plan[Change]:
+        """The change that a bulk writer was asked for."""
+        verb = wanted[0]
+        if verb == "patch":
+            _verb, model, key, changes = wanted
+            return Patch(self.catalog, self.kind(model).key(key), patching(model, changes))
+        if verb == "delete":
+            _verb, model, key = wanted
+            return Delete(self.catalog, self.kind(model).key(key), None, model)
+        return (yield from self.saving(wanted[1], verb))
 
     def save_all(self, entities: Sequence[Any]) -> Plan[tuple[list[Written], list[bytes]]]:
         """Saves several entities in one transaction."""

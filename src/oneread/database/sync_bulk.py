@@ -16,7 +16,7 @@ from typing_extensions import TypeVarTuple
 from oneread.database.collector import resting
 from oneread.database.operations import Operations
 from oneread.errors import UsageError
-from oneread.maintenance.bulk import Batches, Tally, weight
+from oneread.maintenance.bulk import Batches, Sizes, Tally, weight
 from oneread.maintenance.checkpoints import Position, check_position
 from oneread.models.references import Ref
 from oneread.plans.plan import Plan
@@ -60,6 +60,7 @@ class Bulk:
         self._work = work
         self._trace = trace
         self._wake = wake
+        self._sizes = Sizes(operations.catalog)
         self._state = "new"
 
     @property
@@ -93,25 +94,28 @@ class Bulk:
             OnereadError: what the database's `save` raises for any entity of the batch that this call fills, unless
                 `on_refused` is told of it. What was given before the refused one is stored.
         """
-        operations = self._operations
-        self._take(("save", entity), lambda: operations.saving(entity, "save"), weight(entity), position)
+        if self._state != "open":
+            self._check()
+        if self._work.add(("save", entity), self._sizes.of(entity), position):
+            self.flush()
 
     def create(self, entity: Any, *, position: Position | None = None) -> None:
         """Like `save`, but an entity whose key exists is refused with AlreadyExists."""
-        operations = self._operations
-        self._take(("create", entity), lambda: operations.saving(entity, "create"), weight(entity), position)
+        self._check()
+        if self._work.add(("create", entity), self._sizes.of(entity), position):
+            self.flush()
 
     def patch(self, model: Keyed[R, *Ks], *key: *Ks, **changes: Any) -> None:
         """Changes fields of one entity, as the database's `patch` does; `reached` gives a position."""
-        given = ("patch", model, key, changes)
-        operations = self._operations
-        self._take(given, lambda: operations.patching(model, key, changes), weight((key, changes)), None)
+        self._check()
+        if self._work.add(("patch", model, key, changes), weight((key, changes)), None):
+            self.flush()
 
     def delete(self, model: Keyed[Any, *Ks], *key: *Ks, position: Position | None = None) -> None:
         """Takes an entity away, as the database's `delete` does."""
-        given = ("delete", model, key)
-        operations = self._operations
-        self._take(given, lambda: operations.deleting(model, key), weight(key), position)
+        self._check()
+        if self._work.add(("delete", model, key), weight(key), position):
+            self.flush()
 
     def reached(self, position: Position) -> None:
         """Says how far the source has been gone through with everything given so far."""
@@ -127,14 +131,6 @@ class Bulk:
         self._stored(self._work.committed())
         self._run(self._work.settled())
         self._state = "open"
-
-    def _take(
-        self, given: tuple[Any, ...], making: Callable[[], Plan[Any]], size: int, position: Position | None
-    ) -> None:
-        if self._state != "open":
-            self._check()
-        if self._work.add(given, making, size, position):
-            self.flush()
 
     def _check(self) -> None:
         if self._state != "open":

@@ -11,13 +11,18 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, Final, NoReturn, Protocol, TypeAlias
+from uuid import UUID
 
 import msgspec
 
+from oneread.derivations.catalog import Catalog
 from oneread.errors import Closed, Conflict, LimitExceeded, OnereadError, SchemaMismatch, UsageError
 from oneread.maintenance.checkpoints import Checkpoint, Position, check_position, move, standing
 from oneread.maintenance.reports import Progress, Reporter
+from oneread.models.annotations import peeled
 from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
 from oneread.store.requests import Scan
@@ -35,10 +40,14 @@ OPEN_TASKS: Final = 100
 """Fan-outs that may wait in the outbox before a bulk writer does some of them itself."""
 
 _OBJECT: Final = 64
+_FIXED: Final = (bool, float, date, datetime, time, timedelta, Decimal, UUID)
 _REFUSALS: Final = (UsageError, LimitExceeded, Conflict)
 _NOT_REFUSALS: Final = (Closed, SchemaMismatch)
 
-Making: TypeAlias = Callable[[], Plan[Any]]
+Wanted: TypeAlias = "tuple[Any, ...]"
+"""One change as it was asked for: ("save", entity), ("patch", model, key, changes), ("delete", model, key)."""
+
+Making: TypeAlias = Callable[[Wanted], Plan[Any]]
 """Makes the change that was asked for."""
 
 
@@ -55,13 +64,12 @@ class Refusal(msgspec.Struct, frozen=True):
 
     Arguments:
         error: why.
-        given: what was asked for: ("save", entity), ("patch", model, key, changes), ("delete", model, key), one for
-            each change since the position before.
+        given: what was asked for since the position before, one for each change.
         position: the position that was given with it.
     """
 
     error: OnereadError
-    given: tuple[tuple[Any, ...], ...]
+    given: tuple[Wanted, ...]
     position: Position | None
 
 
@@ -84,15 +92,13 @@ class Tally(msgspec.Struct, frozen=True):
 class _Item:
     """What is given between two positions."""
 
-    __slots__ = ("changes", "error", "given", "makings", "position", "size")
+    __slots__ = ("changes", "error", "given", "position")
 
-    def __init__(self) -> None:
-        self.given: list[tuple[Any, ...]] = []
-        self.makings: list[Making] = []
+    def __init__(self, given: tuple[Wanted, ...], position: Position | None) -> None:
+        self.given = given
+        self.position = position
         self.changes: list[Any] = []
         self.error: OnereadError | None = None
-        self.position: Position | None = None
-        self.size = 0
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -113,6 +119,7 @@ class Batches:
     """Gathers changes and commits them in batches. Not for several threads at once.
 
     Arguments:
+        making: makes a change of what was asked for.
         attempt: commits changes inside a transaction.
         limits: of a batch.
         checkpoint: key of the row that remembers the position; None remembers nothing.
@@ -124,6 +131,7 @@ class Batches:
 
     def __init__(
         self,
+        making: Making,
         attempt: Attempt,
         limits: Limits,
         checkpoint: bytes | None,
@@ -133,6 +141,7 @@ class Batches:
         *,
         restart: bool = False,
     ) -> None:
+        self._making = making
         self._commit = attempt
         self._limits = limits
         self._checkpoint = checkpoint
@@ -142,16 +151,15 @@ class Batches:
         self._total = total
         self._seen = Checkpoint()
         self.reached = Checkpoint()
-        self._open = _Item()
+        self._open: list[Wanted] = []
         self._closed: list[_Item] = []
-        self._count = 0
-        self._size = 0
+        self._count = self._size = self._open_size = 0
         self._stored = self._refused = self._batches = 0
         self._deciding = False
 
     @property
     def tally(self) -> Tally:
-        return Tally(self._stored, self._refused, self._batches, self._count + len(self._open.makings))
+        return Tally(self._stored, self._refused, self._batches, self._count + len(self._open))
 
     def opened(self) -> Plan[None]:
         """Reads the checkpoint. One request, or none without one."""
@@ -159,39 +167,41 @@ class Batches:
             self._seen = yield from standing(self._checkpoint)
             self.reached = Checkpoint() if self._restart else self._seen
 
-    def add(self, given: tuple[Any, ...], making: Making, size: int, position: Position | None) -> bool:
+    def add(self, given: Wanted, size: int, position: Position | None) -> bool:
         """Takes one change; answers whether the batch is full."""
         if position is not None:
             check_position(position)
-        item = self._open
-        item.given.append(given)
-        item.makings.append(making)
-        item.size += size
+        self._open.append(given)
+        self._open_size += size
         if position is not None or self._checkpoint is None:
             return self.mark(position)
         return self._is_full()
 
     def mark(self, position: Position | None) -> bool:
         """Ends an item; answers whether the batch is full."""
-        item, self._open = self._open, _Item()
-        item.position = position
-        self._closed.append(item)
-        self._count += len(item.makings)
-        self._size += item.size
+        given, self._open = self._open, []
+        self._closed.append(_Item(tuple(given), position))
+        self._count += len(given)
+        self._size += self._open_size
+        self._open_size = 0
         return self._is_full()
 
     def _is_full(self) -> bool:
-        limits, item = self._limits, self._open
-        count, size = self._count + len(item.makings), self._size + item.size
-        if not self._closed and (len(item.makings) > limits.changes or item.size > limits.size):
+        limits = self._limits
+        given = len(self._open)
+        if not self._closed and (given > limits.changes or self._open_size > limits.size):
             raise UsageError(
                 "more changes between two positions than a batch holds; give positions more often, or a larger batch",
-                changes=len(item.makings),
+                changes=given,
                 batch=limits.changes,
-                bytes=item.size,
+                bytes=self._open_size,
                 batch_bytes=limits.size,
             )
-        return len(self._closed) >= limits.changes or count >= limits.changes or size >= limits.size
+        return (
+            self._count + given >= limits.changes
+            or self._size + self._open_size >= limits.size
+            or len(self._closed) >= limits.changes
+        )
 
     def committed(self) -> Plan[list[bytes]]:
         """Commits what was given up to the last position; returns the tasks that this left.
@@ -202,7 +212,7 @@ class Batches:
         self._count = self._size = 0
         tasks: list[bytes] = []
         for item in items:
-            yield from _make(item)
+            yield from self._make(item)
         parts = deque([items] if items else [])
         while parts:
             part = parts.popleft()
@@ -229,7 +239,7 @@ class Batches:
 
     def finished(self) -> Plan[list[bytes]]:
         """Commits the rest, whether it ends with a position or not, and marks the checkpoint as finished."""
-        if self._open.makings:
+        if self._open:
             self.mark(None)
         tasks = yield from self.committed()
         if self._checkpoint is not None:
@@ -246,6 +256,15 @@ class Batches:
         most = self._limits.tasks
         while len((yield from Scan("system", outbox.TASKS, most + 1))) > most:
             yield from drain_step(outbox.BATCH)
+
+    def _make(self, item: _Item) -> Plan[None]:
+        try:
+            for given in item.given:
+                item.changes.append((yield from self._making(given)))
+        except UsageError as error:
+            if isinstance(error, _NOT_REFUSALS):
+                raise
+            item.error = error
 
     def _attempt(self, part: Sequence[_Item]) -> Plan[list[bytes]]:
         self._deciding = False
@@ -284,12 +303,12 @@ class Batches:
         assert item.error is not None
         if self._on_refused is None:
             self._give_up(item)
-        self._on_refused(Refusal(item.error, tuple(item.given), item.position))
-        self._refused += len(item.makings)
+        self._on_refused(Refusal(item.error, item.given, item.position))
+        self._refused += len(item.given)
         self.reached = msgspec.structs.replace(
             self.reached,
             position=self.reached.position if item.position is None else item.position,
-            refused=self.reached.refused + len(item.makings),
+            refused=self.reached.refused + len(item.given),
         )
 
     def _give_up(self, item: _Item) -> NoReturn:
@@ -311,16 +330,6 @@ class Batches:
 
         yield from Atomically(lambda: self._commit((), beside))
         self.reached = self._seen = wanted
-
-
-def _make(item: _Item) -> Plan[None]:
-    try:
-        for making in item.makings:
-            item.changes.append((yield from making()))
-    except UsageError as error:
-        if isinstance(error, _NOT_REFUSALS):
-            raise
-        item.error = error
 
 
 def _cut(part: list[_Item]) -> list[list[_Item]]:
@@ -350,3 +359,26 @@ def weight(given: Any) -> int:
     if isinstance(given, (list, tuple, set, frozenset)):
         return _OBJECT + sum(map(weight, given))
     return _OBJECT + (given.bit_length() // 8 if kind is int else 0)
+
+
+class Sizes:
+    """About how large entities are; fields of a fixed size are not looked at, nor copies, which may be unfilled."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._names = {
+            cls: tuple(
+                each.name
+                for each in carrier.layout.fields
+                if each.kind == "plain" and peeled(each.concrete).bare not in _FIXED
+            )
+            for cls, carrier in catalog.carriers.items()
+        }
+
+    def of(self, entity: Any) -> int:
+        """About how many bytes an entity takes while it waits."""
+        names = self._names.get(type(entity), ())
+        size = _OBJECT
+        for name in names:
+            value = getattr(entity, name)
+            size += len(value) if type(value) is str else weight(value)
+        return size
