@@ -57,7 +57,7 @@ class Extremum(NamedTuple):
     token: bytes
     signature: str
     code: str
-    encode: Callable[[tuple[Any, ...]], bytes]
+    codec: Codec
     type: Any
 
 
@@ -114,6 +114,7 @@ class AggregateView:
         if not self.folded and not self.extrema:
             raise InvalidDeclaration("an aggregate needs a fold: count(), total(...), mean(...), ...", view=cls)
         self.tokens: tuple[bytes, ...] = (SUMS + prefix, *(each.token for each in self.extrema))
+        self.width = len(self._slots)
         self.emit: Emit = self._generated()
 
     def _fold(self, name: str, rule: Rule, prefixes: Mapping[str, bytes]) -> None:
@@ -157,7 +158,7 @@ class AggregateView:
         codec = Codec((element(name, access.type, self.cls, descending=rule.fold == "greatest"),))
         signature = f"{access.code} {rule.fold}"
         self.taken.append((name, access, lambda value: codec.encode((value,))))
-        self.extrema.append(Extremum(name, prefix, ROWS + prefix, signature, access.code, codec.encode, access.type))
+        self.extrema.append(Extremum(name, prefix, ROWS + prefix, signature, access.code, codec, access.type))
 
     def _generated(self) -> Emit:
         """The function that adds the entity's contribution to each of its groups."""
@@ -176,7 +177,7 @@ class AggregateView:
         ]
         each = ["sums.append([found, wired])", "deltas.append((PREFIX + found, amounts, 1))"]
         for place, extremum in enumerate(self.extrema):
-            scope |= {f"extreme{place}": extremum.encode, f"X{place}": extremum.prefix}
+            scope |= {f"extreme{place}": extremum.codec.encode, f"X{place}": extremum.prefix}
             before += [
                 f"x{place} = made.get({extremum.signature!r})",
                 f"if x{place} is None:",

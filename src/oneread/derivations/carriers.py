@@ -106,9 +106,9 @@ class Carrier:
         self._copies = tuple(each for each in self.references if each.copy is not None)
         self._elements = tuple((each.name, reference_signature(each.name)) for each in self.references if not each.many)
         self._plain = tuple(each for each in self.references if each.copy is None)
-        self._tracked = tuple(each for each in self.references if each.tracked)
+        self.tracked = tuple(each for each in self.references if each.tracked)
+        self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
         self._hidden = tuple(each for each in self.references if each.hidden)
-        self._holding = tuple(each for each in self.references if each.on_delete == "refuse")
         self.has_hidden = bool(self._hidden)
         self._silent = frozenset(self.silent())
         self._hidden_names = tuple(name for each in self._hidden for name, _get, _type in each.hidden)
@@ -150,7 +150,7 @@ class Carrier:
             self._check(each, entity, refs[each.name], before, sources)
         body, seen = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
         used = self._used(refs, before, sources, told) if self._hidden else {}
-        return Settled(seen, body, self._emission(seen, used, key, refs))
+        return Settled(seen, body, self.emission(seen, used, key, refs))
 
     def refs(self, entity: Any) -> Refs:
         """The commit rows that each referring field names."""
@@ -200,7 +200,13 @@ class Carrier:
             return reference.left_behind(source, held)
         return reference.hidden_values(source)
 
-    def _emission(self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs) -> Emission:
+    def emission(self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs) -> Emission:
+        """What an entity tells its views, its copies and its hidden copies being right.
+
+        Raises:
+            InvalidKey: a value that a view needs in its key cannot be in a key.
+            InvalidValue: a value that is summed cannot be.
+        """
         into = Emission(
             dict(self._empty),
             {},
@@ -212,10 +218,10 @@ class Carrier:
         for derivation in self.derivations:
             derivation.emit(entity, used, parts, suffix, into)
         record = into.record
-        if self._tracked:
-            record[REFERENCES] = list(dict.fromkeys([source for each in self._tracked for source in refs[each.name]]))
-        if self._holding:
-            record[HELD] = list(dict.fromkeys([source for each in self._holding for source in refs[each.name]]))
+        if self.tracked:
+            record[REFERENCES] = list(dict.fromkeys([source for each in self.tracked for source in refs[each.name]]))
+        if self.holding:
+            record[HELD] = list(dict.fromkeys([source for each in self.holding for source in refs[each.name]]))
         if self._hidden:
             record[USED] = msgspec.to_builtins(
                 {name: used.get(name) for name in self._hidden_names}, builtin_types=_PLAIN
@@ -234,9 +240,9 @@ class Carrier:
     def silent(self) -> Record:
         """What an entity tells that is not there."""
         record = dict(self._empty)
-        if self._tracked:
+        if self.tracked:
             record[REFERENCES] = []
-        if self._holding:
+        if self.holding:
             record[HELD] = []
         if self.told is not None:
             record[TOLD] = emitted.TOLD_DELETED

@@ -51,12 +51,14 @@ class Progress(msgspec.Struct, frozen=True):
         done: rows or entities done in this phase.
         total: how many there are to do, where that is known.
         faults: what was found so far.
+        cursor: where the same work may go on after it was stopped here; empty where it starts anew.
     """
 
     phase: str
     done: int
     total: int | None = None
     faults: int = 0
+    cursor: str = ""
 
 
 Reporter: TypeAlias = Callable[[Progress], None]

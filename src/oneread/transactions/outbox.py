@@ -73,12 +73,17 @@ def holders_of(source: bytes) -> RowRange:
     return RowRange(start, stop or b"")
 
 
+def task_key(source: bytes) -> bytes:
+    """Where the task of a source lies, while it has one."""
+    return TASKS.start + bytes([zlib.crc32(source) % _BUCKETS]) + source
+
+
 def put(unit: Unit, source: bytes, version: int) -> bytes:
     """Adds a task for a source that was committed at `version`; returns its key.
 
     A source has one task: a change that comes before it is done starts it again from the first carrier.
     """
-    key = TASKS.start + bytes([zlib.crc32(source) % _BUCKETS]) + source
+    key = task_key(source)
     save(unit, key, Task(source), version)
     unit.tasks.append(key)
     return key
