@@ -15,8 +15,10 @@ from oneread.database.worker import Worker
 from oneread.maintenance import checkpoints
 from oneread.maintenance.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
 from oneread.maintenance.reports import Reporter, silent
+from oneread.maintenance.survey import Survey, survey
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
+from oneread.store.statistics import Measured
 
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
@@ -86,3 +88,12 @@ class AsyncUpkeep:
             restart=restart,
         )
         return AsyncBulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
+
+    async def survey(self, *, exact: bool = False, progress: Reporter = silent) -> Survey:
+        """What the store holds: rows and bytes, views and their states, tasks, and what the engine says of itself.
+
+        A few requests. With `exact`, rows and bytes of each model and view as well: every row is read, 2,000 a request.
+        """
+        engine = self._driver.engine
+        counted = engine.statistics() if isinstance(engine, Measured) else None
+        return await self.run(survey(counted, progress, exact=exact))

@@ -16,8 +16,10 @@ from oneread.database.worker import Worker
 from oneread.maintenance import checkpoints
 from oneread.maintenance.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
 from oneread.maintenance.reports import Reporter, silent
+from oneread.maintenance.survey import Survey, survey
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
+from oneread.store.statistics import Measured
 
 if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
@@ -87,3 +89,12 @@ class Upkeep:
             restart=restart,
         )
         return Bulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
+
+    def survey(self, *, exact: bool = False, progress: Reporter = silent) -> Survey:
+        """What the store holds: rows and bytes, views and their states, tasks, and what the engine says of itself.
+
+        A few requests. With `exact`, rows and bytes of each model and view as well: every row is read, 2,000 a request.
+        """
+        engine = self._driver.engine
+        counted = engine.statistics() if isinstance(engine, Measured) else None
+        return self.run(survey(counted, progress, exact=exact))

@@ -19,6 +19,7 @@ from oneread.store.capabilities import Capabilities
 from oneread.store.engine import Answerer
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import TABLES, Cell, Row, RowMutation, RowRange, Table
+from oneread.store.statistics import Statistics, TableSize
 
 T = TypeVar("T")
 
@@ -103,6 +104,11 @@ class MemoryEngine:
 
         return run(answer)
 
+    def statistics(self) -> Statistics:
+        self._check_open()
+        with self._latch:
+            return Statistics({table: TableSize(len(rows.keys), rows.size()) for table, rows in self._rows.items()})
+
     def close(self) -> None:
         with self._turn:
             self._closed = True
@@ -132,6 +138,11 @@ class _Rows:
         made.rows.update(self.rows)
         made.keys.extend(self.keys)
         return made
+
+    def size(self) -> int:
+        """Bytes of keys, columns' names and values."""
+        cells = (len(column) + len(cell.value) for row in self.rows.values() for column, cell in row.items())
+        return sum(map(len, self.keys)) + sum(cells)
 
     def update(self, written: dict[bytes, Row | None]) -> None:
         gone = [key for key, row in written.items() if row is None and self.rows.pop(key, None) is not None]

@@ -17,6 +17,7 @@ from oneread.engines.lmdb import environment as environments
 from oneread.engines.lmdb import options, transaction
 from oneread.engines.lmdb.environment import Durability, Environment, Settings
 from oneread.engines.lmdb.row_format import decode_cell
+from oneread.engines.lmdb.statistics import measured
 from oneread.engines.lmdb.transaction import Database, Tables, Work
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
@@ -25,6 +26,7 @@ from oneread.store.capabilities import Capabilities
 from oneread.store.engine import Answerer
 from oneread.store.requests import Read, Replace, Request, Scan
 from oneread.store.rows import Cell, RowRange, Table
+from oneread.store.statistics import Statistics
 
 T = TypeVar("T")
 
@@ -163,6 +165,16 @@ class LmdbEngine:
             if self._made_room(failure):
                 return self._moment()
             raise self._failed(failure, None) from failure
+
+    def statistics(self) -> Statistics:
+        tables = self._tables
+        if type(tables) is not dict:
+            tables = self._open()
+        assert self._environment is not None
+        try:
+            return measured(self._environment, tables)
+        except (lmdb.Error, OSError) as failure:
+            raise translate(failure, self._path) from failure
 
     def close(self) -> None:
         with self._opening:

@@ -1,0 +1,61 @@
+"""How large an LMDB store is, and who reads it.
+
+Knows LMDB's own counts. Must not know rows. Nothing is read but the heads of its trees. The law is "The store contract"
+of the architecture page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from oneread.engines.lmdb.environment import Environment
+from oneread.engines.lmdb.transaction import Tables
+from oneread.store.rows import Table
+from oneread.store.statistics import Statistics, TableSize
+
+_OWN_DATABASES: Final = 5
+"""The four tables of one prefix and the mark: with more, other tenants live in the folder, and free room is unknown."""
+_HEADS: Final = 2
+"""LMDB's first two pages."""
+_BLOCK: Final = 512
+
+
+def measured(environment: Environment, tables: Tables) -> Statistics:
+    """The sizes of one tenant's tables, and the state of the file that all tenants share."""
+    opened = environment.lmdb
+    with opened.begin() as reading:
+        info, main = opened.info(), opened.stat()
+        trees: dict[Table, Any] = {table: reading.stat(database) for table, database in tables.items()}
+    sizes: dict[Table, TableSize] = {
+        table: TableSize(tree["entries"], _pages(tree) * tree["psize"]) for table, tree in trees.items()
+    }
+    page = main["psize"]
+    in_file = info["last_pgno"] + 1
+    pages = sum(map(_pages, trees.values())) + _pages(main) + _HEADS
+    others = {} if main["entries"] > _OWN_DATABASES else {"free_bytes": max(in_file - pages, 0) * page}
+    behind = _reading(opened.readers(), info["last_txnid"])
+    disk = Path(environment.path, "data.mdb").stat()
+    facts = {
+        "file_bytes": in_file * page,
+        "disk_bytes": disk.st_blocks * _BLOCK,
+        **others,
+        "map_size_bytes": environment.settings.map_size,
+        "page_bytes": page,
+        "commits": info["last_txnid"],
+        "readers": len(behind),
+        "oldest_reader_commits_behind": max(behind, default=0),
+        "max_readers": info["max_readers"],
+    }
+    return Statistics(sizes, facts)
+
+
+def _pages(tree: Mapping[str, Any]) -> int:
+    return int(tree["branch_pages"] + tree["leaf_pages"] + tree["overflow_pages"])
+
+
+def _reading(table: str, last: int) -> list[int]:
+    """How many commits each reader that reads at this moment is behind, from LMDB's table of readers as text."""
+    rows = [line.split() for line in table.splitlines()]
+    return [last - int(row[2]) for row in rows if len(row) == len(("pid", "thread", "txnid")) and row[2].isdecimal()]
