@@ -80,11 +80,27 @@ def _strange(value: object) -> object:
     return value.__name__ if isinstance(value, type) else repr(value)
 
 
+class Right(str):
+    """Text that stands at the right of its column, as a number does."""
+
+    __slots__ = ()
+
+
+def size(amount: int) -> Right:
+    """Bytes in the largest unit that leaves a number above one."""
+    left = float(amount)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if left < 1024:  # noqa: PLR2004 - bytes are counted by 1024
+            return Right(f"{amount:,} B" if unit == "B" else f"{left:,.1f} {unit}")
+        left /= 1024
+    return Right(f"{left:,.1f} TiB")
+
+
 def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """The lines of a table: cells padded, numbers to the right."""
     all_rows = list(rows)
     numeric = [
-        bool(all_rows) and all(isinstance(row[place], (int, float, Decimal, NoneType)) for row in all_rows)
+        bool(all_rows) and all(isinstance(row[place], (int, float, Decimal, NoneType, Right)) for row in all_rows)
         for place in range(len(headers))
     ]
     cells = [list(headers), *([cell_text(each) for each in row] for row in all_rows)]

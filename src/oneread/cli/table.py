@@ -41,6 +41,7 @@ class Entry(NamedTuple):
 COMMANDS: Final[dict[str, Entry]] = {
     "get": Entry("Look at data", "oneread.cli.get:command", "show one entity, or one group of an aggregate"),
     "page": Entry("Look at data", "oneread.cli.page:command", "show a page of a view or of entities"),
+    "stat": Entry("Look at data", "oneread.cli.stat:command", "show how large the store is, and what it holds"),
     "shell": Entry("Look at data", "oneread.cli.shell:command", "open a Python prompt with the store and the schema"),
     "tasks": Entry("Run", "oneread.cli.tasks:command", "list the outbox, or do its tasks now"),
     "worker": Entry("Run", "oneread.cli.worker:command", "do the tasks of the outbox until stopped"),
