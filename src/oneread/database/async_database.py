@@ -158,7 +158,7 @@ class AsyncDatabase(AsyncUpkeep):
         # The direct path makes no request that an observer could be told of.
         self._local = driver.engine.capabilities.local and not observers
         self._points = points(operations.catalog, driver.engine) if self._local else {}
-        self._lists: dict[Any, Listed] = {}
+        self._lists: dict[Any, Listed] = operations.lists
         hands = driver.twin(SyncDriver)  # async only
         # sync only: hands = driver
         self._worker = Worker(operations, hands, observers) if workers else None
@@ -261,6 +261,7 @@ class AsyncDatabase(AsyncUpkeep):
         except TypeError:
             raise UsageError(_NO_CLASS, given=view) from None
         if of is None:
+            await self.run(self.operations.fence.ready(view))
             of = self._lists[view] = listed(self.operations, view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, limit, cursor, backward, since, until, starts_with, where, budget)
@@ -295,8 +296,8 @@ class AsyncDatabase(AsyncUpkeep):
     async def save(self, entity: M, *, if_version: int | None = None) -> M:
         """Lets an entity stand as given, as a whole, and everything derived from it; returns it as it will be read.
 
-        Costs one transaction: a read of the entity and of what it refers to, a read of the groups it counts in, and a
-        write for each table touched; copies of it are changed within the commit up to the schema's `inline` bound, more
+        Costs one transaction: a read of the fence, of the entity and of what it refers to, a read of the groups it
+        counts in, and a write for each table touched; copies of it are changed within the commit up to the schema's `inline` bound, more
         become tasks (`db.tasks`).
 
         Arguments:

@@ -66,7 +66,7 @@ class Listed(NamedTuple):
 def listed(operations: Operations, cls: Any) -> Listed:
     """What a page of this model or view reads."""
     catalog = operations.catalog
-    operations.readable(cls)
+    operations.fence.check(cls)
     if cls in catalog.indexes:
         return _index(catalog.indexes[cls])
     if cls in catalog.aggregates:

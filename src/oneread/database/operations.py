@@ -11,14 +11,16 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from oneread.database.fencing import Fence
 from oneread.database.patches import patching
 from oneread.derivations.aggregates import AggregateView, Extremum
 from oneread.derivations.carriers import Carrier
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Delete, Mode, Patch, Save, Written, following
 from oneread.derivations.indexes import IndexView
+from oneread.derivations.stored import FENCE_ROW
 from oneread.encoding.ranges import prefix_range
-from oneread.errors import InvalidKey, InvalidQuery, NotFound, NotReady, UsageError
+from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
 from oneread.models.fields import GENERATED, Marker
 from oneread.models.generated import uuid7
 from oneread.models.registry import Kind
@@ -51,14 +53,17 @@ class Operations:
 
     Arguments:
         catalog: the schema compiled for its store.
-        building: views that are not readable yet.
+        fence: whether it may still write, and which views may be read.
         inline: carriers that are changed within the commit of their source.
+
+    `lists` is kept by the faces: what can be paged, by its class.
     """
 
-    def __init__(self, catalog: Catalog, building: frozenset[type], inline: int) -> None:
+    def __init__(self, catalog: Catalog, fence: Fence, inline: int) -> None:
         self.catalog = catalog
-        self._building = building
-        self._inline = inline
+        self.fence = fence
+        self.inline = inline
+        self.lists: dict[Any, Any] = {}
         self._follow = following(catalog)
         self._blank = {cls: _blanks(carrier) for cls, carrier in catalog.carriers.items()}
 
@@ -67,11 +72,15 @@ class Operations:
 
         `beside` puts what shall be committed with them into the same unit of work.
         """
-        return Atomically(lambda: self.attempt(changes, beside)).__iter__()
+        tasks: list[bytes] = yield from Atomically(lambda: self.attempt(changes, beside))
+        if self.fence.is_stale:
+            yield from self.refreshed()
+        return tasks
 
     def attempt(self, changes: Sequence[Change], beside: Beside | None = None) -> Plan[list[bytes]]:
         """What `commit` does inside its transaction."""
         unit = Unit(self.catalog.name_of)
+        yield from self.fence.passed(unit)
         now = yield from Now()
         if beside is not None:
             yield from beside(unit, now)
@@ -81,7 +90,7 @@ class Operations:
 
     def decide(self, unit: Unit, changes: Sequence[Change], now: int) -> Plan[None]:
         """Decides changes on an overlay, with everything that follows from them; writes nothing."""
-        return commit(unit, changes, now, self._follow, self._inline)
+        return commit(unit, changes, now, self._follow, self.inline)
 
     def save(
         self, entity: Any, mode: Mode = "save", if_version: int | None = None
@@ -161,9 +170,11 @@ class Operations:
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
         """An entity and its version, or the row of a view; None when there is none."""
         if model in self.catalog.aggregates:
-            return (yield from self._fold(self.catalog.aggregates[self._ready(model)], key)), 0
+            yield from self.fence.ready(model)
+            return (yield from self._fold(self.catalog.aggregates[model], key)), 0
         if model in self.catalog.indexes:
-            return (yield from self._only(self.catalog.indexes[self._ready(model)], key)), 0
+            yield from self.fence.ready(model)
+            return (yield from self._only(self.catalog.indexes[model], key)), 0
         kind = self.kind(model)
         (row,) = yield from Read("roots", [kind.key(key)])
         return self._entity(model, row)
@@ -190,14 +201,11 @@ class Operations:
         rows = yield from Read("roots", [kind.key(key) for key in keys])
         return [self._entity(model, row) for row in rows]
 
-    def _ready(self, view: Any) -> Any:
-        if view in self._building:
-            raise NotReady("this view was added to a store that has data, and is not built yet", view=view)
-        return view
-
-    def readable(self, view: Any) -> None:
-        """Raises NotReady for a view that is still being built."""
-        self._ready(view)
+    def refreshed(self) -> Plan[None]:
+        """Learns what other programs made of the schema; lists of views that are gone are forgotten."""
+        yield from self.fence.refreshed()
+        if self.fence.retired:
+            self.lists.clear()
 
     def _only(self, view: IndexView, key: tuple[Any, ...]) -> Plan[Any]:
         """The one row of a unique index."""
@@ -232,7 +240,8 @@ class Operations:
 
     def _task_batch(self, key: bytes, batch: int) -> Plan[None]:
         unit = Unit(self.catalog.name_of)
-        yield from unit.load("system", [key])
+        yield from unit.load("system", [key, FENCE_ROW])
+        yield from self.fence.passed(unit)
         row = unit.get("system", key)
         if row is None:
             return

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from oneread.database.fencing import Fence
 from oneread.database.operations import Operations
 from oneread.derivations.catalog import Numbers, stored_name
 from oneread.derivations.schema import Schema
-from oneread.derivations.stored import replace_schema, stored_schema
+from oneread.derivations.stored import fence, replace_schema, stored_schema
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import SchemaMismatch
 from oneread.models.versions import StoredSchema, fitted
@@ -39,7 +40,8 @@ def opened(schema: Schema, *, read_only: bool) -> Plan[Operations]:
         {name: (view.number, view.generation) for name, view in stored.views.items()},
     )
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
-    return Operations(schema.catalog(numbers), building, schema.inline)
+    catalog = schema.catalog(numbers)
+    return Operations(catalog, Fence(catalog, stored.version, fence(stored), building), schema.inline)
 
 
 def _grown(schema: Schema, stored: StoredSchema) -> Plan[StoredSchema]:

@@ -99,7 +99,10 @@ class UnitOfWork:
         """Checks what was seen and does every change again, in one engine transaction; returns the tasks it left."""
         self._ended = True
         if self._changes:
-            return (yield from Atomically(self._attempt))
+            tasks: list[bytes] = yield from Atomically(self._attempt)
+            if self._operations.fence.is_stale:
+                yield from self._operations.refreshed()
+            return tasks
         if len(self._overlay.loaded) > 1:  # one row alone is as it was at the moment it was read
             unit = Unit(self._operations.catalog.name_of)
             yield from self._checked(unit)
@@ -107,6 +110,7 @@ class UnitOfWork:
 
     def _attempt(self) -> Plan[list[bytes]]:
         unit = Unit(self._operations.catalog.name_of)
+        yield from self._operations.fence.passed(unit)
         yield from self._checked(unit)
         for change in self._changes:
             yield from self._operations.decide(unit, [change], self._now)

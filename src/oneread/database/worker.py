@@ -1,7 +1,8 @@
 """The worker: a thread of the process that does the tasks of the outbox.
 
 Knows operations and a synchronous driver. Must not know verbs. It sleeps until a commit of this process leaves a task,
-and looks when the database is opened and every few seconds, for those that another process left behind when it died.
+and looks when the database is opened and every few seconds, for those that another process left behind when it died,
+and for what newer programs made of the schema.
 The law is "Workers" of the decisions page.
 """
 
@@ -13,7 +14,7 @@ import threading
 from typing import Final
 
 from oneread.database.operations import Operations
-from oneread.errors import Closed, OnereadError
+from oneread.errors import Closed, OnereadError, SchemaMismatch
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
 from oneread.transactions.outbox import BATCH
@@ -22,7 +23,7 @@ PAUSE_SECONDS: Final = 1.0
 """Between two attempts after the store refused one."""
 
 RECOVERY_SECONDS: Final = 5.0
-"""Between two looks of a worker that nobody woke: one scan of one row."""
+"""Between two looks of a worker that nobody woke: a read of the fence row and a scan of one task."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,7 @@ class Worker:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
+        self._overtaken = False
 
     def wake(self) -> None:
         """There may be tasks."""
@@ -63,10 +65,14 @@ class Worker:
         while not self._stopping.is_set():
             self._wanted.clear()
             try:
-                while not self._stopping.is_set() and self._step():
+                self._driver.run(self._operations.refreshed(), Trace(self._observers))
+                while not (self._stopping.is_set() or self._overtaken) and self._step():
                     pass
             except Closed:
                 return
+            except SchemaMismatch:
+                _log.warning("a newer program has taken the store over; this one's worker leaves the tasks to it")
+                self._overtaken = True
             except OnereadError:
                 _log.exception("a task of the outbox failed and is tried again")
                 self._stopping.wait(PAUSE_SECONDS)

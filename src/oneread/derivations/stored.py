@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from oneread.errors import SchemaMismatch
 from oneread.models.versions import StoredSchema, decode, encode
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Replace
@@ -41,3 +42,27 @@ def replace_schema(stored: StoredSchema, now: int) -> Plan[StoredSchema]:
 def fence(stored: StoredSchema) -> bytes:
     """The bytes of the fence row under a schema; a store that has no such row never changed its schema."""
     return msgspec.msgpack.encode((stored.writers, stored.changes))
+
+
+_NEVER_CHANGED: Final = fence(StoredSchema())
+
+
+def fence_of(row: Row | None) -> bytes:
+    """The bytes of the fence row as it was read."""
+    return _NEVER_CHANGED if row is None or SHOWN not in row else row[SHOWN].value
+
+
+def schema_and_fence() -> Plan[tuple[StoredSchema, bytes]]:
+    """What the store remembers, and the bytes of the fence that were there before it. Two requests, two rows."""
+    (row,) = yield from Read("system", [FENCE_ROW])
+    return (yield from stored_schema()), fence_of(row)
+
+
+def refuse_overtaken(stored: StoredSchema, version: int) -> None:
+    """Raises SchemaMismatch unless a program under this version of the schema may still write."""
+    if version < stored.writers:
+        raise SchemaMismatch(
+            "a newer program has taken this store over, nothing was written; restart this one with the newer schema",
+            version=version,
+            store=stored.version,
+        )

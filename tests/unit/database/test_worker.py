@@ -125,6 +125,9 @@ class Refusing:
         self.steps = 0
         self.second = threading.Event()
 
+    def refreshed(self) -> Plan[None]:
+        yield from ()
+
     def drain_step(self, _batch: int) -> Plan[bool]:
         self.steps += 1
         if self.steps == 1:
