@@ -1,0 +1,165 @@
+"""The pytest plugin: a fresh store, a clock and a meter for each test, and a look at every view when a test has ended.
+
+Knows pytest. Must not know hypothesis, whose import takes longer than most tests. pytest loads this module by its entry
+point; `-p no:oneread` leaves it out. The law is "Users' tests" of the decisions page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pkgutil
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import pytest
+
+from oneread.connect import connect, connect_async
+from oneread.database.async_database import AsyncDatabase
+from oneread.database.sync_database import Database
+from oneread.derivations.schema import Schema
+from oneread.errors import Closed
+from oneread.testing.audit import Audit, Offence
+from oneread.testing.clock import Clock
+from oneread.testing.meter import Meter
+
+T = TypeVar("T")
+
+ENGINES: Final = ("memory", "lmdb")
+
+_OPENED: Final = pytest.StashKey[list[Any]]()
+_MARKER: Final = (
+    "oneread(schema=None, engine=None, audit=None): the schema, the engine (memory or lmdb) and whether to look at"
+    " every view at the end, for the oneread fixtures of this test"
+)
+_NO_SCHEMA: Final = (
+    "which schema? Name it once in the configuration of pytest (oneread_schema = package.module:name), mark the test"
+    " (@pytest.mark.oneread(schema=shop)), or override the fixture oneread_schema"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declares the options, on the command line and in the configuration."""
+    group = parser.getgroup("oneread", "oneread")
+    group.addoption("--oneread-engine", choices=ENGINES, help="the engine of the oneread fixtures (default: memory)")
+    group.addoption(
+        "--oneread-audit",
+        action="store_true",
+        default=None,
+        help="a test fails when it leaves a view, a sum or a copy other than its entities say",
+    )
+    parser.addini("oneread_schema", "the schema of the oneread fixtures, as package.module:name")
+    parser.addini("oneread_engine", "the engine of the oneread fixtures: memory or lmdb", default="memory")
+    parser.addini("oneread_audit", "whether to look at every view when a test has ended", type="bool", default=False)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declares the marker."""
+    config.addinivalue_line("markers", _MARKER)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Looks at the stores of a test that passed, where that is wanted."""
+    result = yield
+    if _asked(item, "audit", item.config.getoption("oneread_audit") or item.config.getini("oneread_audit")):
+        for database in item.stash.get(_OPENED, []):
+            _audit(database)
+    return result
+
+
+@pytest.fixture
+def oneread_schema(request: pytest.FixtureRequest) -> Schema:
+    """The schema that `oneread_db` is opened under. Override it, mark the test, or name it in the configuration."""
+    given = _asked(request.node, "schema", request.config.getini("oneread_schema"))
+    if isinstance(given, str) and given:
+        try:
+            given = pkgutil.resolve_name(given)
+        except (ImportError, AttributeError, ValueError) as error:
+            pytest.fail(f"oneread_schema = {given}: {error}; it is written package.module:name", pytrace=False)
+    if not isinstance(given, Schema):
+        pytest.fail(f"{given!r} is no Schema" if given else _NO_SCHEMA, pytrace=False)
+    return given
+
+
+@pytest.fixture
+def oneread_url(request: pytest.FixtureRequest) -> str:
+    """Where the stores of this test are: fresh memory, or a folder of its own for LMDB."""
+    configured = request.config.getoption("oneread_engine") or request.config.getini("oneread_engine")
+    engine = _asked(request.node, "engine", configured)
+    if engine not in ENGINES:
+        pytest.fail(f"oneread knows the engines {' and '.join(ENGINES)}, not {engine!r}", pytrace=False)
+    if engine == "memory":
+        return "memory://"
+    folder: Path = request.getfixturevalue("tmp_path")
+    return f"lmdb://{folder}/oneread?durability=none"
+
+
+@pytest.fixture
+def oneread_clock() -> Clock:
+    """The clock of this test's databases: it stands at the beginning of 2024 until the test moves it."""
+    return Clock()
+
+
+@pytest.fixture
+def oneread_cost() -> Meter:
+    """A meter for parts of the test: `with oneread_cost(rows=11):` is exact, `oneread_cost.at_most(...)` a bound."""
+    return Meter()
+
+
+@pytest.fixture
+def oneread_db(
+    request: pytest.FixtureRequest, oneread_schema: Schema, oneread_url: str, oneread_clock: Clock, oneread_cost: Meter
+) -> Generator[Database]:
+    """A fresh store for this test, under its clock and its meter.
+
+    No worker runs: the copies of a fan-out too big for its commit follow when the test says `db.drain()`.
+    """
+    database = connect(oneread_url, oneread_schema, clock=oneread_clock, workers=0, observers=(oneread_cost.observe,))
+    _remember(request, database, oneread_cost)
+    with database:
+        yield database
+
+
+@pytest.fixture
+def oneread_async_db(
+    request: pytest.FixtureRequest, oneread_schema: Schema, oneread_url: str, oneread_clock: Clock, oneread_cost: Meter
+) -> Generator[AsyncDatabase]:
+    """Like `oneread_db`, with `await`: for the event loop of whatever plugin runs the test, or `asyncio.run` in it."""
+
+    async def opening() -> AsyncDatabase:
+        return await connect_async(
+            oneread_url, oneread_schema, clock=oneread_clock, workers=0, observers=(oneread_cost.observe,)
+        )
+
+    with ThreadPoolExecutor(1) as aside:  # the test's own event loop is left alone
+        database = aside.submit(lambda: asyncio.run(opening())).result()
+        _remember(request, database, oneread_cost)
+        yield database
+        aside.submit(lambda: asyncio.run(database.close())).result()
+
+
+def _asked(node: Any, name: str, configured: T) -> T:
+    """What the nearest marker of a test says, or the configuration."""
+    for marker in node.iter_markers("oneread"):
+        if marker.kwargs.get(name) is not None:
+            found: T = marker.kwargs[name]
+            return found
+    return configured
+
+
+def _remember(request: pytest.FixtureRequest, database: Database | AsyncDatabase, meter: Meter) -> None:
+    meter.catalog = database.operations.catalog
+    request.node.stash.setdefault(_OPENED, []).append(database)
+
+
+def _audit(database: Database | AsyncDatabase) -> None:
+    __tracebackhide__ = True
+    engine = database._driver.engine  # noqa: SLF001 - the audit reads past everything that is under test
+    try:
+        Audit(engine, database.operations).boundary()
+    except Closed:  # the test did that; what it left is on no disk of ours
+        return
+    except Offence as offence:
+        pytest.fail(f"the test left a view wrong: {offence}", pytrace=False)
