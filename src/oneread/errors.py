@@ -125,6 +125,10 @@ class LimitExceeded(StoreError):
     """A limit of the store: size of a row or key, a full map, a full disk; nothing was written."""
 
 
+class BudgetExceeded(LimitExceeded):
+    """More was asked of the store than the `budget(...)` around it allows; nothing was written."""
+
+
 class Unsupported(StoreError):
     """The engine cannot do this; its capabilities say so."""
 

@@ -22,6 +22,7 @@ from oneread.errors import InvalidKey, InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.references import Ref
+from oneread.plans.allowance import CURRENT
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
@@ -168,6 +169,10 @@ def direct(engine: Engine, of: Listed, query: Query, secret: bytes | None) -> Pa
     backward = query.backward if cursor is None else cursor.backward
     found = engine.column(of.table, within, query.limit + 1, SHOWN, reverse=backward)
     counted = _Rows(found)
+    allowance = CURRENT.get()
+    if allowance is not None:
+        cost = counted.cost
+        allowance.charge(cost.requests, cost.rows, cost.bytes)
     more = len(found) > query.limit
     if more:
         found = found[:-1]

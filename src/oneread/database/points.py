@@ -13,6 +13,7 @@ from oneread.database.results import BESIDE
 from oneread.derivations.catalog import Catalog
 from oneread.errors import InvalidKey
 from oneread.models.registry import Kind
+from oneread.plans.allowance import CURRENT
 from oneread.store.engine import Engine
 from oneread.transactions.root import BODY
 
@@ -28,6 +29,7 @@ def points(catalog: Catalog, engine: Engine) -> dict[type, Point]:
 def _point(cls: type, kind: Kind, engine: Engine) -> Point:
     prefix, arity, encode = kind.prefix, len(kind.names), kind.codec.encode
     decode, fetch, beside = kind.layouts.decode, engine.point, BESIDE
+    allowed = CURRENT.get
     whole = cls is kind.cls
 
     def point(parts: tuple[Any, ...]) -> Any:
@@ -36,6 +38,9 @@ def _point(cls: type, kind: Kind, engine: Engine) -> Point:
                 "the key has other parts than the model declares", model=cls, declared=kind.names, given=parts
             )
         cell = fetch("roots", prefix + encode(parts), BODY)
+        allowance = allowed()
+        if allowance is not None:
+            allowance.charge(1, 1, 0 if cell is None else len(cell.value))
         if cell is None:
             return None
         entity = decode(cell.value)

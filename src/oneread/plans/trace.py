@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from oneread.plans.allowance import CURRENT, Allowance
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Row
 
@@ -35,9 +36,12 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Trace:
-    """Adds up what one operation asks of the store, and tells observers."""
+    """Adds up what one operation asks of the store, tells observers, and keeps to the budget it was begun under.
 
-    __slots__ = ("bytes", "observers", "requests", "rows", "skipped")
+    The budget is that of the thread or task which makes the trace, whoever performs its requests.
+    """
+
+    __slots__ = ("_allowance", "_whole", "bytes", "observers", "requests", "rows", "skipped")
 
     def __init__(self, observers: tuple[Observer, ...] = ()) -> None:
         self.requests = 0
@@ -45,15 +49,26 @@ class Trace:
         self.bytes = 0
         self.skipped = 0
         self.observers = observers
+        self._allowance: Allowance | None = CURRENT.get()
+        self._whole = True
 
     def note(self, request: Request[Any], answer: Any) -> None:
-        """Counts one answered request."""
+        """Counts one answered request.
+
+        Raises:
+            BudgetExceeded: that was one too many; whoever asked does not get the answer.
+        """
         rows, size = _MEASURES[type(request)](request, answer)
         self.requests += 1
         self.rows += rows
         self.bytes += size
         for observer in self.observers:
             observer(request, answer)
+        if self._allowance is not None:
+            if self._whole:
+                self._allowance.charge(1, rows, size)
+            else:
+                self._allowance.check(self.requests, self.rows, self.bytes)
 
     def add(self, other: Trace) -> None:
         """Takes over what a finished part has counted."""
@@ -61,10 +76,14 @@ class Trace:
         self.rows += other.rows
         self.bytes += other.bytes
         self.skipped += other.skipped
+        if self._allowance is not None:
+            self._allowance.count(other.requests, other.rows, other.bytes)
 
     def part(self) -> Trace:
-        """A trace for a part that may be run again: it is added when the part succeeds."""
-        return Trace(self.observers)
+        """A trace for a part that may be run again: it is added when the part succeeds, and only then spent."""
+        part = Trace(self.observers)
+        part._allowance, part._whole = self._allowance, False
+        return part
 
     @property
     def cost(self) -> Cost:

@@ -1,0 +1,99 @@
+"""Budgets: how much one piece of code, or one web request, may ask of a store.
+
+Knows allowances. Must not know what is asked. The law is docs/decisions/0023-budgets.md.
+"""
+
+from __future__ import annotations
+
+from contextvars import Token
+from types import TracebackType
+from typing import Any
+
+from oneread.errors import UsageError
+from oneread.plans.allowance import CURRENT, Allowance
+from oneread.plans.trace import Cost
+
+
+class Spent:
+    """What was asked of stores under a budget so far: by this thread or task, and those it started."""
+
+    __slots__ = ("_allowance",)
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+
+    @property
+    def requests(self) -> int:
+        """Requests made."""
+        return self._allowance.requests
+
+    @property
+    def rows(self) -> int:
+        """Rows asked for by key, returned by scans, and written."""
+        return self._allowance.rows
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of keys and values read and written."""
+        return self._allowance.bytes
+
+    @property
+    def cost(self) -> Cost:
+        """All three."""
+        return Cost(self.requests, self.rows, self.bytes)
+
+    def __repr__(self) -> str:
+        return f"Spent(requests={self.requests}, rows={self.rows}, bytes={self.bytes})"
+
+
+class budget:  # noqa: N801 - reads as the statement it is: with budget(requests=3)
+    """Bounds what its block may ask of stores: `with budget(requests=3, rows=50) as spent: ...`.
+
+    Counts every read and write of the thread or task, by both faces, of every database; tasks started inside count as
+    well, threads when they run in a copy of the context, as `asyncio.to_thread` and web frameworks do. A budget inside
+    another spends both. Without limits it only counts.
+
+    A read that goes beyond is not handed on. A write is refused before it is committed, as a whole; what is committed
+    stays, and is counted. What a worker does later is not counted.
+
+    Arguments:
+        requests: requests to a store, at most.
+        rows: rows read and written, at most.
+        bytes: bytes of keys and values, at most.
+
+    Raises:
+        BudgetExceeded: from the call that goes beyond; `resource`, `budget` and `needed` say by what.
+        UsageError: a limit is no whole number of 0 or more; or the block is left in another task than entered.
+    """
+
+    __slots__ = ("_limits", "_token")
+
+    def __init__(
+        self,
+        *,
+        requests: int | None = None,
+        rows: int | None = None,
+        bytes: int | None = None,  # noqa: A002 - the name that costs have everywhere
+    ) -> None:
+        for name, limit in (("requests", requests), ("rows", rows), ("bytes", bytes)):
+            if limit is not None and (type(limit) is not int or limit < 0):
+                raise UsageError("a budget is a whole number, 0 or more, or None for no limit", **{name: limit})
+        self._limits = (requests, rows, bytes)
+        self._token: Token[Any] | None = None
+
+    def __enter__(self) -> Spent:
+        if self._token is not None:
+            raise UsageError("this budget is in use; make another one")
+        allowance = Allowance(self._limits, outer=CURRENT.get())
+        self._token = CURRENT.set(allowance)
+        return Spent(allowance)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        token, self._token = self._token, None
+        assert token is not None
+        try:
+            CURRENT.reset(token)
+        except ValueError:
+            raise UsageError("a budget is left in the task or thread that entered it") from error
