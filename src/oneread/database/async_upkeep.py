@@ -16,6 +16,7 @@ from oneread.maintenance import checkpoints
 from oneread.maintenance.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
 from oneread.maintenance.reports import Reporter, silent
 from oneread.maintenance.survey import Survey, survey
+from oneread.maintenance.verify import KEEP, MAX_AGE, Options, Verification, Verifier, Watch
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
 from oneread.store.statistics import Measured
@@ -41,6 +42,39 @@ class AsyncUpkeep:
     async def run(self, plan: Plan[R]) -> R:
         """Drives one plan; its cost is told to observers only."""
         return await self._driver.run(plan, Trace(self._observers))
+
+    async def verify(
+        self,
+        *wanted: type,
+        pace: float | None = None,
+        max_age: float = MAX_AGE,
+        on_fault: Watch | None = None,
+        progress: Reporter = silent,
+        keep: int = KEEP,
+        resume: str | None = None,
+    ) -> Verification:
+        """Compares everything derived with what the entities say, while the store is in use.
+
+        Costs a read of every row once, in requests of 500 rows; what differs is looked at a second time. Memory stays
+        flat.
+
+        Arguments:
+            wanted: views and models; everything when none is given. A model stands for all that is made of its entities
+                and for what they copy, a view for its own rows only.
+            pace: rows per second at most, so that a store in use keeps its speed.
+            max_age: seconds that the snapshot of one model may take. LMDB cannot use freed pages again meanwhile, so its
+                file may grow. What is not done by then is skipped, and the result says so.
+            on_fault: called with every fault, in the thread that does the work.
+            progress: called after every batch, in that thread.
+            keep: faults that the result holds; all are counted.
+            resume: `cursor` of an earlier result, or of its last progress: the models done by then are not done again.
+
+        Raises:
+            UsageError: a class that is no view or model of the schema; an option that cannot be.
+            Unsupported: the engine has no snapshots.
+        """
+        options = Options(wanted, pace, max_age, on_fault, progress, keep, resume)
+        return await self.run(Verifier(self.operations.catalog, options).plan())
 
     def bulk(
         self,

@@ -1,0 +1,125 @@
+"""Whether copies follow: what entities hold of others, compared with what those say in the same moment.
+
+Knows references, sources and the outbox. Must not know views. A copy may differ from its source only while the source's
+task is in the outbox. The law is rules 13 and 14 of the commit protocol and
+docs/decisions/0008-tombstones-keep-what-was-told.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from oneread.derivations.copies import NOBODY, Reference, Source
+from oneread.errors import Corrupt
+from oneread.maintenance.findings import Wording
+from oneread.maintenance.ground import Ground
+from oneread.maintenance.testimony import Testimony
+from oneread.maintenance.walk import Walk
+from oneread.models.registry import Kind
+from oneread.plans.plan import Plan
+from oneread.transactions.outbox import task_key
+from oneread.transactions.root import parse
+
+KEPT_SOURCES: Final = 20_000
+"""Sources that are remembered at a time."""
+
+
+class _Expected(NamedTuple):
+    """What every carrier of one source holds of it."""
+
+    copy: Any
+    hidden: Mapping[str, Any]
+    gone: bool
+    """It was deleted, and carriers keep its last values."""
+
+
+class Following:
+    """Compares the copies of one kind's entities with their sources.
+
+    Arguments:
+        ground: the store.
+        kind: whose entities hold the copies.
+    """
+
+    def __init__(self, ground: Ground, kind: Kind, walk: Walk, wording: Wording) -> None:
+        self._ground = ground
+        self._walk = walk
+        self._wording = wording
+        self._checked: dict[type, tuple[Reference, ...]] = {
+            cls: tuple(each for each in carrier.references if each.copy is not None or each.hidden)
+            for cls, carrier in ground.catalog.carriers.items()
+            if carrier.kind is kind
+        }
+        self._sources: dict[bytes, Source] = {}
+        self._unreadable: set[bytes] = set()
+        self._expected: dict[tuple[str, type, bytes], _Expected] = {}
+
+    def check(self, heard: Sequence[tuple[bytes, Testimony]]) -> Plan[None]:
+        """Compares the copies of some entities; one read for the sources that are not known yet."""
+        held: list[tuple[bytes, Testimony, Reference, bytes]] = []
+        for key, said in heard:
+            if said.entity is not None:
+                for each in self._checked[type(said.entity)]:
+                    held.extend([(key, said, each, source) for source in said.refs[each.name]])
+        if any(source not in self._sources for _key, _said, _each, source in held):
+            yield from self._load({source for _key, _said, _each, source in held})
+        differing = [found for found in held if not self._follows(found[1], found[2], found[3])]
+        if differing:
+            yield from self._judge(differing)
+
+    def _load(self, needed: set[bytes]) -> Plan[None]:
+        if len(self._sources) + len(needed) > KEPT_SOURCES:
+            self._sources.clear()
+            self._expected.clear()
+        wanted = sorted(needed - self._sources.keys())
+        rows = yield from self._walk.read("roots", wanted)
+        for key, row in zip(wanted, rows, strict=True):
+            try:
+                self._sources[key] = self._ground.catalog.source(key, parse(row))
+            except (Corrupt, ValueError, TypeError):
+                self._sources[key] = NOBODY
+                self._unreadable.add(key)
+
+    def _follows(self, said: Testimony, reference: Reference, source: bytes) -> bool:
+        entity = said.entity
+        expected = self._expected.get((reference.name, type(entity), source))
+        if expected is None:
+            expected = self._make(entity, reference, source)
+        held: Any = getattr(entity, reference.name)
+        if expected.gone:
+            return reference.copy is None or held.deleted is True
+        if reference.copy is not None and held != expected.copy:
+            return False
+        used = said.used
+        return all(
+            used.get(name) == value or (name not in used and self._ground.lenient)
+            for name, value in expected.hidden.items()
+        )
+
+    def _make(self, entity: Any, reference: Reference, key: bytes) -> _Expected:
+        """What all carriers of a source hold of it; kept, because many carriers have one source."""
+        source = self._sources[key]
+        gone = source.entity is None and source.existed and reference.on_delete != "clear"
+        copy = None if gone or reference.copy is None else reference.filled(getattr(entity, reference.name), source)
+        made = _Expected(copy, {} if gone or reference.many else reference.hidden_values(source), gone)
+        self._expected[reference.name, type(entity), key] = made
+        return made
+
+    def _judge(self, differing: list[tuple[bytes, Testimony, Reference, bytes]]) -> Plan[None]:
+        """A difference is a fault unless the source's task has yet to come."""
+        sources = sorted({source for _key, _said, _reference, source in differing})
+        rows = yield from self._walk.read("system", [task_key(source) for source in sources])
+        pending = {source for source, row in zip(sources, rows, strict=True) if row is not None}
+        for key, said, reference, source in differing:
+            if source in pending or source in self._unreadable:
+                continue
+            expected = self._expected[reference.name, type(said.entity), source]
+            held = getattr(said.entity, reference.name)
+            if expected.gone:
+                self._wording.copy(key, reference.name, source, "marked as deleted", held)
+            elif reference.copy is not None and held != expected.copy:
+                self._wording.copy(key, reference.name, source, expected.copy, held)
+            else:
+                found = {name: said.used.get(name) for name in expected.hidden}
+                self._wording.copy(key, reference.name, source, dict(expected.hidden), found)

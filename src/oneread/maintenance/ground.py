@@ -1,0 +1,168 @@
+"""The ground: what lies where in one store, and what of it can be judged.
+
+Knows the catalog and the stored schema. Must not know how rows are read or compared. A view that is still being built,
+a generation that is being taken away, and a view nobody asked about are left alone. The law is docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from oneread.derivations.aggregates import AggregateView
+from oneread.derivations.catalog import Catalog, stored_name
+from oneread.derivations.indexes import IndexView
+from oneread.errors import Corrupt, UsageError
+from oneread.models.registry import Kind
+from oneread.models.versions import StoredSchema
+from oneread.store.rows import Table
+from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
+
+Offset = Callable[[bytes], int]
+"""From the key of an index row to where its source's key begins. Raises Corrupt."""
+
+
+class Place(NamedTuple):
+    """Where one view has its rows.
+
+    Arguments:
+        prefix: the view's id and generation.
+        table: `views`, or `counts` for groups and taken values.
+        name: as a person calls it: `ProductSales`, `ProductSales.dearest`.
+        kind: whose entities it is made of.
+        values: from a row's key to the values in it, for people. Raises Corrupt.
+        offset: for index rows; None for groups and taken values.
+        width: numbers of a group's row; 0 for everything else.
+    """
+
+    prefix: bytes
+    table: Table
+    name: str
+    kind: Kind
+    values: Callable[[bytes], tuple[Any, ...]]
+    offset: Offset | None = None
+    width: int = 0
+
+
+class Ground:
+    """One store under one schema.
+
+    Arguments:
+        catalog: the schema compiled with the store's numbers.
+        stored: what the store remembers of its schema.
+        wanted: views and models that are asked about; empty for everything.
+
+    Raises:
+        UsageError: a class that is no view or model of the schema.
+    """
+
+    def __init__(self, catalog: Catalog, stored: StoredSchema, wanted: tuple[type, ...] = ()) -> None:
+        self.catalog = catalog
+        self.stored = stored
+        self.lenient = stored.unfinished
+        """Records may lack what is declared, or hold what is not: a backfill is under way."""
+        for each in wanted:
+            if each not in catalog.kinds and each not in catalog.indexes and each not in catalog.aggregates:
+                raise UsageError("this class is no view or model of the schema", given=each)
+        self._wanted = frozenset(wanted)
+        self.kinds: tuple[Kind, ...] = tuple(dict.fromkeys(catalog.kinds.values()))
+        views: tuple[IndexView | AggregateView, ...] = (*catalog.indexes.values(), *catalog.aggregates.values())
+        self.places: dict[bytes, Place] = {
+            (place.table[:1].encode() + place.prefix): place
+            for view in views
+            if self._judged(view)
+            for place in _places(view, catalog.kinds[view.model])
+        }
+        self.prefixes = frozenset(place.prefix for place in self.places.values())
+        self.whole = not self._wanted and len(self.prefixes) == len(_all_prefixes(views))
+        self.tracked = self._referring(BACK_REFERENCES)
+        self.held = self._referring(HOLDS)
+
+    def _judged(self, view: IndexView | AggregateView) -> bool:
+        asked = not self._wanted or view.cls in self._wanted or self.judges(self.catalog.kinds[view.model])
+        known = self.stored.views.get(stored_name(view.cls))
+        return asked and (known is None or known.state == "readable")
+
+    def judges(self, kind: Kind) -> bool:
+        """Whether everything about entities of this kind is asked about, not only some of their views."""
+        return not self._wanted or any(self.catalog.kinds.get(each) is kind for each in self._wanted)
+
+    def concerns(self, kind: Kind) -> bool:
+        """Whether anything about entities of this kind is asked about."""
+        return self.judges(kind) or any(place.kind is kind for place in self.places.values())
+
+    def _referring(self, under: bytes) -> dict[bytes, tuple[Kind, ...]]:
+        """Prefix of a source's kind to the kinds that leave rows under it."""
+        found: dict[bytes, dict[Kind, None]] = {}
+        for cls, carrier in self.catalog.carriers.items():
+            for each in carrier.tracked if under == BACK_REFERENCES else carrier.holding:
+                found.setdefault(each.kind.prefix, {})[self.catalog.kinds[cls]] = None
+        return {prefix: tuple(sorted(kinds, key=lambda kind: kind.prefix)) for prefix, kinds in found.items()}
+
+    def of(self, kind: Kind) -> tuple[Place, ...]:
+        """Where the views of one kind have their rows."""
+        return tuple(place for place in self.places.values() if place.kind is kind)
+
+    def place_of(self, table: Table, key: bytes) -> Place | None:
+        """Whose row this is; None for a back-reference, a hold, and what nobody knows."""
+        return self.places.get(table[:1].encode() + key[:4])
+
+    def known(self, table: Table) -> frozenset[bytes]:
+        """The prefixes of a table that somebody has rows under, those that are not judged included."""
+        if table == "roots":
+            return frozenset(number.to_bytes(2, "big") for number in self.stored.kinds.values()) | {
+                kind.prefix for kind in self.kinds
+            }
+        views = {(each.number, each.generation) for each in self.stored.views.values()}
+        views |= {(each.number, each.generation) for each in self.stored.retired}
+        found = {number.to_bytes(2, "big") + generation.to_bytes(2, "big") for number, generation in views}
+        if table == "views":
+            found |= {BACK_REFERENCES + prefix for prefix in self.tracked}
+            found |= {HOLDS + prefix for prefix in self.held}
+        return frozenset(found)
+
+    def source_of(self, key: bytes) -> bytes:
+        """The source's key of a back-reference or a hold.
+
+        Raises:
+            Corrupt: these bytes begin with no key of an entity.
+        """
+        kind = self.catalog.kind_of(key[2:4])
+        _parts, end = kind.codec.decode_prefix(key, 4)
+        return key[2:end]
+
+    def name_of(self, key: bytes) -> str:
+        """An entity as a person reads it; hexadecimal where the bytes are no key."""
+        try:
+            return self.catalog.name_of(key)
+        except (Corrupt, ValueError):
+            return key.hex()
+
+
+def _all_prefixes(views: tuple[IndexView | AggregateView, ...]) -> set[bytes]:
+    prefixes = {view.prefix for view in views}
+    return prefixes | {each.prefix for view in views if isinstance(view, AggregateView) for each in view.extrema}
+
+
+def _places(view: IndexView | AggregateView, kind: Kind) -> list[Place]:
+    name = view.cls.__name__
+    decode = view.key.codec.decode_prefix
+
+    def values(key: bytes) -> tuple[Any, ...]:
+        return decode(key, 4)[0]
+
+    if isinstance(view, IndexView):
+        rows = Place(view.prefix, "views", name, kind, values, lambda key: decode(key, 4)[1])
+        return [rows, Place(view.prefix, "counts", name, kind, values)] if view.unique else [rows]
+    groups = Place(view.prefix, "counts", name, kind, values, width=view.width)
+    return [
+        groups,
+        *(
+            Place(each.prefix, "views", f"{name}.{each.field}", kind, values, _behind(decode, each.codec.decode_prefix))
+            for each in view.extrema
+        ),
+    ]
+
+
+def _behind(group: Callable[[bytes, int], tuple[Any, int]], value: Callable[[bytes, int], tuple[Any, int]]) -> Offset:
+    return lambda key: value(key, group(key, 4)[1])[1]

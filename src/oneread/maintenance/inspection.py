@@ -1,0 +1,208 @@
+"""The inspection of one kind in one moment: its entities, everything derived from them, and what they copy.
+
+Knows the ground, witnesses and digests. Must not know snapshots, or what becomes of what is found. Entities are emitted
+anew and their rows added to digests, the rows that are there are taken away; where that comes to nothing, no row is
+looked at twice. The law is docs/decisions/0013-verify-by-digests.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from oneread.derivations.copies import NOBODY, Source
+from oneread.derivations.emitted import short_hash
+from oneread.encoding.ranges import prefix_range
+from oneread.errors import Corrupt
+from oneread.maintenance.digests import Digests
+from oneread.maintenance.findings import Wording, shown_of
+from oneread.maintenance.following import Following
+from oneread.maintenance.ground import Ground, Place
+from oneread.maintenance.testimony import Testimony, Witness
+from oneread.maintenance.walk import Walk
+from oneread.models.registry import Kind
+from oneread.plans.plan import Plan
+from oneread.store.requests import Found
+from oneread.store.rows import Row, RowRange
+from oneread.transactions.deltas import Number, decode_amounts
+from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
+from oneread.transactions.root import parse
+from oneread.transactions.unit import SHOWN
+
+
+def within(prefix: bytes) -> RowRange:
+    """Every key that begins with these bytes."""
+    start, stop = prefix_range(prefix)
+    return RowRange(start, stop or b"")
+
+
+class Hearing:
+    """Hears commit rows, and reads what a testimony needs besides its row: rare, for damaged rows only."""
+
+    def __init__(self, ground: Ground, walk: Walk) -> None:
+        self._ground = ground
+        self._walk = walk
+        self._witnesses = {kind.prefix: Witness(ground, kind) for kind in ground.kinds}
+
+    def witness(self, kind: Kind) -> Witness:
+        """Whoever hears the rows of a kind."""
+        return self._witnesses[kind.prefix]
+
+    def heard(self, key: bytes, row: Row) -> Plan[Testimony]:
+        """The whole testimony of a commit row of any kind."""
+        said = self._witnesses[key[:2]].hear(key, row)
+        if said.wants or said.digests:
+            said = yield from self.completed(key, row, said)
+        return said
+
+    def completed(self, key: bytes, row: Row, said: Testimony) -> Plan[Testimony]:
+        """A testimony with what it lacked: values of sources, or documents of which it knows digests only."""
+        if said.wants:
+            sources = yield from self._sources(said.wants)
+            said = self._witnesses[key[:2]].hear(key, row, sources)
+        if said.digests:
+            places = sorted(said.digests)
+            rows = yield from self._walk.read("views", places)
+            for place, found in zip(places, rows, strict=True):
+                shown = None if found is None else shown_of(found)
+                digest = said.digests[place]
+                if shown is not None and digest in (b"", short_hash(shown)):
+                    said.operations.puts[place] = shown
+        return said
+
+    def _sources(self, keys: tuple[bytes, ...]) -> Plan[Mapping[bytes, Source]]:
+        rows = yield from self._walk.read("roots", list(keys))
+        found: dict[bytes, Source] = {}
+        for key, row in zip(keys, rows, strict=True):
+            try:
+                found[key] = self._ground.catalog.source(key, parse(row))
+            except (Corrupt, ValueError, TypeError):
+                found[key] = NOBODY
+        return found
+
+
+class Pointers:
+    """Tells whose back-references and holds are this kind's, among those under one kind of sources.
+
+    Arguments:
+        under: `BACK_REFERENCES` or `HOLDS`.
+        source: prefix of the sources' kind.
+        kinds: the kinds that leave rows there. What belongs to none of them is the first one's to report.
+    """
+
+    def __init__(self, ground: Ground, kind: Kind, under: bytes, source: bytes, kinds: tuple[Kind, ...]) -> None:
+        self._ground = ground
+        self._kind = kind
+        self._others = {each.prefix for each in kinds} - {kind.prefix}
+        self._first = kinds[0] is kind
+        self.within = within(under + source)
+        self._head = b"\x00"
+
+    def mine(self, found: list[Found]) -> list[Found]:
+        """The rows of this kind's entities, and those of nobody's when they are ours to report."""
+        if not self._others:
+            return found
+        return [each for each in found if self._is_mine(each[0])]
+
+    def _is_mine(self, key: bytes) -> bool:
+        if not key.startswith(self._head):
+            try:
+                self._head = key[:2] + self._ground.source_of(key)
+            except (Corrupt, ValueError, IndexError):
+                return self._first
+        carrier = key[len(self._head) : len(self._head) + 2]
+        return carrier == self._kind.prefix or (self._first and carrier not in self._others)
+
+
+class Inspection:
+    """Looks at everything of one kind.
+
+    Arguments:
+        ground: the store.
+        kind: whose entities.
+        walk: reads.
+        wording: takes what is found.
+    """
+
+    def __init__(self, ground: Ground, kind: Kind, walk: Walk, wording: Wording) -> None:
+        self.ground = ground
+        self.kind = kind
+        self.walk = walk
+        self.wording = wording
+        self.hearing = Hearing(ground, walk)
+        self.places = ground.of(kind)
+        self.pointers = self._pointers() if ground.judges(kind) else ()
+        self.digests = Digests()
+        self.entities = 0
+        self.untrusted = 0
+        self._following = Following(ground, kind, walk, wording) if ground.judges(kind) else None
+
+    def _pointers(self) -> tuple[Pointers, ...]:
+        return tuple(
+            Pointers(self.ground, self.kind, under, source, kinds)
+            for under, found in ((BACK_REFERENCES, self.ground.tracked), (HOLDS, self.ground.held))
+            for source, kinds in found.items()
+            if self.kind in kinds
+        )
+
+    def digested(self) -> Plan[None]:
+        """Adds up what is expected and what is there; afterwards `digests` say where they differ."""
+        name = self.kind.cls.__name__
+        self.walk.phase(f"{name}: entities")
+        yield from self.walk.over("roots", within(self.kind.prefix), self._expect)
+        for place in self.places:
+            self.walk.phase(f"{name}: {place.name}")
+            yield from self.walk.over(
+                place.table,
+                within(place.prefix),
+                partial(self._total, place) if place.width else self._find,
+            )
+        self.walk.phase(f"{name}: back-references and holds")
+        for each in self.pointers:
+            yield from self.walk.over("views", each.within, partial(self._find_mine, each))
+
+    def _expect(self, found: list[Found]) -> Plan[None]:
+        """A batch of entities."""
+        hear, digests, heard = self.hearing.witness(self.kind).hear, self.digests, []
+        for key, row in found:
+            said = hear(key, row)
+            if said.wants or said.digests:
+                said = yield from self.hearing.completed(key, row, said)
+            for flaw in said.flaws:
+                self.wording.entity(key, flaw)
+            self.untrusted += not said.trusted
+            operations = said.operations
+            digests.expect(operations.puts.items())
+            if operations.claimed:
+                digests.expect(operations.claimed.items())
+            for place, amounts, _sign in operations.deltas:
+                digests.contribute(place, amounts)
+            heard.append((key, said))
+        self.entities += len(found)
+        if self._following is not None:
+            yield from self._following.check(heard)
+
+    def _find(self, found: list[Found]) -> None:
+        """A batch of rows, each of which shows something."""
+        self.digests.find([(key, row[SHOWN].value if SHOWN in row else None) for key, row in found])
+
+    def _find_mine(self, pointers: Pointers, found: list[Found]) -> None:
+        self._find(pointers.mine(found))
+
+    def _total(self, place: Place, found: list[Found]) -> None:
+        """A batch of groups."""
+        for key, row in found:
+            amounts = amounts_of(row)
+            if amounts is None or len(amounts) != place.width or not amounts[0]:
+                self.digests.spoil(key)
+            else:
+                self.digests.contribute(key, amounts, -1)
+
+
+def amounts_of(row: Row) -> list[Number] | None:
+    """The numbers of a group's row; None when they cannot be read."""
+    shown = shown_of(row)
+    try:
+        return None if shown is None else decode_amounts(shown)
+    except (Corrupt, TypeError):
+        return None

@@ -1,0 +1,199 @@
+"""The second look: which rows are wrong, where the digests of an inspection say that some are.
+
+Knows an inspection. Must not know snapshots, or what becomes of what is found. Forward: is each expected row there, and
+equal? Backward: does each row that is there belong to what its entity emits? Groups are summed exactly, as many at a
+time as may be kept. The law is docs/decisions/0013-verify-by-digests.md.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from oneread.errors import Corrupt
+from oneread.maintenance.digests import bucket_of
+from oneread.maintenance.findings import shown_of
+from oneread.maintenance.ground import Place
+from oneread.maintenance.inspection import Inspection, Pointers, amounts_of, within
+from oneread.plans.plan import Plan
+from oneread.store.requests import Found
+from oneread.store.rows import Row, Table
+from oneread.transactions.deltas import Delta, Number
+from oneread.transactions.unit import Operations
+
+KEPT: Final = 50_000
+"""Groups, and rows reported already, that are kept in memory at a time."""
+
+
+class SecondLook:
+    """Goes over one kind again, within the buckets that differ.
+
+    Arguments:
+        inspection: has been `digested`.
+        kept: groups that are summed at a time.
+    """
+
+    def __init__(self, inspection: Inspection, kept: int = KEPT) -> None:
+        self._of = inspection
+        self._walk = inspection.walk
+        self._wording = inspection.wording
+        self._rows = inspection.digests.differing_rows()
+        self._sums = inspection.digests.differing_sums()
+        self._kept = kept
+        self._groups: dict[bytes, Delta] = {}
+        self._later: set[int] = set()
+        self._reported: set[bytes] = set()
+
+    def plan(self) -> Plan[None]:
+        """Reports every fault; nothing is read when the digests agree."""
+        name = self._of.kind.cls.__name__
+        forward = self._rows
+        while forward or self._sums:
+            self._walk.phase(f"{name}: a second look")
+            self._groups, self._later = {}, set()
+            yield from self._walk.over("roots", within(self._of.kind.prefix), self._forward)
+            if forward:
+                yield from self._backward()
+            yield from self._compare_groups()
+            forward, self._rows, self._sums = set[int](), set[int](), self._later
+
+    # Forward.
+
+    def _forward(self, found: list[Found]) -> Plan[None]:
+        rows: dict[bytes, tuple[bytes, bytes]] = {}
+        claims: list[tuple[bytes, bytes]] = []
+        for key, row in found:
+            operations = (yield from self._of.hearing.heard(key, row)).operations
+            if self._rows:
+                for place, shown in operations.puts.items():
+                    if bucket_of(place) in self._rows:
+                        rows[place] = shown, key
+                claims.extend([(place, key) for place in operations.claimed if bucket_of(place) in self._rows])
+            self._sum(operations)
+        yield from self._compare_rows(rows)
+        yield from self._compare_claims(claims)
+
+    def _compare_rows(self, expected: dict[bytes, tuple[bytes, bytes]]) -> Plan[None]:
+        places = sorted(expected)
+        rows = yield from self._walk.read("views", places)
+        for place, row in zip(places, rows, strict=True):
+            shown, owner = expected[place]
+            found = None if row is None else shown_of(row)
+            if found != shown:
+                self._differs("views", place, owner, shown, row)
+
+    def _differs(self, table: Table, place: bytes, owner: bytes, shown: bytes, row: Row | None) -> None:
+        if row is None:
+            self._wording.row("missing", table, place, owner, shown, None)
+        elif shown_of(row) is None:
+            self._wording.row("unreadable", table, place, owner, shown, row)
+        else:
+            self._wording.row("different", table, place, owner, shown, row)
+
+    def _compare_claims(self, claims: list[tuple[bytes, bytes]]) -> Plan[None]:
+        """A taken value names its owner; one that two entities have is nobody's to mend."""
+        rows = yield from self._walk.read("counts", [place for place, _owner in claims])
+        for (place, owner), row in zip(claims, rows, strict=True):
+            found = None if row is None else shown_of(row)
+            if found == owner:
+                continue
+            if len(self._reported) < self._kept:
+                self._reported.add(place)
+            if found is not None and (yield from self._emits(found, place)):
+                name = self._of.ground.name_of
+                self._wording.row("different", "counts", place, owner, name(owner), row, mendable=False)
+            else:
+                self._differs("counts", place, owner, owner, row)
+
+    def _emits(self, owner: bytes, place: bytes) -> Plan[bool]:
+        """Whether an entity, whoever that is, says that this row is its own; one that cannot be read may well."""
+        if owner[:2] != self._of.kind.prefix:
+            return False
+        (row,) = yield from self._walk.read("roots", [owner])
+        if row is None:
+            return False
+        said = yield from self._of.hearing.heard(owner, row)
+        return not said.trusted or place in said.operations.claimed or place in said.operations.puts
+
+    # Backward.
+
+    def _backward(self) -> Plan[None]:
+        for place in self._of.places:
+            if not place.width:
+                yield from self._walk.over(place.table, within(place.prefix), partial(self._dangling, place))
+        for each in self._of.pointers:
+            yield from self._walk.over("views", each.within, partial(self._dangling_pointers, each))
+
+    def _dangling_pointers(self, pointers: Pointers, found: list[Found]) -> Plan[None]:
+        return self._dangling(None, pointers.mine(found))
+
+    def _dangling(self, place: Place | None, found: list[Found]) -> Plan[None]:
+        for key, row in found:
+            if bucket_of(key) not in self._rows:
+                continue
+            table: Table = "views" if place is None else place.table
+            owner = self._owner(place, key, row)
+            if table == "counts" and key in self._reported:
+                continue
+            if owner is None or not (yield from self._emits(owner, key)):
+                self._wording.row("dangling", table, key, owner or b"", None, row)
+
+    def _owner(self, place: Place | None, key: bytes, row: Row) -> bytes | None:
+        """Whom a row comes from, by its key, or by its value where that names the owner."""
+        try:
+            if place is None:
+                return key[2 + len(self._of.ground.source_of(key)) :]
+            if place.offset is None:
+                return shown_of(row)
+            return place.kind.prefix + key[place.offset(key) :]
+        except (Corrupt, ValueError, IndexError):
+            return None
+
+    # Groups.
+
+    def _sum(self, operations: Operations) -> None:
+        for place, amounts, sign in operations.deltas:
+            bucket = bucket_of(place)
+            if bucket in self._sums and bucket not in self._later:
+                delta = self._groups.get(place)
+                if delta is None:
+                    delta = self._groups[place] = Delta()
+                    if len(self._groups) > self._kept:
+                        self._postpone()
+                delta.add(amounts, sign)
+
+    def _postpone(self) -> None:
+        """Leaves half of the buckets that are being summed for another round."""
+        now = sorted(self._sums - self._later)
+        self._later.update(now[len(now) // 2 :] if len(now) > 1 else ())
+        self._groups = {place: each for place, each in self._groups.items() if bucket_of(place) not in self._later}
+
+    def _compare_groups(self) -> Plan[None]:
+        now = self._sums - self._later
+        if not now:
+            return
+        for place in self._of.places:
+            if place.width:
+                yield from self._walk.over("counts", within(place.prefix), partial(self._compare, place, now))
+        for key, delta in self._groups.items():
+            if delta.amounts and delta.amounts[0]:
+                self._wording.group("missing", key, delta.amounts, "", None, mendable=self._sure)
+
+    @property
+    def _sure(self) -> bool:
+        """A sum to which an entity that cannot be read contributes is known to nobody."""
+        return not self._of.untrusted
+
+    def _compare(self, place: Place, now: set[int], found: list[Found]) -> None:
+        for key, row in found:
+            if bucket_of(key) not in now:
+                continue
+            delta = self._groups.pop(key, None)
+            expected: list[Number] = [] if delta is None else delta.amounts
+            amounts, shown = amounts_of(row), shown_of(row)
+            if amounts is None:
+                self._wording.group("unreadable", key, expected, shown, shown, mendable=self._sure)
+            elif not expected or not expected[0]:
+                self._wording.group("dangling", key, expected, amounts, shown, mendable=self._sure)
+            elif amounts != expected or len(amounts) != place.width:
+                self._wording.group("different", key, expected, amounts, shown, mendable=self._sure)

@@ -1,0 +1,113 @@
+"""Walking through a store: batches of rows, at a pace, told to whoever watches, past rows that cannot be read.
+
+Knows reads, time and reports. Must not know what the rows mean. A row whose bytes the engine cannot read is given as a
+row without cells, so that the rest is looked at all the same. The law is "The store contract" of the architecture page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from oneread.errors import Corrupt
+from oneread.maintenance.reports import Progress, Reporter
+from oneread.plans.effects import Now, Sleep
+from oneread.plans.plan import Plan
+from oneread.store.requests import Found, Read, Scan
+from oneread.store.rows import Row, RowRange, Table
+
+BATCH: Final = 500
+"""Rows of one request."""
+
+Take = Callable[[list[Found]], "Plan[None] | None"]
+"""What is done with a batch of rows."""
+
+
+class TooOld(Exception):
+    """The snapshot is older than it may become."""
+
+
+class Walk:
+    """Reads many rows.
+
+    Arguments:
+        pace: rows per second at most; None for as many as can be.
+        max_age: seconds that one snapshot may take; then `TooOld` is raised.
+        progress: told after every batch.
+    """
+
+    def __init__(self, pace: float | None, max_age: float, progress: Reporter) -> None:
+        self._pace = pace
+        self._max_age = max_age
+        self._progress = progress
+        self._begun = 0
+        self._allowed = 0.0
+        self._phase = ""
+        self._done = 0
+        self.rows = 0
+        self.faults = 0
+        self.cursor = ""
+
+    def begin(self) -> Plan[None]:
+        """A new snapshot begins."""
+        self._begun = yield from Now()
+        self._allowed = float(self._begun)
+
+    def phase(self, name: str) -> None:
+        """What follows is called so in progress."""
+        self._phase, self._done = name, 0
+
+    def over(self, table: Table, within: RowRange, take: Take) -> Plan[None]:
+        """Gives every row of a range to `take`, in batches in the order of the keys."""
+        start = within.start
+        while True:
+            found = yield from self._scan(table, RowRange(start, within.stop))
+            if found:
+                more = take(found)
+                if more is not None:
+                    yield from more
+                yield from self._told(len(found))
+            if len(found) < BATCH:
+                return
+            start = found[-1][0] + b"\x00"
+
+    def read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
+        """Rows by key; one that cannot be read has no cells."""
+        self.rows += len(keys)
+        try:
+            return (yield from Read(table, keys, "dm")) if keys else []
+        except Corrupt:
+            if len(keys) == 1:
+                return [{}]
+        rows: list[Row | None] = []
+        for key in keys:
+            rows += yield from self.read(table, [key])
+        return rows
+
+    def _scan(self, table: Table, within: RowRange) -> Plan[list[Found]]:
+        """A full batch unless the range is exhausted."""
+        try:
+            return (yield from Scan(table, within, BATCH, families="dm"))
+        except Corrupt as failure:
+            broken = failure.facts.get("key")
+            if not isinstance(broken, bytes) or broken < within.start:
+                raise
+        found = yield from Scan(table, RowRange(within.start, broken), BATCH - 1, families="dm")
+        if len(found) == BATCH - 1:
+            return [*found, *(yield from self._scan(table, RowRange(found[-1][0] + b"\x00", within.stop)))][:BATCH]
+        found.append((broken, {}))
+        rest = yield from self._scan(table, RowRange(broken + b"\x00", within.stop))
+        return [*found, *rest][:BATCH]
+
+    def _told(self, rows: int) -> Plan[None]:
+        """Says how far it is, and rests when it was faster than it may be."""
+        self.rows += rows
+        self._done += rows
+        self._progress(Progress(self._phase, self._done, None, self.faults, self.cursor))
+        now = yield from Now()
+        if now - self._begun > self._max_age * 1000:
+            raise TooOld
+        if self._pace is not None:
+            self._allowed = max(self._allowed, now - 1000.0) + rows * 1000 / self._pace
+            if self._allowed > now:
+                yield from Sleep((self._allowed - now) / 1000)
