@@ -96,6 +96,11 @@ def size(amount: int) -> Right:
     return Right(f"{left:,.1f} TiB")
 
 
+def counted(number: int, thing: str, things: str = "") -> str:
+    """A number of things in words: `1 row`, `2,000 rows`."""
+    return f"{number:,} {thing if number == 1 else things or f'{thing}s'}"
+
+
 def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """The lines of a table: cells padded, numbers to the right."""
     all_rows = list(rows)

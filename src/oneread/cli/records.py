@@ -15,7 +15,7 @@ from enum import Enum
 from types import NoneType
 from typing import Any, Final
 
-from oneread.cli.output import Output, columns
+from oneread.cli.output import Output, columns, counted
 from oneread.derivations.views import View
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref, copied_names
@@ -102,8 +102,5 @@ def show_all(output: Output, records: Sequence[Any]) -> None:
 def cost_text(cost: Cost) -> str:
     """What an operation cost, in words."""
     skipped = f", {cost.skipped:,} of them not shown" if cost.skipped else ""
-    return f"cost: {_of(cost.requests, 'request')}, {_of(cost.rows, 'row')}{skipped}, {_of(cost.bytes, 'byte')}"
-
-
-def _of(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    requests, rows = counted(cost.requests, "request"), counted(cost.rows, "row")
+    return f"cost: {requests}, {rows}{skipped}, {counted(cost.bytes, 'byte')}"

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, reading, schema_of
-from oneread.cli.output import Output, Right, size
+from oneread.cli.output import Output, Right, counted, size
 from oneread.database.sync_database import Database
 from oneread.maintenance.survey import Survey
 
@@ -61,7 +61,7 @@ def _surveyed(output: Output, database: Database, *, exact: bool | None) -> Surv
 def _show(output: Output, db: str, found: Survey) -> None:
     state = "; a backfill has something to do: oneread backfill" if found.unfinished else ""
     output.text(f"{db}: version {found.schema_version} of its schema{state}")
-    output.text(f"{found.tasks:,} tasks waiting in the outbox")
+    output.text(f"{counted(found.tasks, 'task')} waiting in the outbox")
     if found.engine is not None:
         output.text()
         tables = found.engine.tables.items()

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, reading, schema_of, writing
-from oneread.cli.output import Output
+from oneread.cli.output import Output, counted
 from oneread.database.sync_database import Database
 from oneread.maintenance.reports import Progress
 from oneread.maintenance.waiting import WaitingTask, count_tasks, waiting_tasks
@@ -60,8 +60,8 @@ def command(
         if found:
             output.table(["source", "carriers told"], [[each.source, each.done] for each in found])
         if drain:
-            output.text(f"{batches:,} batches done")
-        output.text(f"{waiting:,} tasks waiting")
+            output.text(f"{counted(batches, 'batch', 'batches')} done")
+        output.text(f"{counted(waiting, 'task')} waiting")
 
 
 def _drained(output: Output, database: Database) -> int:

@@ -17,7 +17,7 @@ from typing import Annotated, Final
 import typer
 
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, schema_of, writing
-from oneread.cli.output import Output
+from oneread.cli.output import Output, counted
 from oneread.maintenance.waiting import count_tasks
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -50,7 +50,7 @@ def command(
         stopped.wait(seconds or None)
         left = database.run(count_tasks())
     output.document({"waiting": left})
-    output.text(f"stopped; {left:,} tasks waiting")
+    output.text(f"stopped; {counted(left, 'task')} waiting")
 
 
 @contextlib.contextmanager

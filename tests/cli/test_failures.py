@@ -1,0 +1,94 @@
+"""What a command that fails says, and its exit code."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from oneread import errors
+from oneread.cli.failures import code_of
+from oneread.cli.output import Output, encoded
+from oneread.errors import InvalidValue
+
+EVERY = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.OnereadError)]
+REFUSED = {"NotFound", "AlreadyExists", "MissingReference", "StillReferenced", "SchemaMismatch", "NotReady"}
+
+
+@pytest.mark.parametrize("error", EVERY)
+def test_the_exit_code_says_whose_fault_it_is(error):
+    expected = 1 if error.__name__ in REFUSED else 3 if issubclass(error, errors.StoreError) else 2
+    assert code_of(error("x")) == expected
+
+
+def test_a_store_that_is_damaged_is_code_3(oneread, url):
+    Path(url.removeprefix("lmdb://"), "data.mdb").write_bytes(os.urandom(1 << 16))
+    ran = oneread("get", "Person", "1", "--json")
+    assert (ran.code, ran.failure().kind) == (3, "Corrupt")
+
+
+def test_a_torn_schema_row_is_code_3(oneread):
+    ran = oneread(
+        "shell",
+        "--write",
+        "-c",
+        "from oneread.plans.effects import Atomically\n"
+        "from oneread.store.requests import Replace\n"
+        "from oneread.store.rows import Cell\n"
+        "torn = Replace('system', {b'schema': {b'd:b': Cell(b'\\x81', 1)}})\n"
+        "db.run(Atomically(lambda: torn.__iter__()).__iter__())\n",
+    )
+    assert ran.code == 0
+    ran = oneread("page", "Person")
+    assert ran.code == 3
+    assert ran.err == "error: the schema row of this store cannot be read\n"
+
+
+def test_a_failure_that_may_pass_says_so(oneread):
+    ran = oneread("shell", "-c", "raise errors.Unavailable('the store is busy', seconds=3)", "--quiet")
+    assert ran.code == 3
+    assert ran.err == "error: the store is busy (seconds=3)\nhint: trying again can help\n"
+
+
+def test_facts_that_json_has_no_form_for_are_text(bare, url):
+    failure = bare("get", "Persn", "--schema", "tests.cli.notes:NOTES", "--db", url, "--json").failure()
+    assert failure.facts == {"name": "Persn", "perhaps": "Person"}
+    assert msgspec.json.encode(failure)
+
+
+def test_a_file_that_cannot_be_written_is_code_3(oneread):
+    ran = oneread("shell", "-c", "open('/nowhere/at/all', 'w')")
+    assert ran.code == 3
+    assert ran.err == "error: [Errno 2] No such file or directory: '/nowhere/at/all'\n"
+
+
+def test_who_reads_no_further_is_no_failure(url):
+    pipe = subprocess.run(
+        f"{sys.executable} -m oneread page Note --schema tests.cli.notes:NOTES --db {url} --quiet | true; "
+        "echo ${PIPESTATUS[0]}",
+        shell=True, executable="/bin/bash", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (pipe.stdout, pipe.stderr) == ("0\n", "")
+
+
+def test_ctrl_c_is_code_130(process):
+    running = process("shell", "-c", "print('here', flush=True)\nimport threading\nthreading.Event().wait()")
+    assert running.stdout.readline() == "here\n"
+    running.send_signal(signal.SIGINT)
+    _out, err = running.communicate(timeout=30)
+    assert (running.returncode, err) == (130, "stopped\n")
+
+
+def test_a_value_without_a_form_in_json_is_told():
+    with pytest.raises(InvalidValue, match="cannot be written as JSON"):
+        encoded("\ud800")
+    assert encoded({"type": int, "strange": 1j, (1, 2): 3}) == '{"type":"int","strange":"1j","(1, 2)":3}'
+
+
+def test_progress_is_shown_on_a_terminal_only(capsys):
+    with Output(as_json=False, quiet=False).progress() as tell:
+        tell(None)
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,111 @@
+"""`oneread stat`."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from oneread import connect
+from oneread.cli import stat
+from oneread.cli.output import size
+from tests.cli import notes
+
+
+class Table(msgspec.Struct, forbid_unknown_fields=True):
+    rows: int
+    bytes: int
+
+
+class Engine(msgspec.Struct, forbid_unknown_fields=True):
+    tables: dict[str, Table]
+    facts: dict[str, int]
+
+
+class Part(msgspec.Struct, forbid_unknown_fields=True):
+    table: str
+    name: str
+    rows: int
+    bytes: int
+    deleted: int
+    state: str
+
+
+class Survey(msgspec.Struct, forbid_unknown_fields=True):
+    schema_version: int
+    unfinished: bool
+    views: dict[str, str]
+    tasks: int
+    engine: Engine | None
+    parts: list[Part]
+
+
+def test_a_small_store_is_counted_by_model_and_view(oneread):
+    found = oneread("stat", "--json").document(Survey)
+    rows = {(part.table, part.name): part.rows for part in found.parts}
+    assert {name: rows["roots", name] for name in ("Person", "Note", "Sample")} == {"Person": 2, "Note": 5, "Sample": 1}
+    assert rows["views", "NotesOfAuthor"] == 4
+    assert rows["views", "back-references"] == 4
+    assert rows["views", "Days.latest"] == 5
+    assert rows["counts", "Days"] == 2
+    assert rows["counts", "PersonByEmail"] == 2
+    assert (found.tasks, found.unfinished, found.views["NotesOfAuthor"]) == (0, False, "readable")
+
+
+def test_the_engines_counts_are_the_sums_of_the_parts(oneread):
+    found = oneread("stat", "--exact", "--json").document(Survey)
+    for name, table in found.engine.tables.items():
+        assert table.rows == sum(part.rows for part in found.parts if part.table == name)
+    assert found.engine.facts["readers"] == 0
+    assert found.engine.facts["file_bytes"] >= sum(table.bytes for table in found.engine.tables.values())
+
+
+def test_deleted_entities_are_told_apart(oneread, url):
+    with connect(url, notes.NOTES, workers=0) as db:
+        db.delete(notes.Note, notes.IDS[0])
+    found = oneread("stat", "--json").document(Survey)
+    assert [(part.rows, part.deleted) for part in found.parts if part.name == "Note"] == [(5, 1)]
+
+
+def test_quick_counts_tables_only(oneread):
+    assert oneread("stat", "--quick", "--json").document(Survey).parts == []
+    assert "view" in oneread("stat", "--quick").out
+
+
+def test_a_large_store_is_not_counted_unasked(oneread, monkeypatch):
+    monkeypatch.setattr(stat, "FEW_ROWS", 1)
+    assert oneread("stat", "--json").document(Survey).parts == []
+
+
+def test_a_person_sees_tables_parts_and_facts(oneread):
+    ran = oneread("stat")
+    assert ran.code == 0
+    for word in ("version 1 of its schema", "0 tasks waiting", "NotesOfAuthor", "map size", "1.0 TiB"):
+        assert word in ran.out
+
+
+def test_a_store_that_lives_in_memory_is_counted(bare):
+    found = bare("stat", "--schema", "tests.cli.notes:NOTES", "--db", "memory://", "--json").document(Survey)
+    assert found.engine.tables["roots"] == Table(0, 0)
+    assert found.engine.facts == {}
+
+
+def test_the_room_of_other_tenants_is_not_called_free(bare, url):
+    with connect(f"{url}?prefix=other_", notes.NOTES, workers=0):
+        pass
+    found = bare("stat", "--schema", "tests.cli.notes:NOTES", "--db", url, "--json").document(dict[str, Any])
+    assert "free_bytes" not in found["engine"]["facts"]
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1,023 B"),
+        (1024, "1.0 KiB"),
+        (5 << 20, "5.0 MiB"),
+        (3 << 30, "3.0 GiB"),
+        (2 << 40, "2.0 TiB"),
+    ],
+)
+def test_bytes_are_shown_in_their_largest_unit(amount, text):
+    assert size(amount) == text

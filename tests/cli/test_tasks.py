@@ -1,0 +1,125 @@
+"""`oneread tasks`, `oneread worker` and `oneread shell`."""
+
+import signal
+
+import msgspec
+import pytest
+
+from oneread import connect
+from oneread.plans.effects import Atomically
+from oneread.store.requests import Replace
+from oneread.store.rows import Cell
+from tests.cli import notes
+
+
+class Task(msgspec.Struct, forbid_unknown_fields=True):
+    source: str
+    done: int
+    readable: bool
+
+
+class Outbox(msgspec.Struct, forbid_unknown_fields=True):
+    waiting: int
+    tasks: list[Task]
+    batches: int
+
+
+@pytest.fixture
+def renamed(url):
+    """A rename that left a task: Ada has four notes, and two are changed within a commit."""
+    with connect(url, notes.NOTES, workers=0) as db:
+        db.patch(notes.Person, notes.ADA, name="Ada L.")
+    return url
+
+
+def names(url):
+    with connect(f"{url}?read_only=true", notes.NOTES) as db:
+        return [db.get(notes.Note, each).author.name for each in notes.IDS[:4]]
+
+
+def test_nothing_waits_in_a_store_at_rest(oneread):
+    assert oneread("tasks", "--json").document(Outbox) == Outbox(0, [], 0)
+
+
+@pytest.mark.usefixtures("renamed")
+def test_a_task_is_listed_by_its_source(oneread):
+    assert oneread("tasks", "--json").document(Outbox) == Outbox(1, [Task("Person(1)", 0, True)], 0)
+    ran = oneread("tasks")
+    assert "Person(1)" in ran.out
+    assert "1 task waiting" in ran.out
+
+
+def test_tasks_are_done_here_and_now(oneread, renamed):
+    found = oneread("tasks", "--drain", "--json").document(Outbox)
+    assert (found.waiting, found.tasks) == (0, [])
+    assert found.batches > 0
+    assert names(renamed) == ["Ada L."] * 4
+
+
+def test_a_task_that_cannot_be_read_is_listed(oneread, url):
+    with connect(url, notes.NOTES, workers=0) as db:
+        damage(db, b"task:\x00\x00\x01", b"\xc1")
+    assert oneread("tasks", "--json").document(Outbox).tasks == [Task(b"task:\x00\x00\x01".hex(), 0, False)]
+
+
+def damage(db, key, value):
+    db.run(Atomically(lambda: Replace("system", {key: {b"d:b": Cell(value, 1)}}).__iter__()).__iter__())
+
+
+def test_a_worker_does_the_tasks_until_it_is_told_to_stop(process, renamed):
+    worker = process("worker", "--json")
+    assert worker.stderr.readline().startswith("worker ")
+    while "Ada" in names(renamed):
+        assert worker.poll() is None
+    worker.send_signal(signal.SIGTERM)
+    out, err = worker.communicate(timeout=30)
+    assert (worker.returncode, out, err) == (0, '{"waiting":0}\n', "")
+
+
+def test_a_worker_stops_by_itself_when_it_is_given_a_time(oneread):
+    ran = oneread("worker", "--for", "0.01")
+    assert (ran.code, ran.out) == (0, "stopped; 0 tasks waiting\n")
+
+
+def test_ctrl_c_stops_a_worker_in_order(process):
+    worker = process("worker")
+    worker.stderr.readline()
+    worker.send_signal(signal.SIGINT)
+    out, _err = worker.communicate(timeout=30)
+    assert (worker.returncode, out) == (0, "stopped; 0 tasks waiting\n")
+
+
+def test_a_shell_knows_the_store_the_schema_and_the_rules(oneread):
+    ran = oneread("shell", "-c", "print(db.get(Person, 1).name, schema.models[0] is Person, by, errors.NotFound)")
+    assert ran.code == 0
+    assert ran.out.startswith("Ada True <function by")
+
+
+def test_a_shell_reads_only_unless_it_is_told_to_write(oneread):
+    save = 'db.save(Person(number=3, name="Eve", email="e"))'
+    ran = oneread("shell", "-c", save)
+    assert (ran.code, "read_only" in ran.err) == (3, True)
+    assert oneread("shell", "--write", "-c", save).code == 0
+    assert oneread("get", "Person", "3").code == 0
+
+
+def test_a_shell_asks_until_there_is_no_more(process):
+    shell = process("shell", stdin=-1)
+    out, err = shell.communicate("db.get(Person, 2).name\ndb.get(Person, 9)\n1 / 0\n6 * 7\n", timeout=30)
+    assert shell.returncode == 0
+    assert "'Bob'" in out
+    assert "42" in out
+    assert "models  Note, Person, Sample" in err
+    assert "NotFound: there is no such entity (model=Person, key=(9,))" in err
+    assert "ZeroDivisionError" in err
+
+
+def test_a_quiet_shell_says_nothing_first(process):
+    shell = process("shell", "--quiet", stdin=-1)
+    _out, err = shell.communicate("", timeout=30)
+    assert "models" not in err
+
+
+def test_an_error_of_the_shells_code_is_told_like_any_other(oneread):
+    ran = oneread("shell", "-c", "db.get(Person, 9)")
+    assert (ran.code, ran.err) == (1, "error: there is no such entity (model=Person, key=(9,))\n")
