@@ -5,6 +5,7 @@ The public names; each stands where its room is. The law is the API page.
 
 from oneread.connect import connect, connect_async
 from oneread.database.async_database import AsyncDatabase, AsyncTransaction
+from oneread.database.page_json import to_json
 from oneread.database.pages import Page, any_of
 from oneread.database.patches import add, append, remove
 from oneread.database.sync_database import Database, Transaction
@@ -68,6 +69,7 @@ __all__ = [
     "reference",
     "remove",
     "shown",
+    "to_json",
     "total",
     "within",
 ]

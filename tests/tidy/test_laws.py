@@ -19,6 +19,7 @@ PAGES = {
     "error page of the reference": "docs/reference/errors.md",
     "page of URLs in the reference": "docs/reference/urls.md",
     "page of the command line in the reference": "docs/reference/command-line.md",
+    "page of the web in the reference": "docs/reference/web.md",
 }
 PATH = r"docs/[\w/-]+\.md"
 PAGE = rf"(?:the (?:{'|'.join(PAGES)})|{PATH})"

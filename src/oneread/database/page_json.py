@@ -1,0 +1,75 @@
+"""Pages as JSON, for web frameworks: `{"rows": [...], "next": cursor, "previous": cursor}`.
+
+Knows pages and the JSON form of their rows. Must not know requests or frameworks. The law is "JSON" of the page of the
+web in the reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, get_args
+
+import msgspec
+
+from oneread.database.pages import Page
+from oneread.models.declared import Declared
+from oneread.models.json_form import form
+from oneread.models.pydantic_hook import builtins, plain_schema, teach
+
+_CURSOR: Final = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def to_json(value: Any) -> bytes:
+    """The JSON of entities, view rows and pages, also inside lists and dicts: `to_json({"product": product})`.
+
+    A reference is the list of its key's parts, a copy an object with its `ref` beside what it shows, a page
+    `{"rows": [...], "next": cursor, "previous": cursor}`; numbers that must be exact and instants are texts. Costs no
+    request.
+
+    Raises:
+        TypeError: a value of another class, which JSON has no form for.
+    """
+    return _encode(plain(value))
+
+
+def plain(value: Any) -> Any:
+    """Entities, view rows and pages, also inside lists and dicts, as what msgspec's JSON encoder takes."""
+    kind = type(value)
+    if isinstance(kind, Declared):
+        return form(kind).write(value)
+    if kind is list or kind is tuple:
+        return [plain(each) for each in value]
+    if kind is dict:
+        return {name: plain(each) for name, each in value.items()}
+    return _page(value) if kind is Page else value
+
+
+def _page(page: Page[Any]) -> dict[str, Any]:
+    found = {"rows": [plain(row) for row in page.rows], "next": page.next, "previous": page.previous}
+    return found | {"truncated": True} if page.truncated else found
+
+
+def _core_schema(_cls: Any, _source: Any, _handler: Any) -> dict[str, Any]:
+    def validate(value: Any) -> Any:
+        if not isinstance(value, Page):
+            raise ValueError("a page is answered, never sent")  # noqa: TRY004 - pydantic takes a TypeError for a crash
+        return value
+
+    return plain_schema(validate, lambda page: builtins(_page(page)))
+
+
+def _json_schema(_cls: Any, core: Any, _handler: Any) -> dict[str, Any]:
+    row: Any = core["metadata"]["oneread_row"]
+    declared = isinstance(row, Declared)
+    items = form(row).schema() if declared else {}
+    rows = {"type": "array", "items": items}
+    parts: dict[str, Any] = {"rows": rows, "next": _CURSOR, "previous": _CURSOR, "truncated": {"type": "boolean"}}
+    return {"title": "Page", "type": "object", "properties": parts, "required": ["rows", "next", "previous"]}
+
+
+def _of_rows(cls: Any, source: Any, handler: Any) -> dict[str, Any]:
+    """The schema of `Page[Purchase]`; the class of its rows is kept for its JSON schema."""
+    return _core_schema(cls, source, handler) | {"metadata": {"oneread_row": next(iter(get_args(source)), None)}}
+
+
+teach(Page, classmethod(_of_rows), classmethod(_json_schema))

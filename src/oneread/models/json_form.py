@@ -1,0 +1,287 @@
+"""The JSON form of entities and view rows: what a web client reads, and what it may send.
+
+A reference is the list of its key's parts, a copy an object with its `ref` beside what it shows; a copy that only
+refers is its `ref` alone, so that a client can send back what it got. Knows declared classes and msgspec. Must not know
+stores, requests or frameworks. The law is "JSON" of the page of the web in the reference.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from types import GenericAlias, MappingProxyType
+from typing import Any, Final, Generic, TypeVar, get_args
+
+import msgspec
+
+from oneread.errors import InvalidDeclaration, InvalidValue
+from oneread.models.annotations import field_types, peeled, resolved, written_annotations
+from oneread.models.model import Model, key_names
+from oneread.models.references import Copy, Ref
+from oneread.models.shadow import FieldShape, Shapes, revive
+
+E = TypeVar("E")
+
+_NAMES: Final = MappingProxyType[str, Any]({})
+_UNSET: Final = msgspec.UNSET
+_PLACE: Final = re.compile(r"at `\$\.(\w+)")
+_FIELD: Final = re.compile(r"field `(\w+)`")
+"""How msgspec says which field is wrong, and which is missing or unknown."""
+
+
+class Form(Generic[E]):
+    """How one class looks in JSON.
+
+    Arguments:
+        cls: a model, or the class of a view.
+
+    Raises:
+        InvalidDeclaration: a type cannot be resolved from the module of its class.
+    """
+
+    write: Callable[[E], dict[str, Any]]
+    """An entity as what msgspec's JSON encoder takes as it is."""
+
+    def __init__(self, cls: type[E]) -> None:
+        self.cls = cls
+        self._shapes = Shapes(_NAMES, frozenset())
+        self.fields = self._shapes.of(cls)
+        self._spelled = dict(zip(_struct_fields(cls), _encode_fields(cls), strict=True))
+        self.write = _writer(cls, self.fields, self._spelled)
+        self._keys = key_names(cls) if issubclass(cls, Model) else ()
+        self._optional = _with_default(cls)
+
+    @functools.cached_property
+    def _whole(self) -> Any:
+        return self._struct(lambda name: name in self._optional)
+
+    @functools.cached_property
+    def _partial(self) -> Any:
+        return self._struct(lambda _name: True, without=self._keys)
+
+    @functools.cached_property
+    def _decode_whole(self) -> Callable[[bytes], Any]:
+        return msgspec.json.Decoder(self._whole, dec_hook=revive).decode
+
+    @functools.cached_property
+    def _decode_partial(self) -> Callable[[bytes], Any]:
+        return msgspec.json.Decoder(self._partial, dec_hook=revive).decode
+
+    def decode(self, body: bytes) -> E:
+        """The entity that a client sent; its copies only refer, and fields with a default may be left out.
+
+        Raises:
+            InvalidValue: it is no JSON, or a field is unknown, missing, or of another type.
+        """
+        return self._entity(self._read(self._decode_whole, body))
+
+    def convert(self, value: Any) -> E:
+        """`decode` for JSON that was parsed before."""
+        return self._entity(self._read(lambda given: msgspec.convert(given, self._whole, dec_hook=revive), value))
+
+    def changes(self, body: bytes) -> dict[str, Any]:
+        """The fields that a client sent to be changed, for `db.patch`. The key's parts are not among them.
+
+        Raises:
+            InvalidValue: as `decode`.
+        """
+        return dict(self._sent(self._read(self._decode_partial, body)))
+
+    def _read(self, decode: Callable[[Any], Any], given: Any) -> Any:
+        try:
+            return decode(given)
+        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError) as error:
+            reason = str(error)
+            place = _PLACE.search(reason) or _FIELD.search(reason)
+            raise InvalidValue(
+                "this is not the JSON of such an entity",
+                model=self.cls.__name__, field=place[1] if place else None, reason=reason,
+            ) from error  # fmt: skip
+
+    def _entity(self, sent: Any) -> E:
+        return self.cls(**dict(self._sent(sent)))
+
+    def _sent(self, sent: Any) -> Iterator[tuple[str, Any]]:
+        """The fields that were sent, as the model holds them."""
+        for field in self.fields:
+            value = getattr(sent, field.name, _UNSET)
+            if value is _UNSET:
+                continue
+            if value is not None:
+                if field.kind == "copy":
+                    value = field.cls.of(*value.ref)
+                elif field.kind == "ref":
+                    value = Ref(tuple(value))
+                elif field.kind == "refs":
+                    value = [Ref(tuple(each)) for each in value]
+            yield field.name, value
+
+    def _struct(self, optional: Callable[[str], bool], without: tuple[str, ...] = ()) -> Any:
+        """A class that takes what a client may send."""
+        fields: list[Any] = []
+        for field in self.fields:
+            if field.name in without:
+                continue
+            inner = self._sendable(field)
+            if optional(field.name):
+                fields.append((field.name, inner | msgspec.UnsetType, _UNSET))
+            else:
+                fields.append((field.name, inner))
+        return msgspec.defstruct(
+            self.cls.__name__, fields, rename=self._spelled, forbid_unknown_fields=True, kw_only=True
+        )
+
+    def _sendable(self, field: FieldShape) -> Any:
+        """What a client may send for a field."""
+        if field.kind == "plain":
+            return field.concrete
+        key = self._key(field)
+        if field.kind == "copy":
+            found: Any = msgspec.defstruct(field.cls.__name__, [("ref", key)])
+        else:
+            found = key if field.kind == "ref" else GenericAlias(list, (key,))
+        return found | None if field.optional else found
+
+    def _key(self, field: FieldShape) -> Any:
+        """The type of the key of what a field refers to."""
+        if field.kind == "copy":
+            target = resolved(field.cls.type_arguments[0], field.cls, _NAMES, field.name)
+        else:
+            annotation, written_in = written_annotations(self.cls)[field.name]
+            bare = peeled(resolved(annotation, written_in, _NAMES, field.name)).bare
+            bare = peeled(get_args(bare)[0]).bare if field.kind == "refs" else bare
+            target = get_args(bare)[0]
+            if isinstance(target, TypeVar):  # an index's `source`
+                target = resolved(self.cls.type_arguments[0], self.cls, _NAMES, field.name)  # type: ignore[attr-defined]
+        hints = field_types(target, _NAMES)
+        return GenericAlias(
+            tuple, tuple(self._shapes.concrete(hints[part], target, part) for part in key_names(target))
+        )
+
+    def schema(self, *, sent: bool = False) -> dict[str, Any]:
+        """The JSON schema of what a client reads, or of what it may send; without references to definitions."""
+        kind = self._whole if sent else self._shown()
+        try:
+            (found,), parts = msgspec.json.schema_components((kind,), schema_hook=_of_reference, ref_template="{name}")
+        except TypeError as error:
+            raise InvalidDeclaration(
+                "a field of this class has no JSON schema", declaration=self.cls, reason=str(error)
+            ) from error
+        inlined: dict[str, Any] = _inlined(found, parts, frozenset())
+        return inlined
+
+    def _shown(self) -> Any:
+        """A class whose JSON schema is that of what `write` returns."""
+        fields = [(field.name, self._showable(field)) for field in self.fields]
+        return msgspec.defstruct(self.cls.__name__, fields, rename=self._spelled, kw_only=True)
+
+    def _showable(self, field: FieldShape) -> Any:
+        if field.kind != "copy":
+            return self._sendable(field)
+        own = Copy.__struct_fields__
+        shown = [
+            (each.name, _shown_field(each) | msgspec.UnsetType, _UNSET) for each in field.fields if each.name not in own
+        ]
+        parts: list[Any] = [("ref", self._key(field)), ("deleted", bool | msgspec.UnsetType, _UNSET), *shown]
+        found: Any = msgspec.defstruct(field.cls.__name__, parts, kw_only=True)
+        return found | None if field.optional else found
+
+
+_FORMS: Final[dict[type[Any], Form[Any]]] = {}
+
+
+def form(cls: type[E]) -> Form[E]:
+    """The JSON form of a model or view, made once."""
+    known = _FORMS.get(cls)
+    if known is None:
+        known = _FORMS[cls] = Form(cls)
+    return known
+
+
+def written(value: Any) -> Any:
+    """An entity, a view row, or a list of them, as what msgspec's JSON encoder takes; anything else as it is."""
+    if isinstance(value, list):
+        return [written(each) for each in value]
+    return form(type(value)).write(value) if hasattr(type(value), "reserved_names") else value
+
+
+def _shown_field(field: FieldShape) -> Any:
+    return field.concrete if field.kind == "plain" else Any
+
+
+def _struct_fields(cls: Any) -> tuple[str, ...]:
+    names: tuple[str, ...] = cls.__struct_fields__
+    return names
+
+
+def _encode_fields(cls: Any) -> tuple[str, ...]:
+    names: tuple[str, ...] = cls.__struct_encode_fields__
+    return names
+
+
+def _with_default(cls: Any) -> frozenset[str]:
+    """The fields that may be left out."""
+    defaults: tuple[Any, ...] = cls.__struct_defaults__
+    behind = cls.__struct_fields__[-len(defaults) :] if defaults else ()
+    return frozenset(name for name, default in zip(behind, defaults, strict=True) if default is not msgspec.NODEFAULT)
+
+
+def _writer(cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str]) -> Callable[[Any], dict[str, Any]]:
+    """The function that writes rows of a class: generated, because a loop over fields would cost more than the JSON."""
+    space: dict[str, Any] = {}
+    lines = ["def write(row):"]
+    parts: list[str] = []
+    for at, field in enumerate(fields):
+        value = f"row.{field.name}"
+        if field.kind != "plain":
+            lines.append(f"    value_{at} = {value}")
+            value = f"value_{at}"
+        if field.kind == "copy":
+            space[f"copy_{at}"] = _copy_writer(field)
+            value = f"copy_{at}({value})"
+        elif field.kind == "ref":
+            value = f"{value}.key"
+        elif field.kind == "refs":
+            value = f"[each.key for each in {value}]"
+        if field.kind != "plain" and field.optional:
+            value = f"None if value_{at} is None else {value}"
+        parts.append(f"{spelled[field.name]!r}: {value}, ")
+    lines.append(f"    return {{{''.join(parts)}}}")
+    return _made(cls, lines, space)
+
+
+def _copy_writer(field: FieldShape) -> Callable[[Any], dict[str, Any]]:
+    """The function that writes copies of a class: one that only refers, as rows of a list do, is its `ref` alone."""
+    own = Copy.__struct_fields__
+    spelled = dict(zip(_struct_fields(field.cls), _encode_fields(field.cls), strict=True))
+    copied = [each.name for each in field.fields if each.name not in own]
+    shown = "".join(f"{spelled[name]!r}: copy.{name}, " for name in copied)
+    lines = ["def write(copy):"]
+    if copied:
+        lines += [f"    if not hasattr(copy, {copied[0]!r}):", "        return {'ref': copy.ref.key}"]
+    lines.append(f"    return {{'ref': copy.ref.key, 'deleted': copy.deleted, {shown}}}")
+    return _made(field.cls, lines, {})
+
+
+def _made(cls: type, lines: list[str], space: dict[str, Any]) -> Callable[[Any], dict[str, Any]]:
+    exec(compile("\n".join(lines), f"<JSON of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
+    made: Callable[[Any], dict[str, Any]] = space["write"]
+    return made
+
+
+def _of_reference(_type: Any) -> dict[str, Any]:
+    """The schema of a reference deep inside another type: msgspec's own form, a list of the key's list."""
+    return {"type": "array", "prefixItems": [{"type": "array"}], "items": False}
+
+
+def _inlined(schema: Any, parts: dict[str, Any], inside: frozenset[str]) -> Any:
+    """A schema with its definitions put where they are referred to; inside itself one is any value."""
+    if isinstance(schema, list):
+        return [_inlined(each, parts, inside) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    name = schema.get("$ref")
+    if isinstance(name, str) and name in parts:
+        return {} if name in inside else _inlined(parts[name], parts, inside | {name})
+    return {key: _inlined(value, parts, inside) for key, value in schema.items()}

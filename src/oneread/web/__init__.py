@@ -1,0 +1,29 @@
+"""What a web application imports: databases by lifespan, JSON of entities and pages, errors as problems, budgets.
+
+Knows Starlette; FastAPI is Starlette to it. Must not know engines. Nothing of the library imports this room. The law is
+the page of the web in the reference.
+"""
+
+from oneread.web.bodies import changes_of, entity_of
+from oneread.web.budgets import BudgetMiddleware
+from oneread.web.conditional import etag, if_version
+from oneread.web.databases import database, database_called, lifespan
+from oneread.web.problems import exception_handlers, problem
+from oneread.web.queries import PageQuery
+from oneread.web.responses import OnereadResponse, respond
+
+__all__ = [
+    "BudgetMiddleware",
+    "OnereadResponse",
+    "PageQuery",
+    "changes_of",
+    "database",
+    "database_called",
+    "entity_of",
+    "etag",
+    "exception_handlers",
+    "if_version",
+    "lifespan",
+    "problem",
+    "respond",
+]

@@ -1,0 +1,71 @@
+"""Request bodies: JSON of a bounded size to an entity, or to the fields that are to be changed.
+
+Knows streams of bytes and the JSON form. Must not know stores. The law is "Bodies" of the page of the web in the
+reference.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from oneread.errors import LimitExceeded
+from oneread.models.json_form import form
+from oneread.models.model import Model
+
+M = TypeVar("M", bound="Model[*tuple[Any, ...]]")
+
+MOST_BYTES: Final = 1_000_000
+"""Largest body; an entity's document is at most as large."""
+
+
+async def entity_of(request: Request, model: type[M], *, most_bytes: int = MOST_BYTES) -> M:
+    """The entity in a request's body, ready for `save` or `create`: `entity_of(request, Purchase)`.
+
+    Copies are sent as their `ref`; what a copy shows is taken from its source. Fields with a default may be left out.
+
+    Arguments:
+        request: whose body it is.
+        model: what the body is to be.
+        most_bytes: a larger body is refused, and the rest of it not read.
+
+    Raises:
+        InvalidValue: it is no JSON, or a field is unknown, missing or of another type.
+        LimitExceeded: the body is too large.
+        HTTPException: 415, it says it is something else than JSON.
+    """
+    sent: M = form(model).decode(await _body(request, most_bytes))
+    return sent
+
+
+async def changes_of(request: Request, model: type[M], *, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
+    """The fields in a request's body, for `db.patch(model, *key, **changes)`; None clears one.
+
+    Raises:
+        InvalidValue, LimitExceeded, HTTPException: as `entity_of`.
+    """
+    return form(model).changes(await _body(request, most_bytes))
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """The body, which is given up as soon as it is too large."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise HTTPException(415, "send application/json")
+    announced = request.headers.get("content-length", "")
+    if announced.isascii() and announced.isdigit() and (len(announced) > len(str(most)) or int(announced) > most):
+        raise _too_large(most, announced)
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise _too_large(most, str(size))
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _too_large(most: int, size: str) -> LimitExceeded:
+    return LimitExceeded("the body is too large", limit=most, bytes=size[:20])

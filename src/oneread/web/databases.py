@@ -1,0 +1,92 @@
+"""Databases of a web application: opened when it starts, closed when it ends, found through the request.
+
+Knows Starlette's lifespan and its state. Must not know engines. The law is the page of the web in the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+from starlette.requests import HTTPConnection
+
+from oneread.database.async_database import AsyncDatabase
+from oneread.errors import UsageError
+
+NAME: Final = "db"
+"""Under which `lifespan` keeps a database that was given no other name."""
+
+Lifespan: TypeAlias = Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any]]]
+
+
+def lifespan(
+    opening: Awaitable[AsyncDatabase] | None = None,
+    *,
+    within: Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any] | None]] | None = None,
+    **named: Awaitable[AsyncDatabase],
+) -> Lifespan:
+    """Opens databases when the application starts and closes them when it ends: `Starlette(lifespan=lifespan(...))`.
+
+    `lifespan(connect_async(url, schema))` is `request.state.db`; several are named:
+    `lifespan(shop=connect_async(...), archive=connect_async(...))`. Each start of the application opens them anew, so
+    reloading and several workers are safe; what was opened is closed, in reverse order, also when a later one fails.
+
+    Arguments:
+        opening: what `connect_async` returns, not awaited yet.
+        within: another lifespan, inside which the databases are opened; its state is kept.
+        named: as `opening`, by name.
+
+    Raises:
+        UsageError: there is no database, or one that was opened before.
+    """
+    openings = ({} if opening is None else {NAME: opening}) | named
+    if not openings:
+        raise UsageError("a lifespan opens at least one database: lifespan(connect_async(url, schema))")
+    for name, each in openings.items():
+        if not isinstance(each, Awaitable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise UsageError("a lifespan is given what connect_async returns, not awaited", name=name, given=type(each))
+
+    @asynccontextmanager
+    async def opened(app: Any) -> AsyncGenerator[Mapping[str, Any]]:
+        async with AsyncExitStack() as stack:
+            state: dict[str, Any] = {}
+            if within is not None:
+                around = await stack.enter_async_context(within(app))
+                state |= {} if around is None else dict(around)
+            for name, each in openings.items():
+                db = await each
+                stack.push_async_callback(db.close)
+                state[name] = db
+            yield state
+
+    return opened
+
+
+def database(connection: HTTPConnection) -> AsyncDatabase:
+    """The application's database, from a request or web socket; in FastAPI `Depends(database)`.
+
+    Raises:
+        UsageError: the application was not started with `lifespan`.
+    """
+    return _called(connection, NAME)
+
+
+def database_called(name: str) -> Callable[[HTTPConnection], AsyncDatabase]:
+    """What finds one of several databases by its name, as `database` finds the only one.
+
+    Arguments:
+        name: as given to `lifespan`.
+    """
+
+    def called(connection: HTTPConnection) -> AsyncDatabase:
+        return _called(connection, name)
+
+    return called
+
+
+def _called(connection: HTTPConnection, name: str) -> AsyncDatabase:
+    found = getattr(connection.state, name, None)
+    if not isinstance(found, AsyncDatabase):
+        raise UsageError("the application was started without this database; give it a lifespan", name=name)
+    return found

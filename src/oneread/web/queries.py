@@ -1,0 +1,147 @@
+"""Query parameters of a list: `?limit=20&since=2011-01-01T00:00:00Z&cursor=...` to the arguments of `page`.
+
+Knows parameters and the types of a view's key. Must not know what the list shows. The law is "Lists" of the page of the
+web in the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final, TypeVar
+
+import msgspec
+from starlette.requests import HTTPConnection
+
+from oneread.database.async_database import AsyncDatabase
+from oneread.database.lists import listed
+from oneread.database.pages import BUDGET, Page
+from oneread.derivations.views import View
+from oneread.errors import InvalidQuery
+from oneread.models.expressions import Expression
+from oneread.models.model import Model
+
+P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
+
+NAMES: Final = ("limit", "cursor", "backward", "since", "until", "starts_with")
+_TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
+_DIGITS: Final = 9
+
+
+class PageQuery:
+    """What a client asks of a list. In FastAPI `Annotated[PageQuery, Depends()]`, in Starlette `PageQuery.of(request)`.
+
+    Arguments:
+        limit: rows of the page; the view's `max_limit` is the most.
+        cursor: `next` or `previous` of the page before.
+        backward: without a cursor, the last page of the list.
+        since, until, starts_with: bounds of the next key field, as text; read by the field's declared type.
+    """
+
+    def __init__(
+        self,
+        limit: int | None = None,
+        cursor: str | None = None,
+        backward: bool = False,  # noqa: FBT001, FBT002 - FastAPI makes a query parameter of it
+        since: str | None = None,
+        until: str | None = None,
+        starts_with: str | None = None,
+    ) -> None:
+        self.limit = limit
+        self.cursor = cursor
+        self.backward = backward
+        self.since = since
+        self.until = until
+        self.starts_with = starts_with
+
+    @classmethod
+    def of(cls, connection: HTTPConnection, *, others: Collection[str] = ()) -> PageQuery:
+        """The query of a request.
+
+        Arguments:
+            connection: the request.
+            others: further parameters that the route reads itself.
+
+        Raises:
+            InvalidQuery: a parameter is unknown, stands there twice, or is not written as its type is.
+        """
+        given: dict[str, str] = {}
+        for name, text in connection.query_params.multi_items():
+            if name in given and name in NAMES:
+                raise InvalidQuery("this parameter stands in the query twice", field=name)
+            if name not in NAMES and name not in others:
+                raise InvalidQuery("this list has no such parameter", field=name[:64])
+            given[name] = text
+        return cls(
+            _number(given["limit"]) if "limit" in given else None,
+            given.get("cursor"),
+            _truth(given.get("backward", "false")),
+            given.get("since"),
+            given.get("until"),
+            given.get("starts_with"),
+        )
+
+    async def page(
+        self,
+        db: AsyncDatabase,
+        view: type[P],
+        *equal: Any,
+        limit: int | None = None,
+        where: Expression | None = None,
+        budget: int = BUDGET,
+    ) -> Page[P]:
+        """The page that was asked for; costs what `db.page` costs.
+
+        Arguments:
+            db: where the list is.
+            view: the list.
+            equal: values of its first key fields, as for `db.page`.
+            limit: where the client names none.
+            where: a condition on the rows.
+            budget: rows that may be read beyond the limit.
+
+        Raises:
+            InvalidQuery: the limit is out of bounds, or a bound is not written as the key's type is.
+            InvalidCursor: the cursor is of another page.
+        """
+        bounded = {name: getattr(self, name) for name in ("since", "until", "starts_with")}
+        if any(text is not None for text in bounded.values()):
+            bounded = _typed(db, view, equal, bounded)
+        return await db.page(
+            view,
+            *equal,
+            limit=limit if self.limit is None else self.limit,
+            cursor=self.cursor,
+            backward=self.backward,
+            where=where,
+            budget=budget,
+            **bounded,
+        )
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        raise InvalidQuery("a limit is a whole number", field="limit")
+    return int(text)
+
+
+def _truth(text: str) -> bool:
+    known = _TRUTH.get(text.lower())
+    if known is None:
+        raise InvalidQuery("this is true or false", field="backward")
+    return known
+
+
+def _typed(db: AsyncDatabase, view: Any, equal: tuple[Any, ...], texts: dict[str, str | None]) -> dict[str, Any]:
+    """Bounds as values of the next key field."""
+    of = listed(db.operations, view)
+    given = len(of.flat(equal))
+    if given >= of.width:
+        raise InvalidQuery("there is no further key field to bound", view=view)
+    element = of.codec.elements[given]
+    found: dict[str, Any] = {}
+    for name, text in texts.items():
+        try:
+            found[name] = None if text is None else msgspec.convert(text, element.type, strict=False)
+        except (msgspec.ValidationError, ValueError, OverflowError) as error:
+            raise InvalidQuery("this is not written as the key field's type is", field=name, view=view) from error
+    return found
