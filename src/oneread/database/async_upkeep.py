@@ -14,8 +14,11 @@ from oneread.database.operations import Operations
 from oneread.database.worker import Worker
 from oneread.maintenance import checkpoints
 from oneread.maintenance.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
+from oneread.maintenance.dump import Dump, End
+from oneread.maintenance.repair import Repaired, Repairer
 from oneread.maintenance.reports import Reporter, silent
 from oneread.maintenance.survey import Survey, survey
+from oneread.maintenance.tables import Table
 from oneread.maintenance.verify import KEEP, MAX_AGE, Options, Verification, Verifier, Watch
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
@@ -62,8 +65,8 @@ class AsyncUpkeep:
             wanted: views and models; everything when none is given. A model stands for all that is made of its entities
                 and for what they copy, a view for its own rows only.
             pace: rows per second at most, so that a store in use keeps its speed.
-            max_age: seconds that the snapshot of one model may take. LMDB cannot use freed pages again meanwhile, so its
-                file may grow. What is not done by then is skipped, and the result says so.
+            max_age: seconds that the snapshot of one model may take, since LMDB cannot use freed pages again meanwhile.
+                What is not done by then is skipped, and the result says so.
             on_fault: called with every fault, in the thread that does the work.
             progress: called after every batch, in that thread.
             keep: faults that the result holds; all are counted.
@@ -75,6 +78,37 @@ class AsyncUpkeep:
         """
         options = Options(wanted, pace, max_age, on_fault, progress, keep, resume)
         return await self.run(Verifier(self.operations.catalog, options).plan())
+
+    async def repair(
+        self,
+        *wanted: type,
+        pace: float | None = None,
+        max_age: float = MAX_AGE,
+        on_fault: Watch | None = None,
+        progress: Reporter = silent,
+        keep: int = KEEP,
+    ) -> Repaired:
+        """Mends everything derived that is not what the entities say, while the store is in use.
+
+        Verifies, looks again at each fault inside a transaction and mends it there, and verifies again: at least two
+        verifications when something is wrong, and a small transaction for each hundred faults. What an entity's own
+        fields say is never changed; what cannot be mended without being told what is right is left, and named.
+
+        Arguments:
+            wanted: views and models; everything when none is given.
+            pace: rows per second at most that are verified.
+            max_age: seconds that the snapshot of one model may take.
+            on_fault: called with every fault that a verification finds.
+            progress: called after every batch.
+            keep: faults that the result holds.
+
+        Raises:
+            UsageError: a class that is no view or model of the schema; an option that cannot be.
+            Unsupported: the engine has no snapshots or its transactions do not span rows.
+        """
+        options = Options(wanted, pace, max_age, on_fault, progress, keep)
+        operations = self.operations
+        return await self.run(Repairer(operations.catalog, operations.inline, options).plan())
 
     def bulk(
         self,
@@ -131,3 +165,34 @@ class AsyncUpkeep:
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
         return await self.run(survey(counted, progress, exact=exact))
+
+    async def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = silent) -> End:
+        """Writes every entity, or those of some models, as JSON lines, from one moment of the store.
+
+        Costs a read of the entities' rows once, in requests of 500, and of the rows they refer to. Memory stays flat.
+        Engines without snapshots give each entity as it is when it is reached. Derived rows are not written: loading
+        makes them.
+
+        Arguments:
+            write: given each line, in the thread that does the work.
+            models: whose entities; everything when none is given.
+            progress: called after every batch, in that thread.
+
+        Raises:
+            UsageError: a class that is no model of the schema.
+        """
+        for model in models:
+            self.operations.kind(model)
+        work = Dump(self.operations.catalog, models, write, progress)
+        return await self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.lines())
+
+    async def dump_table(self, model: type, write: Callable[[bytes], object], *, progress: Reporter = silent) -> int:
+        """Writes the living entities of one model as CSV; returns how many. Costs what `dump` costs.
+
+        Raises:
+            UsageError: the class is no model of the schema.
+            InvalidValue: a value has no exact form in CSV.
+        """
+        self.operations.kind(model)
+        work = Table(self.operations.catalog, model, write, progress)
+        return await self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.rows())

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.indexes import IndexView
-from oneread.errors import Corrupt, UsageError
+from oneread.errors import Corrupt, SchemaMismatch, UsageError
 from oneread.models.registry import Kind
 from oneread.models.versions import StoredSchema
 from oneread.store.rows import Table
@@ -64,6 +64,7 @@ class Ground:
         for each in wanted:
             if each not in catalog.kinds and each not in catalog.indexes and each not in catalog.aggregates:
                 raise UsageError("this class is no view or model of the schema", given=each)
+        self._refuse_another(catalog, stored)
         self._wanted = frozenset(wanted)
         self.kinds: tuple[Kind, ...] = tuple(dict.fromkeys(catalog.kinds.values()))
         views: tuple[IndexView | AggregateView, ...] = (*catalog.indexes.values(), *catalog.aggregates.values())
@@ -77,6 +78,17 @@ class Ground:
         self.whole = not self._wanted and len(self.prefixes) == len(_all_prefixes(views))
         self.tracked = self._referring(BACK_REFERENCES)
         self.held = self._referring(HOLDS)
+
+    def _refuse_another(self, catalog: Catalog, stored: StoredSchema) -> None:
+        """What a newer program has declared since cannot be judged with the declarations of this one."""
+        views: tuple[IndexView | AggregateView, ...] = (*catalog.indexes.values(), *catalog.aggregates.values())
+        for view in views:
+            known = stored.views.get(stored_name(view.cls))
+            if known is None or known.number.to_bytes(2, "big") + known.generation.to_bytes(2, "big") != view.prefix:
+                raise SchemaMismatch(
+                    "the store's schema has changed since it was opened here; open it again with the newer schema",
+                    view=view.cls,
+                )
 
     def _judged(self, view: IndexView | AggregateView) -> bool:
         asked = not self._wanted or view.cls in self._wanted or self.judges(self.catalog.kinds[view.model])
@@ -131,6 +143,21 @@ class Ground:
         _parts, end = kind.codec.decode_prefix(key, 4)
         return key[2:end]
 
+    def owner_of(self, table: Table, key: bytes, shown: bytes | None) -> bytes | None:
+        """Whom a derived row comes from: by its key, or by what it shows where that names the owner.
+
+        None where that cannot be read.
+        """
+        place = self.place_of(table, key)
+        try:
+            if place is None:
+                return key[2 + len(self.source_of(key)) :]
+            if place.offset is None:
+                return shown if shown and shown[:2] == place.kind.prefix else None
+            return place.kind.prefix + key[place.offset(key) :]
+        except (Corrupt, ValueError, IndexError):
+            return None
+
     def name_of(self, key: bytes) -> str:
         """An entity as a person reads it; hexadecimal where the bytes are no key."""
         try:
@@ -151,8 +178,11 @@ def _places(view: IndexView | AggregateView, kind: Kind) -> list[Place]:
     def values(key: bytes) -> tuple[Any, ...]:
         return decode(key, 4)[0]
 
+    def offset(key: bytes) -> int:
+        return decode(key, 4)[1]
+
     if isinstance(view, IndexView):
-        rows = Place(view.prefix, "views", name, kind, values, lambda key: decode(key, 4)[1])
+        rows = Place(view.prefix, "views", name, kind, values, offset)
         return [rows, Place(view.prefix, "counts", name, kind, values)] if view.unique else [rows]
     groups = Place(view.prefix, "counts", name, kind, values, width=view.width)
     return [
@@ -165,4 +195,7 @@ def _places(view: IndexView | AggregateView, kind: Kind) -> list[Place]:
 
 
 def _behind(group: Callable[[bytes, int], tuple[Any, int]], value: Callable[[bytes, int], tuple[Any, int]]) -> Offset:
-    return lambda key: value(key, group(key, 4)[1])[1]
+    def offset(key: bytes) -> int:
+        return value(key, group(key, 4)[1])[1]
+
+    return offset

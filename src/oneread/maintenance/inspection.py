@@ -70,6 +70,16 @@ class Hearing:
                     said.operations.puts[place] = shown
         return said
 
+    def emits(self, owner: bytes, key: bytes) -> Plan[bool]:
+        """Whether an entity, whoever that is, says that a derived row is its own; one that cannot be read may well."""
+        if owner[:2] not in self._witnesses:
+            return False
+        (row,) = yield from self._walk.read("roots", [owner])
+        if row is None:
+            return False
+        said = yield from self.heard(owner, row)
+        return not said.trusted or key in said.operations.claimed or key in said.operations.puts
+
     def _sources(self, keys: tuple[bytes, ...]) -> Plan[Mapping[bytes, Source]]:
         rows = yield from self._walk.read("roots", list(keys))
         found: dict[bytes, Source] = {}

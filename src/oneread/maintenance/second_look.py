@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from oneread.errors import Corrupt
 from oneread.maintenance.digests import bucket_of
 from oneread.maintenance.findings import shown_of
 from oneread.maintenance.ground import Place
@@ -99,21 +98,11 @@ class SecondLook:
                 continue
             if len(self._reported) < self._kept:
                 self._reported.add(place)
-            if found is not None and (yield from self._emits(found, place)):
+            if found is not None and (yield from self._of.hearing.emits(found, place)):
                 name = self._of.ground.name_of
                 self._wording.row("different", "counts", place, owner, name(owner), row, mendable=False)
             else:
                 self._differs("counts", place, owner, owner, row)
-
-    def _emits(self, owner: bytes, place: bytes) -> Plan[bool]:
-        """Whether an entity, whoever that is, says that this row is its own; one that cannot be read may well."""
-        if owner[:2] != self._of.kind.prefix:
-            return False
-        (row,) = yield from self._walk.read("roots", [owner])
-        if row is None:
-            return False
-        said = yield from self._of.hearing.heard(owner, row)
-        return not said.trusted or place in said.operations.claimed or place in said.operations.puts
 
     # Backward.
 
@@ -132,22 +121,11 @@ class SecondLook:
             if bucket_of(key) not in self._rows:
                 continue
             table: Table = "views" if place is None else place.table
-            owner = self._owner(place, key, row)
+            owner = self._of.ground.owner_of(table, key, shown_of(row))
             if table == "counts" and key in self._reported:
                 continue
-            if owner is None or not (yield from self._emits(owner, key)):
+            if owner is None or not (yield from self._of.hearing.emits(owner, key)):
                 self._wording.row("dangling", table, key, owner or b"", None, row)
-
-    def _owner(self, place: Place | None, key: bytes, row: Row) -> bytes | None:
-        """Whom a row comes from, by its key, or by its value where that names the owner."""
-        try:
-            if place is None:
-                return key[2 + len(self._of.ground.source_of(key)) :]
-            if place.offset is None:
-                return shown_of(row)
-            return place.kind.prefix + key[place.offset(key) :]
-        except (Corrupt, ValueError, IndexError):
-            return None
 
     # Groups.
 

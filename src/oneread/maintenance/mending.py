@@ -1,0 +1,213 @@
+"""Mending: one fault after the other is looked at again inside a transaction, and put right there.
+
+Knows findings, witnesses and commit rows. Must not know how faults are found. Writers go on meanwhile: what is no fault
+any more is left alone. A sum is mended by adding what it was off by, because commits add exact differences, so what it
+is off by stays the same whatever else is committed. The law is docs/decisions/0014-repair-in-place.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from oneread.derivations import emitted
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.emitted import LAST, TOLD, Record
+from oneread.derivations.stored import FENCE_ROW
+from oneread.errors import Corrupt, LimitExceeded, SchemaMismatch
+from oneread.maintenance.findings import Finding, shown_of
+from oneread.maintenance.ground import Ground
+from oneread.maintenance.inspection import Hearing, amounts_of
+from oneread.maintenance.walk import Walk
+from oneread.plans.effects import Now
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read, Replace
+from oneread.store.rows import Cell, Row
+from oneread.transactions import native, outbox
+from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
+from oneread.transactions.native import Follow
+from oneread.transactions.root import BODY, EMITTED, Root, next_version, row_of
+from oneread.transactions.unit import SHOWN, Unit
+
+
+class Mender:
+    """Mends findings, inside `Atomically`.
+
+    Arguments:
+        ground: the store.
+        walk: reads.
+        follow: the change that gives a carrier its source's values.
+        inline: carriers that are changed within the commit of their source.
+        fence: the fence row as it was when the ground was looked at.
+    """
+
+    def __init__(self, ground: Ground, walk: Walk, follow: Follow, inline: int, fence: Row | None) -> None:
+        self._ground = ground
+        self._catalog: Catalog = ground.catalog
+        self._walk = walk
+        self._follow = follow
+        self._inline = inline
+        self._fence = fence
+        self._hearing = Hearing(ground, walk)
+
+    def mend(self, findings: Sequence[Finding]) -> Plan[list[bool]]:
+        """Mends several, in one transaction; says for each whether it is right now.
+
+        Raises:
+            SchemaMismatch: the schema has changed since the ground was looked at; nothing was written.
+        """
+        (fence,) = yield from Read("system", [FENCE_ROW])
+        if fence != self._fence:
+            raise SchemaMismatch("the store's schema has changed while it was repaired; repair it again")
+        done: list[bool] = []
+        for finding in findings:
+            right = yield from self._way_of(finding)(finding)
+            done.append(right)
+        return done
+
+    def _way_of(self, finding: Finding) -> Callable[[Finding], Plan[bool]]:
+        fault = finding.fault
+        named = {"record": self._entity, "version": self._entity, "copy": self._copy, "task": self._task}
+        if fault.view in named:
+            return named[fault.view]
+        if fault.view == "stray":
+            return self._remove
+        place = self._ground.place_of(fault.table, fault.key)
+        if place is not None and place.width:
+            return self._group
+        return self._dangling if fault.kind == "dangling" else self._row
+
+    # Commit rows.
+
+    def _entity(self, finding: Finding) -> Plan[bool]:
+        """Lets a commit row remember what its entity tells, at a new version; whoever copies from it is told again."""
+        key = finding.owner
+        (row,) = yield from self._walk.read("roots", [key])
+        if not row:
+            return False
+        said = yield from self._hearing.heard(key, row)
+        if not said.flaws:
+            return True
+        body, told = row.get(BODY), _record(row)
+        carrier = self._catalog.any_carrier(key)
+        if body is None:
+            record = carrier.silent()
+            if isinstance(told.get(LAST), dict):
+                record[LAST] = told[LAST]
+        elif said.entity is None:
+            return False
+        else:
+            carrier = self._catalog.carrier_of(said.entity)
+            record = carrier.emission(said.entity, said.used, key, said.refs).record
+        now = yield from Now()
+        version = next_version(now, max(cell.stamp for cell in row.values()))
+        unit = Unit(self._catalog.name_of)
+        unit.put("roots", key, row_of(Root(version, None if body is None else body.value, emitted.encode(record))))
+        if told.get(TOLD) != record.get(TOLD):
+            outbox.put(unit, key, version)
+        yield from unit.flush(now)
+        return True
+
+    def _copy(self, finding: Finding) -> Plan[bool]:
+        """Gives a carrier what its source says now, with everything that follows from it."""
+        unit = Unit(self._catalog.name_of)
+        now = yield from Now()
+        yield from native.commit(unit, [self._follow(finding.source, finding.owner)], now, self._follow, self._inline)
+        yield from unit.flush(now)
+        return True
+
+    # Derived rows.
+
+    def _row(self, finding: Finding) -> Plan[bool]:
+        """Lets a row stand as its entity says; a taken value that another one rightly has is left."""
+        table, key = finding.fault.table, finding.fault.key
+        (root,) = yield from self._walk.read("roots", [finding.owner])
+        if root is None:
+            return True
+        said = yield from self._hearing.heard(finding.owner, root)
+        shown = (said.operations.puts if table == "views" else said.operations.claimed).get(key)
+        if shown is None:
+            return said.trusted
+        (row,) = yield from self._walk.read(table, [key])
+        found = None if row is None else shown_of(row)
+        if found == shown:
+            return True
+        if said.entity is None and key in said.digests:
+            return False  # the record knows only a digest of what the row shows
+        if table == "counts" and found is not None and (yield from self._hearing.emits(found, key)):
+            return False
+        yield from Replace(table, {key: {SHOWN: Cell(shown, max(cell.stamp for cell in root.values()))}})
+        return True
+
+    def _dangling(self, finding: Finding) -> Plan[bool]:
+        """Takes a row away that nobody says is his."""
+        table, key = finding.fault.table, finding.fault.key
+        (row,) = yield from self._walk.read(table, [key])
+        owner = None if row is None else self._ground.owner_of(table, key, shown_of(row))
+        if row is not None and (owner is None or not (yield from self._hearing.emits(owner, key))):
+            yield from Replace(table, {key: None})
+        return True
+
+    def _remove(self, finding: Finding) -> Plan[bool]:
+        """Takes a row away that belongs to no view."""
+        yield from Replace(finding.fault.table, {finding.fault.key: None})
+        return True
+
+    def _group(self, finding: Finding) -> Plan[bool]:
+        """Adds to a group what it was off by in the snapshot.
+
+        A row that could not be read is stated anew: whoever would have changed it since has failed.
+        """
+        key = finding.fault.key
+        place = self._ground.places[b"c" + key[:4]]
+        (row,) = yield from self._walk.read("counts", [key])
+        before, now = _numbers(finding.found), amounts_of(row) if row else []
+        if before is None or now is None:
+            unchanged = row is not None and shown_of(row) == finding.found
+            return (yield from self._state(key, list(finding.amounts), row)) if unchanged else False
+        off, total = Delta(), Delta()
+        off.add(finding.amounts, 1)
+        off.add(before, -1)
+        total.add(now, 1)
+        total.add(off.amounts, 1)
+        amounts = total.amounts[: place.width]
+        if amounts and type(amounts[0]) is int and amounts[0] < 0:
+            return False
+        return (yield from self._state(key, amounts, row))
+
+    def _state(self, key: bytes, amounts: list[Number], row: Row | None) -> Plan[bool]:
+        stamp = yield from Now()
+        if row:
+            stamp = max(stamp, *(cell.stamp + 1 for cell in row.values()))
+        stands: Row | None = {SHOWN: Cell(encode_amounts(amounts), stamp)} if amounts and amounts[0] else None
+        yield from Replace("counts", {key: stands})
+        return True
+
+    # The outbox.
+
+    def _task(self, finding: Finding) -> Plan[bool]:
+        """Starts a task again from the first carrier, or takes away one whose source there never was."""
+        key, source = finding.fault.key, finding.owner
+        (root,) = yield from self._walk.read("roots", [source or b"\x00"])
+        now = yield from Now()
+        unit = Unit(self._catalog.name_of)
+        unit.put("system", key, None)
+        if root is not None:
+            outbox.put(unit, source, now)
+        yield from unit.flush(now)
+        return True
+
+
+def _record(row: Row) -> Record:
+    cell = row.get(EMITTED)
+    try:
+        return emitted.decode(None if cell is None else cell.value)
+    except Corrupt:
+        return {}
+
+
+def _numbers(shown: bytes | None) -> list[Number] | None:
+    """What a group's row showed; an absent row is the empty list, None one that cannot be read."""
+    try:
+        return decode_amounts(shown)
+    except (Corrupt, LimitExceeded, TypeError):
+        return None
