@@ -226,7 +226,7 @@ def a_copy_is_kept_although_its_reference_changed(patch):
 
     def keeping(self, reference, entity, keys, before, sources, told):
         old = getattr(before.entity, reference.name, None)
-        if type(old) is reference.copy and told is None:
+        if type(old) is reference.copy and not told:
             return replace(old, ref=getattr(entity, reference.name).ref)
         return filled(self, reference, entity, keys, before, sources, told)
 

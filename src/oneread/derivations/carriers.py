@@ -112,6 +112,7 @@ class Carrier:
         self.has_hidden = bool(self._hidden)
         self._silent = frozenset(self.silent())
         self._hidden_names = tuple(name for each in self._hidden for name, _get, _type in each.hidden)
+        self._living = self._silent | {USED} if self._hidden else self._silent
         self._hidden_types = {name: kind for each in self._hidden for name, _get, kind in each.hidden}
 
     def used_in(self, record: Record) -> dict[str, Any]:
@@ -248,10 +249,52 @@ class Carrier:
             record[TOLD] = emitted.TOLD_DELETED
         return record
 
+    def lacking(self, before: State, refs: Refs) -> list[bytes]:
+        """Sources that must be asked although the references stay.
+
+        Code that does not look through them wrote the row, and did not hold what is looked at.
+        """
+        return [
+            key
+            for each in self._hidden
+            if any(name not in before.used for name, _get, _type in each.hidden)
+            for key in refs[each.name]
+        ]
+
+    def completed(self, before: State, sources: Sources) -> State:
+        """The state with all of its hidden copies; those that code which did not know them left out are asked for."""
+        if not self._hidden:
+            return before
+        return before._replace(used=self._used(self.refs(before.entity), before, sources, ()))
+
+    def remembers(self, record: Record, *, alive: bool) -> bool:
+        """Whether a record has told every declared view something, and no other (commit protocol, rule 17)."""
+        if not alive:
+            return record.keys() - {LAST} == self._silent
+        return record.keys() == self._living and (not self._hidden or record[USED].keys() == self._hidden_types.keys())
+
     def is_current(self, before: State) -> bool:
-        """Whether a commit row has told every declared view something, and no other (commit protocol, rule 17)."""
-        tokens = frozenset(before.record) - {LAST}
-        return tokens == (self._silent if before.entity is None or not self.has_hidden else self._silent | {USED})
+        """Whether a commit row has told what is declared, all of it and nothing else.
+
+        Code under other declarations may have written it: then a view is missing, or what its carriers were told is
+        something else, or a hold.
+        """
+        record, entity = before.record, before.entity
+        if not self.remembers(record, alive=entity is not None):
+            return False
+        if entity is None:
+            return True
+        if self.holding and record[HELD] != self._held(entity):
+            return False
+        return self.told is None or record[TOLD] == self.told.hash(entity, before.used)
+
+    @property
+    def asks_more(self) -> bool:
+        """Whether `is_current` needs more of a row than its record."""
+        return bool(self.holding) or self.told is not None
+
+    def _held(self, entity: Any) -> list[bytes]:
+        return list(dict.fromkeys([source for each in self.holding for source in each.keys(entity)]))
 
     def left(self, record: Record) -> Source:
         """A deleted entity as those who copy from it see it."""

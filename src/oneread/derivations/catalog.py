@@ -104,6 +104,7 @@ class Catalog:
             self._add_view(view)
         self._wire_hidden()
         self.carriers: dict[type, Carrier] = {cls: self._carrier(cls) for cls in models}
+        self._hiding = frozenset(each.kind.prefix for each in self.carriers.values() if each.has_hidden)
         self._gone: dict[bytes, Carrier] = {
             kind.prefix: self.carriers[self._any_class(kind)] for kind in self.kinds.values()
         }
@@ -258,6 +259,21 @@ class Catalog:
         carrier = self.carriers[type(entity)]
         used = carrier.used_in(emitted.decode(root.emitted)) if carrier.has_hidden else {}
         return Source(entity, used, existed=True)
+
+    def is_current(self, key: bytes, root: Root) -> bool:
+        """Whether a commit row is written, and has told its views, as is declared now (commit protocol, rule 17)."""
+        record = emitted.decode(root.emitted)
+        if root.body is None:
+            return self.any_carrier(key).remembers(record, alive=False)
+        carrier = self.carriers[self.kind_of(key).layouts.class_of(root.body)]
+        layout = carrier.layout
+        if root.body[:2] not in (layout.prefix, layout.wide_prefix) or not carrier.remembers(record, alive=True):
+            return False
+        return not carrier.asks_more or carrier.is_current(self.state(key, root))
+
+    def may_hide(self, key: bytes) -> bool:
+        """Whether rows of this kind may hold hidden copies."""
+        return key[:2] in self._hiding
 
     def may_be_held(self, key: bytes) -> bool:
         """Whether any reference forbids the delete of rows of this kind."""

@@ -208,7 +208,8 @@ class Patch(_Writing):
             return ()
         carrier = self._catalog.carrier_of(before.entity)
         known, wanted = carrier.refs(before.entity), carrier.refs(self._wanted(before))
-        return [key for name, keys in wanted.items() for key in keys if key not in known[name]]
+        links = [key for name, keys in wanted.items() for key in keys if key not in known[name]]
+        return links + carrier.lacking(before, known) if carrier.has_hidden else links
 
     def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
         before = self._seen(seen)
@@ -225,12 +226,16 @@ class Delete(_Writing):
         super().__init__(catalog, key, if_version)
         self._model = model
 
-    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:  # noqa: ARG002 - part of the contract
+    def links(self, seen: Root) -> Iterable[bytes]:
+        return _lacking(self._catalog, self.key, seen)
+
+    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
         before = self._seen(seen)
         if seen.body is None or not isinstance(before.entity, self._model):
             return NO_CHANGE
         carrier = self._catalog.any_carrier(self.key)
-        record = carrier.gone(before)
+        whole = self._catalog.carrier_of(before.entity).completed(before, _Seen(self._catalog, sources))
+        record = carrier.gone(whole)
         self.written.version, self.written.created = version, False
         return Decision(
             Root(version, None, emitted.encode(record)),
@@ -244,7 +249,8 @@ class Follow(_Writing):
     """Gives a carrier the new values of a source that it refers to.
 
     A leaf copy (no view of the carrier depends on it, and nobody copies it on) keeps the carrier's version, since the
-    carrier itself did not change; a dependent one is a full re-commit.
+    carrier itself did not change; a dependent one is a full re-commit. A view that the row has not told anything yet is
+    left to the backfill: its re-emission may be refused, and a task has nobody to refuse it to.
     """
 
     def __init__(self, catalog: Catalog, source: bytes, key: bytes) -> None:
@@ -253,6 +259,9 @@ class Follow(_Writing):
 
     def hints(self) -> Iterable[bytes]:
         return (self._source,)
+
+    def links(self, seen: Root) -> Iterable[bytes]:
+        return _lacking(self._catalog, self.key, seen)
 
     def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
         before = self._seen(seen)
@@ -265,6 +274,10 @@ class Follow(_Writing):
         settled = carrier.settled(
             self.key, before.entity, refs, before, _Seen(self._catalog, sources), told=(self._source,)
         )
+        record = settled.emission.record
+        for token in record.keys() - before.record.keys():
+            if token[:1] in emitted.VIEWS:
+                del record[token]
         recommit = decision(self._catalog, carrier, self.key, settled, seen, before, version)
         root = recommit.root
         if root is not None and root.emitted == seen.emitted:
@@ -279,7 +292,17 @@ class Reemit(_Writing):
 
     What backfill does to each row that lacks something, deleted ones too (rule 17). The entity's own fields stay; a row
     that was written under an older layout is written under the current one.
+
+    Arguments:
+        sources: commit rows that it will probably need, known from an earlier look.
     """
+
+    def __init__(self, catalog: Catalog, key: bytes, sources: Iterable[bytes] = ()) -> None:
+        super().__init__(catalog, key, None)
+        self._sources = sources
+
+    def hints(self) -> Iterable[bytes]:
+        return self._sources
 
     def links(self, seen: Root) -> Iterable[bytes]:
         entity = self._catalog.state(self.key, seen).entity
@@ -309,6 +332,15 @@ class Reemit(_Writing):
             diff(self.key, before.record, record, {}),
             carrier.fans_out(before.record, record),
         )
+
+
+def _lacking(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:
+    """Sources whose hidden copies a row lacks that code which did not know them wrote."""
+    if seen.body is None or not catalog.may_hide(key):
+        return []
+    before = catalog.state(key, seen)
+    carrier = catalog.carrier_of(before.entity)
+    return carrier.lacking(before, carrier.refs(before.entity))
 
 
 def _flat(refs: Refs) -> list[bytes]:

@@ -9,6 +9,7 @@ commit protocol.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
@@ -154,7 +155,10 @@ class Reference:
 
 
 class Told:
-    """What a model's carriers copy from it, as one hash.
+    """What a model's carriers copy from it, as one hash of the values and one of the routes to them.
+
+    Code with other declarations tells other routes; where their values happen to be equal the hashes must still differ,
+    else a carrier that holds what is not told any more, or not yet, is never told again.
 
     Arguments:
         values: route to every value that any copy, open or hidden, takes over, and its type.
@@ -164,6 +168,7 @@ class Told:
     def __init__(self, values: Mapping[str, tuple[Getter, Any]], *, missing_ok: bool) -> None:
         self._values = {route: values[route] for route in sorted(values)}
         self._getters = tuple(get for get, _type in self._values.values())
+        self._routes = blake2b("\n".join(self._values).encode(), digest_size=4).digest()
         self.missing_ok = missing_ok
         self._pack = msgspec.msgpack.Encoder(uuid_format="bytes", enc_hook=_any_int).encode
 
@@ -181,7 +186,7 @@ class Told:
         """What the record keeps of the values told."""
         if entity is None:
             return TOLD_DELETED
-        return b"\x01" + short_hash(self._packed([get(entity, used) for get in self._getters]))
+        return b"\x01" + short_hash(self._packed([get(entity, used) for get in self._getters])) + self._routes
 
     def _packed(self, values: list[Any]) -> bytes:
         try:

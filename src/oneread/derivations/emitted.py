@@ -55,6 +55,9 @@ USED: Final = b"u"
 TOLD: Final = b"f"
 LAST: Final = b"l"
 
+VIEWS: Final = (ROWS, SUMS, UNIQUE)
+"""Kinds of tokens that belong to views."""
+
 TOLD_DELETED: Final = b"\x00"
 """What copies were told last: that their source is gone."""
 
