@@ -108,6 +108,9 @@ class Operations:
     def changing(self, wanted: tuple[Any, ...]) -> Plan[Change]:
         """The change that a bulk writer was asked for."""
         verb = wanted[0]
+        if verb == "change":
+            made: Change = wanted[1]
+            return made
         if verb == "patch":
             _verb, model, key, changes = wanted
             return Patch(self.catalog, self.kind(model).key(key), patching(model, changes))

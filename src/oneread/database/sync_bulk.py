@@ -21,6 +21,7 @@ from oneread.maintenance.checkpoints import Position, check_position
 from oneread.models.references import Ref
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
+from oneread.transactions.native import Change
 
 if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
@@ -115,6 +116,12 @@ class Bulk:
         """Takes an entity away, as the database's `delete` does."""
         self._check()
         if self._work.add(("delete", model, key), weight(key), position):
+            self.flush()
+
+    def apply(self, change: Change, size: int, *, position: Position | None = None) -> None:
+        """Takes a change of about `size` bytes that was made elsewhere, as by a dump that is loaded."""
+        self._check()
+        if self._work.add(("change", change), size, position):
             self.flush()
 
     def reached(self, position: Position) -> None:
