@@ -1,0 +1,66 @@
+"""`oneread dump`: every entity as JSON lines, or one model as CSV.
+
+Knows dumps and files. Must not know rows. The law is docs/formats/dumps.md.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from oneread.cli.files import STANDARD, written
+from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, completed, declared, reading, schema_of
+from oneread.cli.output import Output
+from oneread.errors import UsageError
+
+
+class Format(StrEnum):
+    """What a dump is written as."""
+
+    jsonl = "jsonl"
+    csv = "csv"
+
+
+ModelsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[MODEL]...", help="What to dump. [default: everything]", autocompletion=completed),
+]
+OutOption = Annotated[
+    str, typer.Option("--out", "-o", metavar="FILE", help="The new file; compressed when it ends in .gz; - for stdout.")
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="JSON lines, or CSV for one model.")]
+
+
+def command(
+    *,
+    models: ModelsArgument = None,
+    out: OutOption = STANDARD,
+    form: FormatOption = Format.jsonl,
+    schema: SchemaOption = "",
+    db: DbOption = "",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Writes entities to a file, from one moment of the store, while it is in use.
+
+    Copies, indexes and aggregates are not written: `oneread load` makes them again. JSON lines bring everything back
+    exactly, versions and tombstones included; CSV holds the living entities of one model.
+
+    Example: oneread dump --out shop.jsonl.gz --schema shop.models:shop --db lmdb:///var/lib/shop
+    """
+    output = Output(as_json=as_json, quiet=quiet)
+    known = schema_of(schema)
+    wanted = declared(known, models or [])
+    if as_json and out == STANDARD:
+        raise UsageError("--json prints a report, so the dump cannot be printed too; give --out FILE")
+    if form is Format.csv and len(wanted) != 1:
+        raise UsageError("CSV holds the entities of one model; name it", given=models or [])
+    with reading(db, known) as database, written(out) as file, output.progress() as tell:
+        if form is Format.csv:
+            found: object = {"entities": database.dump_table(wanted[0], file.write, progress=tell)}
+        else:
+            found = database.dump(file.write, *wanted, progress=tell)
+    output.document(found)
+    output.note(f"dumped to {out}" if out != STANDARD else "dumped")

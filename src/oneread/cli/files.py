@@ -1,0 +1,93 @@
+"""Files that commands read and write: `-` for the standard streams, `.gz` compressed, and never half written.
+
+Knows paths and streams. Must not know what is in a file. A file that is written stands under another name until it is
+whole. The law is "Files" of the reference page "Command line".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import sys
+import zlib
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import IO, Final
+
+from oneread.errors import Corrupt, InvalidValue, UsageError
+from oneread.maintenance.load import LINE_BYTES
+
+STANDARD: Final = "-"
+_SKIPPED: Final = 1 << 20
+
+
+@contextlib.contextmanager
+def written(name: str) -> Generator[IO[bytes]]:
+    """A new file of this name, there when the block ends well; the standard output for `-`.
+
+    Raises:
+        UsageError: it is there already.
+        OSError: it cannot be written.
+    """
+    if name == STANDARD:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(name)
+    if path.exists():
+        raise UsageError("the file is there already; take it away, or name another", path=name)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    try:
+        with beside.open("xb") as file:
+            if path.suffix == ".gz":
+                with gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
+                    yield compressed  # type: ignore[misc]  # it writes bytes, which is what is asked of it
+            else:
+                yield file
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def opened(name: str) -> Generator[IO[bytes]]:
+    """A file to be read, uncompressed; the standard input for `-`.
+
+    Raises:
+        UsageError: it is not there, or no file.
+    """
+    if name == STANDARD:
+        yield sys.stdin.buffer
+        return
+    path = Path(name)
+    if not path.is_file() and not path.is_fifo():
+        raise UsageError("there is no such file", path=name)
+    with path.open("rb") as file:
+        if path.suffix == ".gz":
+            yield gzip.GzipFile(fileobj=file)  # type: ignore[misc]  # it reads bytes, which is what is asked of it
+        else:
+            yield file
+
+
+def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | InvalidValue]]:
+    """The lines of a file, numbered from 1, without their ends; one that is too long is passed over and said so.
+
+    Raises:
+        Corrupt: the compressed file is torn or damaged.
+    """
+    number = 0
+    try:
+        while line := file.readline(LINE_BYTES + 1):
+            number += 1
+            if len(line) <= LINE_BYTES:
+                yield number, line.rstrip(b"\r\n")
+                continue
+            while line and not line.endswith(b"\n"):
+                line = file.readline(_SKIPPED)
+            yield number, InvalidValue("the line is too long", limit=LINE_BYTES)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise Corrupt("the compressed file is torn or damaged", line=number + 1, reason=str(error)) from error

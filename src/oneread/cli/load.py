@@ -1,0 +1,162 @@
+"""`oneread load`: dumps, JSON objects and CSV into a store.
+
+Knows files and loading. Must not know rows. The law is docs/formats/dumps.md.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from oneread.cli.failures import FOUND
+from oneread.cli.files import STANDARD, lines, opened
+from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, declared, schema_of, writing
+from oneread.cli.output import Output
+from oneread.database.loading import Make, Numbered, load
+from oneread.database.sync_database import Database
+from oneread.errors import Corrupt, InvalidValue, UsageError
+from oneread.maintenance.bulk import BATCH
+from oneread.maintenance.load import LINE_BYTES, Dumped, Records, end_of, head_of, verified
+
+FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="A dump, JSON lines, or CSV (.csv); compressed as .gz; - for stdin.")
+]
+ModelOption = Annotated[str, typer.Option("--model", metavar="MODEL", help="Whose entities other files hold.")]
+MapOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map", metavar="THEIRS=OURS", help="The field for a column or name; nothing behind = leaves it out."
+    ),
+]
+BatchOption = Annotated[int, typer.Option("--batch", metavar="N", help="Records of one transaction.")]
+RejectsOption = Annotated[
+    str, typer.Option("--rejects", metavar="FILE", help="Where refused records go. [default: FILE.rejects]")
+]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on where an earlier load of this file ended.")]
+MakeOption = Annotated[bool, typer.Option("--make", help="Make a new store when there is none.")]
+
+
+def command(  # noqa: PLR0913 - each is an option of its own
+    *,
+    file: FileArgument,
+    model: ModelOption = "",
+    names: MapOption = None,
+    batch: BatchOption = BATCH,
+    rejects: RejectsOption = "",
+    resume: ResumeOption = False,
+    make: MakeOption = False,
+    schema: SchemaOption = "",
+    db: DbOption = "",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Loads entities from a file: a dump, JSON objects line by line, or CSV with a header.
+
+    A dump is looked through first, so that nothing of a torn one is loaded. Each batch is one transaction; a load that
+    was stopped goes on with --resume. What is refused goes to a file with its line and the reason, and the command ends
+    with 1; records that refer to later ones are tried again at the end.
+
+    Example: oneread load customers.csv --model Customer --map CustomerID=number --schema shop.models:shop --db
+    lmdb:///var/lib/shop
+    """
+    output = Output(as_json=as_json, quiet=quiet)
+    known = schema_of(schema)
+    cls = declared(known, [model])[0] if model else None
+    given = _mapped(names or [])
+    aside = Path(rejects or (f"{file}.rejects" if file != STANDARD else "stdin.rejects"))
+    with writing(db, known, make=make, workers=1) as database, output.progress() as tell, opened(file) as source:
+        records, making = _read(database, source, file, cls, given)
+        found = load(
+            database,
+            records,
+            making,
+            aside,
+            checkpoint=f"load:{Path(file).name}"[:200],
+            resume=resume,
+            batch=batch,
+            progress=tell,
+        )
+    output.document(found)
+    output.text(f"{found.stored:,} stored, {found.rejected:,} refused")
+    if found.rejected:
+        output.note(f"refused records and reasons are in {aside}")
+        raise typer.Exit(FOUND)
+
+
+def _mapped(given: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in given:
+        theirs, equals, ours = each.partition("=")
+        if not theirs or not equals:
+            raise UsageError("--map takes THEIRS=OURS", given=each)
+        found[theirs] = ours
+    return found
+
+
+def _read(
+    database: Database, source: IO[bytes], name: str, model: type | None, names: dict[str, str]
+) -> tuple[Iterator[Numbered], Make]:
+    """The records of a file, and what makes changes of them."""
+    catalog = database.operations.catalog
+    if name.removesuffix(".gz").endswith(".csv"):
+        rows = _rows(source)
+        header = next(rows, None)
+        if header is None or isinstance(header[1], InvalidValue):
+            raise UsageError("the file has no header", path=name)
+        return rows, Records(catalog, model, names, header[1]).entity
+    numbered = lines(source)
+    first = next(numbered, None)
+    head = head_of(first[1]) if first is not None and isinstance(first[1], bytes) else None
+    if head is None:
+        return chain([] if first is None else [first], numbered), Records(catalog, model, names).entity
+    if model is not None or names:
+        raise UsageError("a dump says itself what it holds; --model and --map are for other files", path=name)
+    making = Dumped(catalog, head).change
+    if name != STANDARD:
+        with opened(name) as again:
+            verified(line + b"\n" for _number, line in lines(again) if isinstance(line, bytes))
+    return _without_end(numbered), making
+
+
+def _without_end(numbered: Iterator[tuple[int, bytes | InvalidValue]]) -> Iterator[Numbered]:
+    """The lines of a dump without its last; raises Corrupt where that is missing."""
+    for number, line in numbered:
+        if isinstance(line, bytes) and end_of(line) is not None:
+            return
+        yield number, line
+    raise Corrupt("the dump is torn: its last line is missing; what was there is loaded")
+
+
+def _rows(source: IO[bytes]) -> Iterator[tuple[int, Any]]:
+    """The rows of a CSV file, under the number of the line they end on."""
+    csv.field_size_limit(LINE_BYTES)
+    refused: list[InvalidValue] = []
+
+    def texts() -> Iterator[str]:
+        for number, line in lines(source):
+            if isinstance(line, InvalidValue):
+                refused.append(line)
+                continue
+            text = line.decode(errors="surrogateescape")
+            yield (text.removeprefix("\ufeff") if number == 1 else text) + "\n"
+
+    reader = csv.reader(texts(), strict=True)
+    number = 0
+    while True:
+        row: list[str] | InvalidValue
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            row = InvalidValue("this is no row of CSV", reason=str(error))
+        number = max(number + 1, reader.line_num)
+        while refused:
+            yield number, refused.pop()
+        if row:
+            yield number, row

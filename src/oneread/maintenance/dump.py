@@ -1,0 +1,231 @@
+"""Dumps: every entity of a store as JSON lines, in an order in which they can be loaded again.
+
+Knows the catalog, commit rows and the forms of entities. Must not know files: lines are given to whoever writes them.
+Derived rows are not dumped, since loading makes them. The law is docs/formats/dumps.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from oneread.derivations import emitted
+from oneread.derivations.carriers import EVERYONE, Carrier, State
+from oneread.derivations.catalog import Catalog, stored_name
+from oneread.derivations.copies import Source
+from oneread.derivations.emitted import LAST, USED
+from oneread.encoding.ranges import prefix_range
+from oneread.maintenance.forms import Form, document_text
+from oneread.maintenance.reports import Progress, Reporter
+from oneread.models.registry import Kind
+from oneread.plans.effects import Snapshot
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read, Scan
+from oneread.store.rows import RowRange
+from oneread.transactions.root import NOTHING, Root, parse
+
+FORMAT: Final = 1
+BATCH: Final = 500
+_REMEMBERED: Final = 20_000
+"""Sources that are remembered while their carriers are dumped."""
+
+Write = Callable[[bytes], object]
+_encode = msgspec.json.Encoder().encode
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The first line.
+
+    Arguments:
+        oneread: the format of the dump.
+        schema: digest of the declared models.
+        models: the models that are in it, by stored name, in the order of the lines.
+    """
+
+    oneread: int
+    schema: str
+    models: tuple[str, ...]
+
+
+class End(msgspec.Struct, frozen=True):
+    """The last line: without it the dump is torn.
+
+    Arguments:
+        end: lines between the first and this one.
+        entities: how many, by the stored name of their class.
+        deleted: tombstones.
+        digest: of all lines before this one (BLAKE2b, 16 bytes).
+    """
+
+    end: int
+    entities: dict[str, int]
+    deleted: int
+    digest: str
+
+
+def schema_digest(catalog: Catalog) -> str:
+    """What tells two sets of models apart: names, fields and their order."""
+    models = sorted((stored_name(cls), catalog.carriers[cls].layout.fields) for cls in catalog.models)
+    told = [[name, [[each.name, each.kind, str(each.concrete)] for each in fields]] for name, fields in models]
+    return hashlib.blake2b(_encode(told), digest_size=16).hexdigest()
+
+
+def ordered(catalog: Catalog) -> list[Kind]:
+    """All kinds, each behind those that it refers to, where there is no circle."""
+    targets: dict[bytes, set[bytes]] = {kind.prefix: set() for kind in catalog.kinds.values()}
+    for carrier in catalog.carriers.values():
+        targets[carrier.kind.prefix] |= {each.kind.prefix for each in carrier.references}
+    kinds = {kind.prefix: kind for kind in catalog.kinds.values()}
+    found: list[Kind] = []
+    left = sorted(kinds, key=lambda prefix: stored_name(kinds[prefix].cls))
+    while left:
+        ready = [prefix for prefix in left if not (targets[prefix] - {prefix}) & set(left)]
+        taken = ready or left[:1]
+        found.extend(kinds[prefix] for prefix in taken)
+        left = [prefix for prefix in left if prefix not in taken]
+    return found
+
+
+def forward(kinds: Sequence[Kind], carrier: Carrier) -> frozenset[str]:
+    """The references of a class whose targets may stand behind it in a dump."""
+    places = {kind.prefix: place for place, kind in enumerate(kinds)}
+    own = places[carrier.kind.prefix]
+    return frozenset(each.name for each in carrier.references if places.get(each.kind.prefix, own) >= own)
+
+
+class Dump:
+    """One dump on its way.
+
+    Arguments:
+        catalog: the schema compiled for the store.
+        models: whose entities are dumped; none for all.
+        write: takes each line.
+        progress: told after every batch.
+    """
+
+    def __init__(self, catalog: Catalog, models: Sequence[type], write: Write, progress: Reporter) -> None:
+        wanted = {catalog.kinds[model].prefix for model in models} or {each.prefix for each in catalog.kinds.values()}
+        self._catalog = catalog
+        self._order = ordered(catalog)
+        self.kinds = [kind for kind in self._order if kind.prefix in wanted]
+        self._forms = {cls: Form(carrier) for cls, carrier in catalog.carriers.items()}
+        self._names = {cls: _encode(stored_name(cls)) for cls in catalog.models}
+        self._forward = {cls: forward(self._order, carrier) for cls, carrier in catalog.carriers.items()}
+        self._write = write
+        self._progress = progress
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._entities: dict[str, int] = {}
+        self._deleted = self._lines = 0
+        self._roots: dict[bytes, Root] = {}
+
+    def whole(self) -> Plan[End]:
+        """Writes all lines from one moment of the store; costs its rows, and those of the sources, in batches."""
+        return Snapshot(self.lines).__iter__()
+
+    def lines(self) -> Plan[End]:
+        """Writes all lines; what is changed meanwhile is there as it was before or as it is after."""
+        names = tuple(stored_name(cls) for kind in self.kinds for cls in self._classes(kind))
+        self._line(_encode(Head(FORMAT, schema_digest(self._catalog), names)))
+        self._lines = 0
+        for kind in self.kinds:
+            yield from self._kind(kind)
+        end = End(self._lines, self._entities, self._deleted, self._digest.hexdigest())
+        self._line(_encode(end))
+        return end
+
+    def _classes(self, kind: Kind) -> list[type]:
+        return [cls for cls in self._catalog.models if self._catalog.kinds[cls] is kind]
+
+    def _line(self, text: bytes) -> None:
+        line = text + b"\n"
+        self._digest.update(line)
+        self._write(line)
+        self._lines += 1
+
+    def _kind(self, kind: Kind) -> Plan[None]:
+        start, stop = prefix_range(kind.prefix)
+        while True:
+            rows = yield from Scan("roots", RowRange(start, stop or b""), BATCH, families="dm")
+            found = [(key, parse(row)) for key, row in rows]
+            states = [(key, root, self._catalog.state(key, root)) for key, root in found]
+            yield from self._load_sources(states)
+            for key, root, state in states:
+                self._line(
+                    self._tombstone(kind, key, root, state)
+                    if state.entity is None
+                    else self._entity(key, root.version, state)
+                )
+            self._progress(Progress(f"dumping {stored_name(kind.cls)}", self._lines))
+            if len(rows) < BATCH:
+                return
+            start = rows[-1][0] + b"\x00"
+
+    def _load_sources(self, states: Iterable[tuple[bytes, Root, State]]) -> Plan[None]:
+        """Reads the sources of a batch that are not remembered."""
+        if len(self._roots) > _REMEMBERED:
+            self._roots.clear()
+        wanted: dict[bytes, None] = {}
+        for _key, _root, state in states:
+            if state.entity is not None:
+                for keys in self._catalog.carrier_of(state.entity).refs(state.entity).values():
+                    wanted.update(dict.fromkeys(keys))
+        missing = [key for key in wanted if key not in self._roots]
+        if missing:
+            rows = yield from Read("roots", missing, "dm")
+            self._roots.update(
+                {key: NOTHING if row is None else parse(row) for key, row in zip(missing, rows, strict=True)}
+            )
+
+    def __getitem__(self, key: bytes) -> Source:
+        """A source, for an entity that is settled anew."""
+        return self._catalog.source(key, self._roots[key])
+
+    def _entity(self, key: bytes, version: int, state: State) -> bytes:
+        entity, carrier = state.entity, self._catalog.carrier_of(state.entity)
+        refs = carrier.refs(entity)
+        late = self._forward[carrier.cls]
+        held = [
+            name
+            for name, keys in refs.items()
+            if keys and (name in late or any(self._roots[each].body is None for each in keys))
+        ]
+        used = state.record.get(USED)
+        if held:
+            settled = carrier.settled(key, entity, refs, state, self, told=EVERYONE)
+            entity, used = settled.entity, settled.emission.record.get(USED)
+        form = self._forms[carrier.cls]
+        parts = [b'{"model":', self._names[carrier.cls], b',"version":%d' % version]
+        text = form.written(entity)
+        if text is not None:
+            parts += [b',"entity":', text]
+        if held or text is None:
+            parts += [b',"document":', _encode(document_text(carrier.layout, entity))]
+        if held:
+            parts += [b',"held":', _encode(held)]
+            if used:
+                parts += [b',"used":', _encode(_packed({USED: used}))]
+        name = stored_name(carrier.cls)
+        self._entities[name] = self._entities.get(name, 0) + 1
+        return b"".join([*parts, b"}"])
+
+    def _tombstone(self, kind: Kind, key: bytes, root: Root, state: State) -> bytes:
+        last = state.record.get(LAST)
+        self._deleted += 1
+        return b"".join(
+            [
+                b'{"model":',
+                _encode(stored_name(kind.cls)),
+                b',"version":%d,"deleted":' % root.version,
+                _encode(kind.parts_of(key)),
+                b',"last":' + _encode(_packed({LAST: last})) if last else b"",
+                b"}",
+            ]
+        )
+
+
+def _packed(record: dict[bytes, Any]) -> str:
+    return b64encode(emitted.encode(record)).decode()
