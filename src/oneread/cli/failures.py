@@ -80,22 +80,27 @@ def telling(context: typer.Context) -> Generator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not even the last flush
         raise typer.Exit(FINE) from error
     except OSError as error:
-        _tell(context, error, str(error))
+        _tell(context, error, str(error), hint=_noted(error))
         raise typer.Exit(STORE_FAILED) from error
     except KeyboardInterrupt as error:
-        sys.stderr.write("stopped\n")
+        _tell(context, error, "stopped", hint=_noted(error))
         raise typer.Exit(INTERRUPTED) from error
 
 
+def _noted(error: BaseException) -> str:
+    """What was noted on an error on its way here: how to go on."""
+    return "; ".join(getattr(error, "__notes__", ()))
+
+
 def hint(error: OnereadError) -> str:
-    """What to do about an error, as far as its class suggests it."""
+    """What to do about an error: what was noted on its way, else what its class suggests."""
     known = next((text for cls, text in _HINTS.items() if isinstance(error, cls)), "")
-    return known or ("trying again can help" if error.retryable else "")
+    return "; ".join(filter(None, [known or ("trying again can help" if error.retryable else ""), _noted(error)]))
 
 
 def _tell(
     context: typer.Context,
-    error: Exception,
+    error: BaseException,
     message: str,
     *,
     facts: Mapping[str, object] = MappingProxyType({}),
@@ -111,7 +116,7 @@ def _tell(
             "hint": hint,
         }
         sys.stdout.write(msgspec.json.encode({"error": told}).decode() + "\n")
-    sys.stderr.write(f"error: {error}\n")
+    sys.stderr.write("stopped\n" if isinstance(error, KeyboardInterrupt) else f"error: {error}\n")
     if hint:
         sys.stderr.write(f"hint: {hint}\n")
 

@@ -1,0 +1,155 @@
+"""`oneread verify`: what it says, writes and exits with; what it finds is tested where it is found."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from oneread import connect
+from oneread.cli.faults import Resuming
+from oneread.maintenance.reports import Progress, silent
+from oneread.plans.effects import Atomically
+from oneread.store.requests import Replace, Scan
+from oneread.store.rows import RowRange
+from tests.cli import notes
+
+
+class Fault(msgspec.Struct, forbid_unknown_fields=True):
+    kind: str
+    view: str
+    row: str
+    entity: str
+    expected: str
+    found: str
+    mendable: bool
+    table: str
+    key: bytes
+
+
+class Verified(msgspec.Struct, forbid_unknown_fields=True):
+    clean: bool
+    total: int
+    found: dict[str, dict[str, int]]
+    faults: list[Fault]
+    skipped: list[str]
+    entities: int
+    rows: int
+    seconds: float
+    resume: str
+
+
+def change(url, body):
+    """Runs a plan in a transaction, past everything that keeps a store right."""
+    with connect(url, notes.NOTES, workers=0) as db:
+        db.run(Atomically(lambda: body(db.operations.catalog)).__iter__())
+
+
+@pytest.fixture
+def damaged(url):
+    """A store that lacks three rows of NotesOfAuthor."""
+
+    def body(catalog):
+        prefix = catalog.indexes[notes.NotesOfAuthor].prefix
+        rows = yield from Scan("views", RowRange(prefix, prefix + b"\xff"), 3)
+        yield from Replace("views", {key: None for key, _row in rows})
+
+    change(url, body)
+    return url
+
+
+def test_a_store_that_is_right_is_code_0(oneread):
+    ran = oneread("verify")
+    assert ran.code == 0
+    assert ran.out.startswith("everything is right: 8 entities and ")
+    found = oneread("verify", "--json").document(Verified)
+    assert (found.clean, found.total, found.entities, found.skipped, found.resume) == (True, 0, 8, [], "")
+
+
+@pytest.mark.usefixtures("damaged")
+def test_faults_are_counted_shown_and_code_1(oneread):
+    ran = oneread("verify", "--limit", "1")
+    assert ran.code == 1
+    assert ran.out.startswith("missing: NotesOfAuthor ")
+    assert "... and 2 more faults" in ran.out
+    assert "3 faults: 8 entities and " in ran.out
+    assert "NotesOfAuthor  missing      3" in ran.out
+    assert "`oneread repair` mends" in ran.err
+
+
+@pytest.mark.usefixtures("damaged")
+def test_faults_as_json_are_bounded_and_counted(oneread):
+    ran = oneread("verify", "--limit", "2", "--json")
+    found = ran.document(Verified)
+    assert (ran.code, found.clean, found.total, len(found.faults)) == (1, False, 3, 2)
+    assert found.found == {"NotesOfAuthor": {"missing": 3}}
+    assert found.faults[0].mendable
+
+
+@pytest.mark.usefixtures("damaged")
+def test_every_fault_is_written_to_a_new_file(oneread, tmp_path):
+    path = tmp_path / "faults.jsonl"
+    oneread("verify", "--limit", "0", "--faults-to", path)
+    lines = path.read_bytes().splitlines()
+    assert [msgspec.json.decode(line, type=Fault).view for line in lines] == ["NotesOfAuthor"] * 3
+    ran = oneread("verify", "--faults-to", path, "--json")
+    assert (ran.code, ran.failure().message) == (2, "the file is there already; take it away, or name another")
+    assert path.read_bytes().splitlines() == lines
+
+
+def test_a_file_that_cannot_be_made_is_code_3(oneread, tmp_path):
+    assert oneread("verify", "--faults-to", tmp_path / "no" / "file").code == 3
+
+
+@pytest.mark.usefixtures("damaged")
+def test_a_view_alone_may_be_verified(oneread):
+    assert oneread("verify", "NotesOfTopic", "Days").code == 0
+    assert oneread("verify", "NotesOfAuthor").code == 1
+    assert oneread("verify", "NotesOfNobody").code == 2
+
+
+def test_what_took_too_long_is_told_with_the_way_on(oneread):
+    ran = oneread("verify", "Note", "--max-age", "0.001", "--pace", "500", "--json")
+    found = ran.document(Verified)
+    assert (ran.code, found.clean, found.skipped) == (1, False, ["Note"])
+    assert found.resume
+    assert oneread("verify", "Note", "--resume", found.resume, "--json").document(Verified).clean
+    assert (
+        "not compared, it took longer than --max-age: Note"
+        in oneread("verify", "Note", "--max-age", "0.001", "--pace", "500").out
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--pace", "0"], ["--max-age", "0"], ["--limit", "-1"], ["--resume", "!"]])
+def test_an_option_that_cannot_be_is_wrong_use(oneread, arguments):
+    assert oneread("verify", *arguments).code == 2
+
+
+def stopped(option, *told):
+    """What is noted on a Ctrl-C after these reports."""
+    resuming = Resuming(silent, option)
+    with pytest.raises(KeyboardInterrupt) as raised, resuming:
+        stop_after(resuming, told)
+    return getattr(raised.value, "__notes__", [])
+
+
+def stop_after(resuming, told):
+    for each in told:
+        resuming(each)
+    raise KeyboardInterrupt
+
+
+def test_work_that_is_stopped_says_how_to_go_on():
+    told = Progress("reading", 1, cursor="abc")
+    assert stopped("--resume", told) == ["go on where this one ended: --resume abc"]
+    assert stopped("--resume") == []
+    assert stopped("", told) == ["the same command goes on where this one ended"]
+
+
+def test_a_note_on_the_way_is_the_hint(oneread):
+    code = "error = errors.Unavailable('busy'); error.add_note('go on: --resume x'); raise error"
+    failure = oneread("shell", "-c", code).err
+    assert failure == "error: busy\nhint: trying again can help; go on: --resume x\n"
+
+
+def test_documents_hold_nothing_but_what_is_named(oneread):
+    assert set(oneread("verify", "--json").document(dict[str, Any])) == set(Verified.__struct_fields__)
