@@ -172,6 +172,11 @@ class Told:
         self.missing_ok = missing_ok
         self._pack = msgspec.msgpack.Encoder(uuid_format="bytes", enc_hook=_any_int).encode
 
+    @property
+    def types(self) -> dict[str, Any]:
+        """The type of each value that is told, by its route from the source."""
+        return {route: kind for route, (_get, kind) in self._values.items()}
+
     def kept(self, entity: Any, used: Mapping[str, Any]) -> dict[str, Any]:
         """The values themselves, for the record of an entity that is deleted before all its carriers were told."""
         values = {route: get(entity, used) for route, (get, _type) in self._values.items()}
