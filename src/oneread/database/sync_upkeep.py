@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, TypeVar
 from oneread.database.operations import Operations
 from oneread.database.sync_bulk import Bulk
 from oneread.database.worker import Worker
+from oneread.errors import Unsupported
 from oneread.maintenance import checkpoints
 from oneread.maintenance.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
 from oneread.maintenance.dump import Dump, End
 from oneread.maintenance.repair import Repaired, Repairer
-from oneread.maintenance.reports import Reporter, silent
+from oneread.maintenance.reports import Progress, Reporter, silent
 from oneread.maintenance.survey import Survey, survey
 from oneread.maintenance.tables import Table
 from oneread.maintenance.verify import KEEP, MAX_AGE, Options, Verification, Verifier, Watch
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
+from oneread.store.backup import Copyable
 from oneread.store.statistics import Measured
 
 if TYPE_CHECKING:
@@ -197,3 +199,28 @@ class Upkeep:
         self.operations.kind(model)
         work = Table(self.operations.catalog, model, write, progress)
         return self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.rows())
+
+    def backup(self, target: str, *, progress: Reporter = silent) -> int:
+        """Copies the whole store to a new folder while it is in use; returns the copy's bytes.
+
+        The copy is one moment of the store, compact, every tenant of it included, and opens like any store:
+        `connect("lmdb://" + target, schema)`. It is there when it is whole and on disk, or not at all. Costs a read of
+        every page and a write of those in use; LMDB cannot use freed pages again meanwhile, so the store may grow.
+
+        Arguments:
+            target: a folder that is not there yet, in one that is.
+            progress: called a few times a second, by another thread, with the bytes written.
+
+        Raises:
+            Unsupported: the engine cannot copy its store.
+            InvalidUrl: the target is there already, or cannot be made.
+            LimitExceeded: the disk is full; nothing is left of the copy.
+        """
+        engine = self._driver.engine
+        if not isinstance(engine, Copyable):
+            raise Unsupported("this engine cannot copy its store; dump the entities instead")
+
+        def told(size: int) -> None:
+            progress(Progress("copying, bytes", size))
+
+        return engine.copy_to(target, told)

@@ -15,6 +15,7 @@ import lmdb
 from oneread.engines import embedded
 from oneread.engines.lmdb import environment as environments
 from oneread.engines.lmdb import options, transaction
+from oneread.engines.lmdb.backup import copied
 from oneread.engines.lmdb.environment import Durability, Environment, Settings
 from oneread.engines.lmdb.row_format import decode_cell
 from oneread.engines.lmdb.statistics import measured
@@ -165,6 +166,15 @@ class LmdbEngine:
             if self._made_room(failure):
                 return self._moment()
             raise self._failed(failure, None) from failure
+
+    def copy_to(self, target: str, progress: Callable[[int], object]) -> int:
+        environment = environments.shared(self._path, self._settings, self._timeout)  # nobody closes it meanwhile
+        try:
+            if self._closed:
+                raise Closed("the store was closed before this call", path=self._path)
+            return copied(environment.lmdb, self._path, target, progress)
+        finally:
+            environments.leave(environment, self._timeout)
 
     def statistics(self) -> Statistics:
         tables = self._tables
