@@ -270,7 +270,7 @@ class Carrier:
     def remembers(self, record: Record, *, alive: bool) -> bool:
         """Whether a record has told every declared view something, and no other (commit protocol, rule 17)."""
         if not alive:
-            return record.keys() - {LAST} == self._silent
+            return frozenset(record) - {LAST} == self._silent
         return record.keys() == self._living and (not self._hidden or record[USED].keys() == self._hidden_types.keys())
 
     def is_current(self, before: State) -> bool:
