@@ -1,4 +1,4 @@
-"""`oneread verify`: what it says, writes and exits with; what it finds is tested where it is found."""
+"""`oneread verify` and `oneread repair`: what they say, write and exit with; what they find is tested elsewhere."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from oneread.cli.faults import Resuming
 from oneread.maintenance.reports import Progress, silent
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Replace, Scan
-from oneread.store.rows import RowRange
+from oneread.store.rows import Cell, RowRange
 from tests.cli import notes
 
 
@@ -36,6 +36,17 @@ class Verified(msgspec.Struct, forbid_unknown_fields=True):
     rows: int
     seconds: float
     resume: str
+
+
+class Mended(msgspec.Struct, forbid_unknown_fields=True):
+    clean: bool
+    mended: int
+    left: dict[str, dict[str, int]]
+    faults: list[Fault]
+    reasons: list[str]
+    skipped: list[str]
+    rounds: int
+    seconds: float
 
 
 def change(url, body):
@@ -142,7 +153,7 @@ def test_work_that_is_stopped_says_how_to_go_on():
     told = Progress("reading", 1, cursor="abc")
     assert stopped("--resume", told) == ["go on where this one ended: --resume abc"]
     assert stopped("--resume") == []
-    assert stopped("", told) == ["the same command goes on where this one ended"]
+    assert stopped("", told) == ["what was done stays done; the same command does the rest"]
 
 
 def test_a_note_on_the_way_is_the_hint(oneread):
@@ -153,3 +164,36 @@ def test_a_note_on_the_way_is_the_hint(oneread):
 
 def test_documents_hold_nothing_but_what_is_named(oneread):
     assert set(oneread("verify", "--json").document(dict[str, Any])) == set(Verified.__struct_fields__)
+
+
+@pytest.mark.usefixtures("damaged")
+def test_repair_mends_and_a_second_verify_is_clean(oneread, tmp_path):
+    ran = oneread("repair", "--faults-to", tmp_path / "faults.jsonl")
+    assert ran.code == 0
+    assert ran.out.startswith("3 faults mended, everything is right: 2 verifications in ")
+    assert len((tmp_path / "faults.jsonl").read_bytes().splitlines()) == 3
+    assert oneread("verify").code == 0
+    found = oneread("repair", "--json").document(Mended)
+    assert (found.clean, found.mended, found.left, found.rounds) == (True, 0, {}, 1)
+
+
+def test_what_cannot_be_mended_is_left_and_code_1(oneread, url):
+    def body(catalog):
+        key = catalog.kinds[notes.Person].key((notes.BOB,))
+        yield from Replace("roots", {key: {b"d:b": Cell(b"\xff\xff", 1)}})
+
+    change(url, body)
+    ran = oneread("repair")
+    assert ran.code == 1
+    assert "; repair cannot mend it" in ran.out
+    assert "fault left" in ran.out or "faults left" in ran.out
+    found = oneread("repair", "--limit", "0", "--json").document(Mended)
+    assert (found.clean, found.faults) == (False, [])
+    assert found.left
+    assert "... and" in oneread("repair", "--limit", "0").out
+
+
+def test_repair_of_what_took_too_long_is_code_1(oneread):
+    ran = oneread("repair", "Note", "--max-age", "0.001", "--pace", "500")
+    assert ran.code == 1
+    assert "not compared, it took longer than --max-age: Note" in ran.out

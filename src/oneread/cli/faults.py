@@ -102,6 +102,6 @@ class Resuming:
         if error is None:
             return
         if not self._option:
-            error.add_note("the same command goes on where this one ended")
+            error.add_note("what was done stays done; the same command does the rest")
         elif self._cursor:
             error.add_note(f"go on where this one ended: {self._option} {self._cursor}")

@@ -47,6 +47,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "stat": Entry("Look at data", "oneread.cli.stat:command", "show how large the store is, and what it holds"),
     "shell": Entry("Look at data", "oneread.cli.shell:command", "open a Python prompt with the store and the schema"),
     "verify": Entry("Keep it right", "oneread.cli.verify:command", "compare every view and copy with its entities"),
+    "repair": Entry("Keep it right", "oneread.cli.repair:command", "mend what verify finds, on the live store"),
     "tasks": Entry("Run", "oneread.cli.tasks:command", "list the outbox, or do its tasks now"),
     "worker": Entry("Run", "oneread.cli.worker:command", "do the tasks of the outbox until stopped"),
 }

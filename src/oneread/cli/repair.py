@@ -1,0 +1,107 @@
+"""`oneread repair`: mends everything derived that is not what the entities say.
+
+Knows the verb `repair`. Must not know how it mends. The law is "Verify and repair of aggregates" of the decisions page.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+import msgspec
+import typer
+
+from oneread.cli import faults
+from oneread.cli.failures import FOUND
+from oneread.cli.faults import FileOption, PaceOption, ShownOption, ViewsArgument
+from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, declared, schema_of, writing
+from oneread.cli.output import Output, counted
+from oneread.cli.verify import AgeOption
+from oneread.maintenance.repair import Repaired
+from oneread.maintenance.reports import Fault, FaultKind
+from oneread.maintenance.verify import MAX_AGE
+
+
+class Mended(msgspec.Struct, frozen=True):
+    """What `repair --json` prints.
+
+    Arguments:
+        clean: the last verification found nothing.
+        mended: faults that were put right.
+        left: how many are left, by view and kind.
+        faults: the first of those.
+        reasons: why some could not be mended.
+        skipped: what was not compared.
+        rounds: times the store was verified.
+        seconds: it took.
+    """
+
+    clean: bool
+    mended: int
+    left: dict[str, dict[FaultKind, int]]
+    faults: tuple[Fault, ...]
+    reasons: tuple[str, ...]
+    skipped: tuple[str, ...]
+    rounds: int
+    seconds: float
+
+
+def command(  # noqa: PLR0913 - an option each of the verb's
+    views: ViewsArgument = [],  # noqa: B006 - typer makes a list of its own
+    *,
+    pace: PaceOption = None,
+    max_age: AgeOption = MAX_AGE,
+    limit: ShownOption = 20,
+    faults_to: FileOption = None,
+    schema: SchemaOption = "",
+    db: DbOption = "",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Verifies the store, mends what is wrong, and verifies again; programs may go on reading and writing.
+
+    What is derived is made again from the entities, in small transactions. What the entities themselves say is never
+    changed: one that cannot be read is left, and named. Exit code 0 when everything is right at the end, 1 when
+    something is left. It may be stopped and started again at any time.
+
+    Example: oneread repair --faults-to faults.jsonl --schema shop.models:shop --db lmdb:///var/lib/shop
+    """
+    output = Output(as_json=as_json, quiet=quiet)
+    known = schema_of(schema)
+    wanted = declared(known, views)
+    before = monotonic()
+    with (
+        writing(db, known) as database,
+        faults.kept_in(faults_to) as watch,
+        output.progress() as tell,
+        faults.Resuming(tell) as progress,
+    ):
+        done = database.repair(*wanted, pace=pace, max_age=max_age, on_fault=watch, progress=progress, keep=limit)
+    seconds = monotonic() - before
+    last = done.verification
+    output.document(
+        Mended(
+            done.clean, done.mended, last.found, done.left, done.reasons, last.skipped, done.rounds, round(seconds, 3)
+        )
+    )
+    if not as_json:
+        _show(output, done, seconds)
+    if not done.clean:
+        raise typer.Exit(FOUND)
+
+
+def _show(output: Output, done: Repaired, seconds: float) -> None:
+    last = done.verification
+    faults.show(output, done.left)
+    if last.total > len(done.left):
+        output.text(f"... and {counted(last.total - len(done.left), 'more fault', 'more faults')}")
+    if last.total:
+        output.text()
+        faults.show_counts(output, last.found)
+        output.text()
+    for reason in done.reasons:
+        output.text(f"not mended: {reason}")
+    state = f"{counted(last.total, 'fault')} left" if last.total else "everything is right"
+    rounds = counted(done.rounds, "verification")
+    output.text(f"{counted(done.mended, 'fault')} mended, {state}: {rounds} in {seconds:,.1f} s")
+    if last.skipped:
+        output.text(f"not compared, it took longer than --max-age: {', '.join(last.skipped)}")
