@@ -35,7 +35,7 @@ def a_task_carries_its_sources_state(patch):
             yield from rest_of_batch(self, unit, key, task, size)
 
     patch.setattr(outbox, "put", remembering)
-    patch.setattr(Operations, "_task_batch", batch)
+    patch.setattr(Operations, "task_batch", batch)
 
 
 def rest_of_batch(self, unit, key, task, size):

@@ -14,6 +14,8 @@ from oneread.database.operations import Operations
 from oneread.database.worker import Worker
 from oneread.errors import Unsupported
 from oneread.maintenance import checkpoints
+from oneread.maintenance.backfill import QUIET_SECONDS, WAIT_SECONDS, Backfill, Backfilled
+from oneread.maintenance.backfill import Options as Backfilling
 from oneread.maintenance.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
 from oneread.maintenance.dump import Dump, End
 from oneread.maintenance.repair import Repaired, Repairer
@@ -47,6 +49,43 @@ class AsyncUpkeep:
     async def run(self, plan: Plan[R]) -> R:
         """Drives one plan; its cost is told to observers only."""
         return await self._driver.run(plan, Trace(self._observers))
+
+    async def backfill(
+        self,
+        *,
+        pace: float | None = None,
+        progress: Reporter = silent,
+        fence: bool = False,
+        wait: float = WAIT_SECONDS,
+        quiet: float = QUIET_SECONDS,
+    ) -> Backfilled:
+        """Builds the views that were added or changed, on live data, and lets them be read when all of it is in them.
+
+        Goes over every entity, deleted ones too, in steps of 200, each one transaction; programs with the schema before
+        may write meanwhile. When they have been quiet they are fenced off (their writes raise SchemaMismatch), what
+        they wrote last is found in one more pass, rows of views that are gone are removed, and the views are readable.
+        Stopped or killed, it goes on where it was; nothing to do is done at once.
+
+        Costs a scan for each step, and for those with something to do one transaction: reads of the fence, of the
+        position, of the entities and what they refer to, and of the groups they count in, and a write for each table
+        touched.
+
+        Arguments:
+            pace: entities looked at a second, at most.
+            progress: told after each step.
+            fence: programs with the schema before are cut off as soon as the first pass is done.
+            wait: seconds to wait for them to be quiet, at most; then the result is not done and says who wrote last.
+            quiet: seconds without a write of theirs.
+
+        Raises:
+            SchemaMismatch: the store has a newer schema than this program.
+            Unsupported: the engine writes one row at a time, or the store was opened to be read only.
+        """
+        options = Backfilling(pace, fence, quiet, wait, progress)
+        try:
+            return await self.run(Backfill(self.operations, self.operations.fence.version, options).run())
+        finally:
+            await self.run(self.operations.refreshed())
 
     async def verify(
         self,

@@ -238,10 +238,11 @@ class Operations:
         """Does one batch of the first task of the outbox; False when there is none."""
         tasks = yield from Scan("system", outbox.TASKS, 1)
         if tasks:
-            yield from Atomically(lambda: self._task_batch(tasks[0][0], batch))
+            yield from Atomically(lambda: self.task_batch(tasks[0][0], batch))
         return bool(tasks)
 
-    def _task_batch(self, key: bytes, batch: int) -> Plan[None]:
+    def task_batch(self, key: bytes, batch: int) -> Plan[None]:
+        """What `drain_step` does inside its transaction."""
         unit = Unit(self.catalog.name_of)
         yield from unit.load("system", [key, FENCE_ROW])
         yield from self.fence.passed(unit)

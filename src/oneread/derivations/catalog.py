@@ -271,6 +271,11 @@ class Catalog:
             return False
         return not carrier.asks_more or carrier.is_current(self.state(key, root))
 
+    def sources_of(self, key: bytes, body: bytes) -> list[bytes]:
+        """The commit rows that a document refers to."""
+        entity = self.kind_of(key).layouts.decode(body)
+        return [source for keys in self.carriers[type(entity)].refs(entity).values() for source in keys]
+
     def may_hide(self, key: bytes) -> bool:
         """Whether rows of this kind may hold hidden copies."""
         return key[:2] in self._hiding

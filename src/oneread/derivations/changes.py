@@ -300,20 +300,27 @@ class Reemit(_Writing):
     def __init__(self, catalog: Catalog, key: bytes, sources: Iterable[bytes] = ()) -> None:
         super().__init__(catalog, key, None)
         self._sources = sources
+        self._looked: tuple[Root, State, Refs] | None = None
 
     def hints(self) -> Iterable[bytes]:
         return self._sources
 
+    def _read(self, seen: Root) -> tuple[State, Refs]:
+        """The state and its references, read once for both `links` and `decide`."""
+        if self._looked is None or self._looked[0] is not seen:
+            before = self._catalog.state(self.key, seen)
+            refs = {} if before.entity is None else self._catalog.carrier_of(before.entity).refs(before.entity)
+            self._looked = seen, before, refs
+        return self._looked[1:]
+
     def links(self, seen: Root) -> Iterable[bytes]:
-        entity = self._catalog.state(self.key, seen).entity
-        return () if entity is None else _flat(self._catalog.carrier_of(entity).refs(entity))
+        return _flat(self._read(seen)[1])
 
     def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
-        before = self._seen(seen)
+        before, refs = self._read(seen)
         if before.entity is None:
             return self._of_deleted(seen, before, version)
         carrier = self._catalog.carrier_of(before.entity)
-        refs = carrier.refs(before.entity)
         settled = carrier.settled(self.key, before.entity, refs, before, _Seen(self._catalog, sources), told=EVERYONE)
         found = decision(self._catalog, carrier, self.key, settled, seen, before, version)
         assert found.root is not None
