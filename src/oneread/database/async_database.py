@@ -15,6 +15,7 @@ from typing_extensions import TypeVarTuple
 
 from oneread.database import results
 from oneread.database.async_upkeep import AsyncUpkeep
+from oneread.database.groups import groups
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, direct, page
@@ -158,6 +159,7 @@ class AsyncDatabase(AsyncUpkeep):
         # The direct path makes no request that an observer could be told of.
         self._local = driver.engine.capabilities.local and not observers
         self._points = points(operations.catalog, driver.engine) if self._local else {}
+        self._groups = groups(operations, driver.engine) if self._local else {}
         self._lists: dict[Any, Listed] = operations.lists
         hands = driver.twin(SyncDriver)  # async only
         # sync only: hands = driver
@@ -181,6 +183,10 @@ class AsyncDatabase(AsyncUpkeep):
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
         if point is None:
+            group = self._groups.get(model)  # type: ignore[call-overload]
+            row: R | None = None if group is None else group(key)
+            if row is not None:
+                return row
             trace = Trace(self._observers)
             read: R = self._told(await self._driver.run(self.operations.get(model, key), trace), trace)
             return read
@@ -198,6 +204,10 @@ class AsyncDatabase(AsyncUpkeep):
         if point is not None:
             found: R | None = point(key)
             return found
+        group = self._groups.get(model)  # type: ignore[call-overload]
+        row: R | None = None if group is None else group(key)
+        if row is not None:
+            return row
         trace = Trace(self._observers)
         entity, version = await self._driver.run(self.operations.find(model, key), trace)
         return None if entity is None else self._told((entity, version), trace)

@@ -75,6 +75,10 @@ class Fence:
         self._building = frozenset(view for view, place in self._places.items() if states.get(place) == "building")
         self.retired = frozenset(view for view, place in self._places.items() if place not in states)
 
+    def is_readable(self, view: Any) -> bool:
+        """Whether a view may be read, as far as is known; `ready` says more of one that may not."""
+        return view not in self._building and view not in self.retired
+
     def check(self, view: Any) -> None:
         """Raises for a view that may not be read, as far as is known.
 

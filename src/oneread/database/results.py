@@ -6,14 +6,21 @@ the API page: every result says what it cost.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from oneread.errors import UsageError
-from oneread.plans.trace import Cost, Trace
+from oneread.plans.trace import Cost
 from oneread.store.rows import Cell
 
 BESIDE: Final = "_oneread"
 """Where it is kept in the `__dict__` of an entity or view row."""
+
+
+class Costing(Protocol):
+    """What knows a cost: a trace, or what a direct path read."""
+
+    @property
+    def cost(self) -> Cost: ...
 
 
 class Outcome:
@@ -27,7 +34,7 @@ class Outcome:
 
     __slots__ = ("tasks", "trace", "version")
 
-    def __init__(self, version: int, trace: Trace, tasks: tuple[bytes, ...] = ()) -> None:
+    def __init__(self, version: int, trace: Costing, tasks: tuple[bytes, ...] = ()) -> None:
         self.version = version
         self.trace = trace
         self.tasks = tasks

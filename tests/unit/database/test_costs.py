@@ -7,9 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from oneread import Schema, add, any_of
+from oneread import Schema, add, any_of, connect
+from oneread.costs.budgets import budget
 from oneread.database.operations import Operations
-from oneread.plans.trace import Cost
+from oneread.errors import UsageError
+from oneread.plans.trace import Cost, Trace
 from oneread.store.requests import Read, Replace, Scan
 from tests.unit.database.faces import FACES
 from tests.unit.database.shop import (
@@ -253,6 +255,33 @@ def test_the_direct_path_of_get_answers_as_the_plan(shop, model, key):
     assert direct == planned
     if direct is not None:
         assert shop.db.version(direct) == version > 0
+
+
+@pytest.mark.parametrize(
+    ("view", "key"), [(SalesOfProduct, "p"), (SalesOfProduct, "q"), (SalesOfBuyer, 1), (SalesOfBuyer, 9)]
+)
+def test_the_direct_path_of_a_group_answers_and_costs_as_the_plan(view, key):
+    trace = Trace()
+    with connect("memory://", SCHEMA, workers=0) as local:  # an observer would turn it off
+        fill(local)
+        planned, version = local._driver.run(local.operations.find(view, (key,)), trace)
+        with budget() as spent:
+            assert local.get(view, key) == local.find(view, key) == planned
+        assert local.cost(local.get(view, key)) == trace.cost
+        assert spent.cost == Cost(*(2 * each for each in (trace.cost.requests, trace.cost.rows, trace.cost.bytes)))
+        assert local.version(local.get(view, key)) == version == 0
+        assert local._groups
+
+
+@pytest.mark.parametrize("key", [(), (1, 2)])
+def test_the_direct_path_of_a_group_refuses_as_the_plan(key):
+    with connect("memory://", SCHEMA, workers=0) as local:
+        for verb in (local.get, local.find):
+            with pytest.raises(UsageError) as direct:
+                verb(SalesOfBuyer, *key)
+            with pytest.raises(UsageError) as planned:
+                local.run(local.operations.find(SalesOfBuyer, key))
+            assert str(direct.value) == str(planned.value)
 
 
 def test_a_copy_that_nothing_depends_on_keeps_its_carriers_version(shop):
