@@ -8,42 +8,64 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator
+from time import monotonic
+from typing import Final
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from oneread.maintenance import reports
 from oneread.maintenance.reports import Reporter
 
+_WIDTH: Final = 24
+
 
 @contextlib.contextmanager
-def bar() -> Generator[Reporter]:
-    """A bar on stderr for each phase that the work reports; gone when the work ends."""
+def bar(console: Console | None = None) -> Generator[Reporter]:
+    """A bar for the phase that the work reports, on stderr; gone when the work ends."""
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[found]}"),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=_WIDTH),
+        TextColumn("{task.fields[amount]}", markup=False),
+        TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        phases: dict[str, TaskID] = {}
+    with Progress(*columns, console=console or Console(stderr=True), transient=True) as progress:
+        shown = _Shown(progress)
+        yield shown.tell
 
-        def tell(report: reports.Progress) -> None:
-            if report.phase not in phases:
-                for before in phases.values():
-                    progress.update(before, visible=False)
-                phases[report.phase] = progress.add_task(report.phase, total=report.total, found="")
-            found = f"{report.faults:,} faults" if report.faults else ""
-            progress.update(phases[report.phase], completed=report.done, total=report.total, found=found)
 
-        yield tell
+class _Shown:
+    """The phase that is shown."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._phase = ""
+        self._task: TaskID | None = None
+        self._since = 0.0
+
+    def tell(self, report: reports.Progress) -> None:
+        if self._task is None or report.phase != self._phase:
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            self._task = self._progress.add_task(report.phase, total=report.total, amount="")
+            self._phase, self._since = report.phase, monotonic()
+        self._progress.update(
+            self._task,
+            completed=report.done,
+            total=report.total,
+            amount=amount(report, monotonic() - self._since),
+        )
+
+
+def amount(report: reports.Progress, seconds: float) -> str:
+    """How far the work is, in words: done, of how many, how fast, how long yet, faults."""
+    words = [f"{report.done:,} of {report.total:,}" if report.total else f"{report.done:,}"]
+    speed = report.done / seconds if seconds > 1 else 0.0
+    if speed:
+        words.append(f"{speed:,.0f}/s")
+    if speed and report.total:
+        words.append(f"{max(report.total - report.done, 0) / speed:,.0f} s left")
+    if report.faults:
+        words.append(f"{report.faults:,} faults")
+    return ", ".join(words)
