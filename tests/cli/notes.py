@@ -95,6 +95,7 @@ class People(Aggregate[Person]):
 
 
 NOTES = Schema(Person, Note, Sample, NotesOfAuthor, NotesOfTopic, NotesByBody, PersonByEmail, Days, People, inline=2)
+BEFORE = Schema(Person, Note, Sample, NotesOfAuthor, NotesOfTopic, NotesByBody, Days, inline=2)
 OTHER = Schema(Person)
 MISFIT = Schema(Person, Sample)
 
@@ -115,9 +116,9 @@ def note(place: int) -> Note:
     )
 
 
-def fill(url: str) -> None:
+def fill(url: str, schema: Schema = NOTES) -> None:
     """Two people, five notes - four of them Ada's, the last of nobody - and a sample."""
-    with connect(url, NOTES, workers=0) as db:
+    with connect(url, schema, workers=0) as db:
         db.save(Person(number=ADA, name="Ada", email="ada@example.org"))
         db.save(Person(number=BOB, name="Bob", email="bob@example.org"))
         db.save_all(note(place) for place in range(5))

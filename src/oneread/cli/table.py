@@ -39,15 +39,18 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Entry]] = {
-    "dump": Entry("Move data", "oneread.cli.dump:command", "write entities to a file, as JSON lines or CSV"),
-    "load": Entry("Move data", "oneread.cli.load:command", "load a dump, JSON lines or CSV, in batches"),
-    "backup": Entry("Move data", "oneread.cli.backup:command", "copy the store while it is in use"),
     "get": Entry("Look at data", "oneread.cli.get:command", "show one entity, or one group of an aggregate"),
     "page": Entry("Look at data", "oneread.cli.page:command", "show a page of a view or of entities"),
     "stat": Entry("Look at data", "oneread.cli.stat:command", "show how large the store is, and what it holds"),
     "shell": Entry("Look at data", "oneread.cli.shell:command", "open a Python prompt with the store and the schema"),
     "verify": Entry("Keep it right", "oneread.cli.verify:command", "compare every view and copy with its entities"),
     "repair": Entry("Keep it right", "oneread.cli.repair:command", "mend what verify finds, on the live store"),
+    "backfill": Entry(
+        "Change the schema", "oneread.cli.backfill:command", "build the views that were added or changed"
+    ),
+    "dump": Entry("Move data", "oneread.cli.dump:command", "write entities to a file, as JSON lines or CSV"),
+    "load": Entry("Move data", "oneread.cli.load:command", "load a dump, JSON lines or CSV, in batches"),
+    "backup": Entry("Move data", "oneread.cli.backup:command", "copy the store while it is in use"),
     "tasks": Entry("Run", "oneread.cli.tasks:command", "list the outbox, or do its tasks now"),
     "worker": Entry("Run", "oneread.cli.worker:command", "do the tasks of the outbox until stopped"),
 }
