@@ -6,6 +6,7 @@ web in the reference.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, get_args
 
 import msgspec
@@ -38,14 +39,25 @@ def plain(value: Any) -> Any:
     if isinstance(kind, Declared):
         return form(kind).write(value)
     if kind is list or kind is tuple:
-        return [plain(each) for each in value]
+        return _several(value)
     if kind is dict:
         return {name: plain(each) for name, each in value.items()}
     return _page(value) if kind is Page else value
 
 
+def _several(values: Sequence[Any]) -> list[Any]:
+    """A list; rows of one class, as a page holds them, by one call."""
+    kinds = {type(value) for value in values}
+    if len(kinds) == 1:
+        (kind,) = kinds
+        declared = isinstance(kind, Declared)
+        if declared:
+            return form(kind).write_all(values)
+    return [plain(each) for each in values]
+
+
 def _page(page: Page[Any]) -> dict[str, Any]:
-    found = {"rows": [plain(row) for row in page.rows], "next": page.next, "previous": page.previous}
+    found = {"rows": _several(page.rows), "next": page.next, "previous": page.previous}
     return found | {"truncated": True} if page.truncated else found
 
 

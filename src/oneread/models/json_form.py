@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import GenericAlias, MappingProxyType
 from typing import Any, Final, Generic, TypeVar, get_args
 
@@ -42,13 +42,16 @@ class Form(Generic[E]):
 
     write: Callable[[E], dict[str, Any]]
     """An entity as what msgspec's JSON encoder takes as it is."""
+    write_all: Callable[[Sequence[E]], list[dict[str, Any]]]
+    """Several of exactly this class."""
 
     def __init__(self, cls: type[E]) -> None:
         self.cls = cls
         self._shapes = Shapes(_NAMES, frozenset())
         self.fields = self._shapes.of(cls)
         self._spelled = dict(zip(_struct_fields(cls), _encode_fields(cls), strict=True))
-        self.write = _writer(cls, self.fields, self._spelled)
+        made = _functions(cls, self.fields, self._spelled)
+        self.write, self.write_all = made["write"], made["write_all"]
         self._keys = key_names(cls) if issubclass(cls, Model) else ()
         self._optional = _with_default(cls)
 
@@ -227,47 +230,35 @@ def _with_default(cls: Any) -> frozenset[str]:
     return frozenset(name for name, default in zip(behind, defaults, strict=True) if default is not msgspec.NODEFAULT)
 
 
-def _writer(cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str]) -> Callable[[Any], dict[str, Any]]:
-    """The function that writes rows of a class: generated, because a loop over fields would cost more than the JSON."""
+def _functions(cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str]) -> dict[str, Callable[..., Any]]:
+    """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
+    parts = "".join(f"{spelled[field.name]!r}: {_value(at, field)}, " for at, field in enumerate(fields))
+    text = f"def write(row): return {{{parts}}}\ndef write_all(rows): return [{{{parts}}} for row in rows]"
     space: dict[str, Any] = {}
-    lines = ["def write(row):"]
-    parts: list[str] = []
-    for at, field in enumerate(fields):
-        value = f"row.{field.name}"
-        if field.kind != "plain":
-            lines.append(f"    value_{at} = {value}")
-            value = f"value_{at}"
-        if field.kind == "copy":
-            space[f"copy_{at}"] = _copy_writer(field)
-            value = f"copy_{at}({value})"
-        elif field.kind == "ref":
-            value = f"{value}.key"
-        elif field.kind == "refs":
-            value = f"[each.key for each in {value}]"
-        if field.kind != "plain" and field.optional:
-            value = f"None if value_{at} is None else {value}"
-        parts.append(f"{spelled[field.name]!r}: {value}, ")
-    lines.append(f"    return {{{''.join(parts)}}}")
-    return _made(cls, lines, space)
+    exec(compile(text, f"<JSON of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
+    return space
 
 
-def _copy_writer(field: FieldShape) -> Callable[[Any], dict[str, Any]]:
-    """The function that writes copies of a class: one that only refers, as rows of a list do, is its `ref` alone."""
+def _value(at: int, field: FieldShape) -> str:
+    """The expression of one field's value."""
+    if field.kind == "plain":
+        return f"row.{field.name}"
+    here = f"value_{at}"
+    if field.kind == "copy":
+        found = _copy(here, field)
+    else:
+        found = f"{here}.key" if field.kind == "ref" else f"[each.key for each in {here}]"
+    return f"None if ({here} := row.{field.name}) is None else {found}"
+
+
+def _copy(here: str, field: FieldShape) -> str:
+    """The expression of a copy: one that only refers, as rows of a list do, is its `ref` alone."""
     own = Copy.__struct_fields__
     spelled = dict(zip(_struct_fields(field.cls), _encode_fields(field.cls), strict=True))
     copied = [each.name for each in field.fields if each.name not in own]
-    shown = "".join(f"{spelled[name]!r}: copy.{name}, " for name in copied)
-    lines = ["def write(copy):"]
-    if copied:
-        lines += [f"    if not hasattr(copy, {copied[0]!r}):", "        return {'ref': copy.ref.key}"]
-    lines.append(f"    return {{'ref': copy.ref.key, 'deleted': copy.deleted, {shown}}}")
-    return _made(field.cls, lines, {})
-
-
-def _made(cls: type, lines: list[str], space: dict[str, Any]) -> Callable[[Any], dict[str, Any]]:
-    exec(compile("\n".join(lines), f"<JSON of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
-    made: Callable[[Any], dict[str, Any]] = space["write"]
-    return made
+    shown = "".join(f"{spelled[name]!r}: {here}.{name}, " for name in copied)
+    whole = f"{{'ref': {here}.ref.key, 'deleted': {here}.deleted, {shown}}}"
+    return f"({whole} if hasattr({here}, {copied[0]!r}) else {{'ref': {here}.ref.key}})" if copied else whole
 
 
 def _of_reference(_type: Any) -> dict[str, Any]:
