@@ -1,4 +1,4 @@
-"""The shop's command line: `demo`, `load`, `page`, `rename`, `report`.
+"""The shop's command line: `demo`, `load`, `page`, `rename`, `report`, `serve`, `damage`.
 
 Knows arguments. What is wrong with one is said in a line on stderr, with exit code 2.
 """
@@ -6,6 +6,7 @@ Knows arguments. What is wrong with one is said in a line on stderr, with exit c
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,13 @@ def _positive(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else 0
     if not 0 < number <= 10**9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+    if not 0 < number < 2**16:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port")
     return number
 
 
@@ -63,12 +71,36 @@ def _parser() -> argparse.ArgumentParser:
     renaming.add_argument("code", metavar="CODE", help="the product's code")
     renaming.add_argument("name", metavar="NAME", help="its new name")
     reporting = verb("report", "revenue by month and country, best products and customers")
-    for each in (loading, paging, renaming, reporting):
+    serving = verb("serve", "answer JSON over HTTP until it is interrupted")
+    serving.add_argument("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
+    serving.add_argument("--port", type=_port, default=8000, help="the port to listen at (8000)")
+    spoiling = verb("damage", "plant faults in a store, for `oneread verify` to find and `oneread repair` to mend")
+    spoiling.add_argument("--faults", type=_positive, default=1_000, help="how many (1000)")
+    spoiling.add_argument("--seed", type=int, default=7, help="the same seed plants the same faults (7)")
+    spoiling.add_argument("--out", type=Path, metavar="FILE", help="list them there, one JSON object a line")
+    for each in (loading, paging, renaming, reporting, serving, spoiling):
         each.add_argument("--db", metavar="URL", default=STORE, help=f"the store ({STORE})")
     return parser
 
 
-VERBS = {"demo": demo.demo, "load": verbs.load, "page": verbs.page, "rename": verbs.rename, "report": verbs.report}
+def serve(given: argparse.Namespace) -> None:
+    """Imports the server only now: the other commands do not need it."""
+    try:
+        serving = importlib.import_module("examples.shop.serving")
+    except ModuleNotFoundError as missing:
+        raise Mistake(f"a server needs more: pip install starlette uvicorn ({missing.name} is missing)") from missing
+    serving.serve(given)
+
+
+VERBS = {
+    "demo": demo.demo,
+    "load": verbs.load,
+    "page": verbs.page,
+    "rename": verbs.rename,
+    "report": verbs.report,
+    "serve": serve,
+    "damage": verbs.spoil,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

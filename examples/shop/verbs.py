@@ -10,7 +10,7 @@ import sys
 from argparse import Namespace
 from time import perf_counter
 
-from examples.shop import cleaning, loading, stores
+from examples.shop import cleaning, damage, loading, stores
 from examples.shop.mistakes import Mistake
 from examples.shop.printing import again, size, table, timed
 from examples.shop.report import report as blocks
@@ -107,3 +107,13 @@ def report(given: Namespace) -> None:
     with stores.for_reading(given.db) as db:
         for block in blocks(db):
             print(block, flush=True)
+
+
+def spoil(given: Namespace) -> None:
+    """Plants faults, and tells what a verification must find."""
+    with stores.for_changing(given.db) as db:
+        planted = damage.damage(db, given.faults, given.seed)
+    if given.out is not None:
+        damage.write(planted, given.out)
+    print(table(("view", "fault", "planted"), damage.summary(planted)))
+    print(f"  {len(planted):,} faults planted in {given.db}; `oneread verify` finds them, `oneread repair` mends them")

@@ -1,0 +1,399 @@
+"""Spoils a store on purpose, row by row behind its back, so that `oneread verify` has something to find.
+
+Every fault lies in an entity or a group of its own, so that one fault planted is one fault found; none takes away what
+only a person would know, so that `oneread repair` can mend them all. The same seed plants the same faults.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from examples.shop.mistakes import Mistake
+from examples.shop.schema import BuyerTotals, Customer, ProductSales, Purchase, PurchasesOfBuyer, PurchasesOfProduct
+from oneread import Database
+from oneread.derivations import emitted
+from oneread.derivations.catalog import Catalog
+from oneread.encoding.ranges import prefix_range
+from oneread.plans.effects import Atomically
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read, Replace, Scan
+from oneread.store.rows import Cell, Row, RowRange, Table
+from oneread.transactions import outbox
+from oneread.transactions.deltas import decode_amounts, encode_amounts
+from oneread.transactions.root import BODY, EMITTED, VERSION, parse
+from oneread.transactions.unit import SHOWN
+
+PAGE: Final = 10_000
+NOWHERE: Final = b"\x7f\x00\x00\x01"
+"""A view's id that no schema has: ids are given from 1 upwards."""
+
+
+class Planted(msgspec.Struct, frozen=True):
+    """What a verification must find: the fault, whose it is, and where the row lies (the key in hexadecimal)."""
+
+    kind: str
+    view: str
+    entity: str
+    table: str
+    key: str
+
+
+class Purchased(msgspec.Struct):
+    """One purchase, and what the store has of it."""
+
+    key: bytes
+    row: Row
+    entity: Purchase
+    puts: dict[bytes, bytes]
+
+
+def damage(db: Database, faults: int, seed: int) -> list[Planted]:
+    """Plants that many faults in one transaction."""
+    planting = _Planting(db.operations.catalog, Random(seed))
+    db.run(planting.choose(faults))
+    plan: Plan[list[Planted]] = Atomically(lambda: planting.plant(faults)).__iter__()
+    return db.run(plan)
+
+
+def summary(planted: list[Planted]) -> list[tuple[str, str, int]]:
+    """(view, kind, count), as `oneread verify` counts them."""
+    counted = Counter((each.view, each.kind) for each in planted)
+    return [(view, kind, count) for (view, kind), count in sorted(counted.items())]
+
+
+def write(planted: list[Planted], file: Path) -> None:
+    """One JSON object a line."""
+    encode = msgspec.json.Encoder().encode
+    file.write_bytes(b"".join(encode(each) + b"\n" for each in planted))
+
+
+Way = Callable[["_Planting"], Plan[Planted]]
+
+
+class _Planting:
+    """Chooses entities and groups, each for one fault only, and spoils them."""
+
+    def __init__(self, catalog: Catalog, chance: Random) -> None:
+        self.catalog = catalog
+        self.chance = chance
+        self._purchases: Iterator[bytes] = iter(())
+        self._groups: Iterator[bytes] = iter(())
+        self._others: list[bytes] = []
+        self._number = 0
+
+    def choose(self, faults: int) -> Plan[None]:
+        """Draws what is spoiled: one pass over the keys of purchases and of the groups of two aggregates."""
+        purchases = yield from _keys("roots", self.catalog.kinds[Purchase].prefix)
+        groups: list[bytes] = []
+        for view in (ProductSales, BuyerTotals):
+            groups += yield from _keys("counts", self.catalog.aggregates[view].prefix)
+        if len(purchases) < 2 * faults or len(groups) < faults // 4:
+            raise Mistake(f"{len(purchases)} purchases and {len(groups)} groups are too few for {faults} faults")
+        drawn = self.chance.sample(purchases, 2 * faults)
+        self._purchases, self._others = iter(drawn[:faults]), drawn[faults:]
+        self._groups = iter(self.chance.sample(groups, len(groups)))
+
+    def plant(self, faults: int) -> Plan[list[Planted]]:
+        """Goes round the ways to spoil something until there are enough faults."""
+        planted: list[Planted] = []
+        for place in range(faults):
+            fault = yield from WAYS[place % len(WAYS)](self)
+            planted.append(fault)
+        return planted
+
+    def purchase(self, key: bytes | None = None) -> Plan[Purchased]:
+        """The next purchase that nothing was done to, or a given one."""
+        key = next(self._purchases) if key is None else key
+        (row,) = yield from Read("roots", [key], "dm")
+        assert row is not None
+        entity: Any = self.catalog.state(key, parse(row)).entity
+        carrier = self.catalog.carrier_of(entity)
+        puts = emitted.created(key, carrier.emission(entity, {}, key, carrier.refs(entity))).puts
+        return Purchased(key, row, entity, puts)
+
+    def another(self) -> Plan[Purchased]:
+        """A purchase that is only looked at."""
+        return self.purchase(self.chance.choice(self._others))
+
+    def group(self) -> Plan[tuple[str, bytes, bytes]]:
+        """The next group: its view, its key, what its row shows."""
+        key = next(self._groups)
+        (row,) = yield from Read("counts", [key])
+        assert row is not None
+        return (
+            ("ProductSales" if key.startswith(self.catalog.aggregates[ProductSales].prefix) else "BuyerTotals"),
+            key,
+            (row[SHOWN].value),
+        )
+
+    def list_of(self, purchase: Purchased) -> tuple[str, bytes]:
+        """One of the lists that a purchase stands in: the view and the row's key."""
+        views = (PurchasesOfBuyer, PurchasesOfProduct) if purchase.entity.buyer is not None else (PurchasesOfProduct,)
+        view = self.chance.choice(views)
+        prefix = self.catalog.indexes[view].prefix
+        return view.__name__, next(place for place in purchase.puts if place.startswith(prefix))
+
+    def number(self) -> int:
+        """A number that nothing in the data has."""
+        self._number += 1
+        return 10**6 + self._number
+
+    def found(self, kind: str, view: str, table: Table, key: bytes, entity: bytes = b"") -> Planted:
+        return Planted(kind, view, self.catalog.name_of(entity) if entity else "", table, key.hex())
+
+
+def _keys(table: Table, prefix: bytes) -> Plan[list[bytes]]:
+    start, stop = prefix_range(prefix)
+    keys: list[bytes] = []
+    while True:
+        rows = yield from Scan(table, RowRange(start, stop or b""), PAGE)
+        keys += [key for key, _row in rows]
+        if len(rows) < PAGE:
+            return keys
+        start = keys[-1] + b"\x00"
+
+
+def _put(table: Table, key: bytes, row: Row | None) -> Plan[None]:
+    yield from Replace(table, {key: row})
+
+
+def _show(table: Table, key: bytes, shown: bytes) -> Plan[None]:
+    return _put(table, key, {SHOWN: Cell(shown, 1)})
+
+
+# Lists.
+
+
+def _row_missing(at: _Planting) -> Plan[Planted]:
+    purchase = yield from at.purchase()
+    view, key = at.list_of(purchase)
+    yield from _put("views", key, None)
+    return at.found("missing", view, "views", key, purchase.key)
+
+
+def _row_different(at: _Planting) -> Plan[Planted]:
+    purchase, other = (yield from at.purchase()), (yield from at.another())
+    view, key = at.list_of(purchase)
+    prefix = at.catalog.indexes[PurchasesOfProduct].prefix
+    yield from _show("views", key, next(shown for place, shown in other.puts.items() if place.startswith(prefix)))
+    return at.found("different", view, "views", key, purchase.key)
+
+
+def _row_without_cell(at: _Planting) -> Plan[Planted]:
+    purchase = yield from at.purchase()
+    view, key = at.list_of(purchase)
+    yield from _put("views", key, {b"d:x": Cell(purchase.puts[key], 1)})
+    return at.found("unreadable", view, "views", key, purchase.key)
+
+
+def _row_of_nobody(at: _Planting) -> Plan[Planted]:
+    other = yield from at.another()
+    view, key = at.list_of(other)
+    missing = at.catalog.kinds[Purchase].key((f"nobody{at.number()}", 1))
+    stray = key[: len(key) - len(other.key) + 2] + missing[2:]
+    yield from _show("views", stray, other.puts[key])
+    return at.found("dangling", view, "views", stray, missing)
+
+
+def _greatest_missing(at: _Planting) -> Plan[Planted]:
+    purchase = yield from at.purchase()
+    key = next(place for place in purchase.puts if place.startswith(_dearest(at)))
+    yield from _put("views", key, None)
+    return at.found("missing", "ProductSales.dearest", "views", key, purchase.key)
+
+
+def _greatest_of_nobody(at: _Planting) -> Plan[Planted]:
+    other = yield from at.another()
+    key = next(place for place in other.puts if place.startswith(_dearest(at)))
+    missing = at.catalog.kinds[Purchase].key((f"nobody{at.number()}", 1))
+    stray = key[: len(key) - len(other.key) + 2] + missing[2:]
+    yield from _show("views", stray, other.puts[key])
+    return at.found("dangling", "ProductSales.dearest", "views", stray, missing)
+
+
+def _dearest(at: _Planting) -> bytes:
+    return at.catalog.aggregates[ProductSales].extrema[0].prefix
+
+
+# Back-references.
+
+
+def _pointer(purchase: Purchased) -> bytes:
+    return next(place for place in purchase.puts if place.startswith(outbox.BACK_REFERENCES))
+
+
+def _pointer_missing(at: _Planting) -> Plan[Planted]:
+    purchase = yield from at.purchase()
+    key = _pointer(purchase)
+    yield from _put("views", key, None)
+    return at.found("missing", "back-reference", "views", key, purchase.key)
+
+
+def _pointer_different(at: _Planting) -> Plan[Planted]:
+    purchase = yield from at.purchase()
+    key = _pointer(purchase)
+    yield from _show("views", key, b"\xc3")
+    return at.found("different", "back-reference", "views", key, purchase.key)
+
+
+def _pointer_of_another(at: _Planting) -> Plan[Planted]:
+    purchase = yield from at.purchase()
+    source = at.catalog.kinds[Customer].key((at.number(),))
+    key = outbox.back_reference(source, purchase.key)
+    yield from _show("views", key, b"\xc0")
+    return at.found("dangling", "back-reference", "views", key, purchase.key)
+
+
+# Groups.
+
+
+def _group_different(at: _Planting) -> Plan[Planted]:
+    view, key, shown = yield from at.group()
+    numbers = decode_amounts(shown)
+    place = at.chance.randrange(len(numbers))
+    numbers[place] += at.chance.randint(1, 9)
+    yield from _show("counts", key, encode_amounts(numbers))
+    return at.found("different", view, "counts", key)
+
+
+def _group_missing(at: _Planting) -> Plan[Planted]:
+    view, key, _shown = yield from at.group()
+    yield from _put("counts", key, None)
+    return at.found("missing", view, "counts", key)
+
+
+def _group_unreadable(at: _Planting) -> Plan[Planted]:
+    view, key, shown = yield from at.group()
+    yield from _show("counts", key, b"\xc1" + shown[1:])
+    return at.found("unreadable", view, "counts", key)
+
+
+def _group_of_nobody(at: _Planting) -> Plan[Planted]:
+    view = at.catalog.aggregates[BuyerTotals]
+    key = view.prefix + view.key.codec.encode((at.number(),))
+    yield from _show("counts", key, encode_amounts([1, 2, 3]))
+    return at.found("dangling", "BuyerTotals", "counts", key)
+
+
+# Commit rows.
+
+
+def _record(at: _Planting, kind: str, change: Callable[[bytes], bytes | None]) -> Plan[Planted]:
+    purchase = yield from at.purchase()
+    cell = purchase.row.pop(EMITTED)
+    record = change(cell.value)
+    if record is not None:
+        purchase.row[EMITTED] = Cell(record, cell.stamp)
+    yield from _put("roots", purchase.key, purchase.row)
+    return at.found(kind, "record", "roots", purchase.key, purchase.key)
+
+
+def _record_missing(at: _Planting) -> Plan[Planted]:
+    return _record(at, "missing", lambda _record: None)
+
+
+def _record_unreadable(at: _Planting) -> Plan[Planted]:
+    return _record(at, "unreadable", lambda record: record[:-1])
+
+
+def _record_different(at: _Planting) -> Plan[Planted]:
+    def forgetful(record: bytes) -> bytes:
+        told = emitted.decode(record)
+        return emitted.encode({token: [] if token[:1] == emitted.ROWS else each for token, each in told.items()})
+
+    return _record(at, "different", forgetful)
+
+
+def _version_missing(at: _Planting) -> Plan[Planted]:
+    purchase = yield from at.purchase()
+    del purchase.row[VERSION]
+    yield from _put("roots", purchase.key, purchase.row)
+    return at.found("missing", "version", "roots", purchase.key, purchase.key)
+
+
+def _version_different(at: _Planting) -> Plan[Planted]:
+    purchase = yield from at.purchase()
+    purchase.row[VERSION] = Cell(bytes(8), purchase.row[VERSION].stamp)
+    yield from _put("roots", purchase.key, purchase.row)
+    return at.found("different", "version", "roots", purchase.key, purchase.key)
+
+
+def _copy_different(at: _Planting) -> Plan[Planted]:
+    """A purchase that missed a rename: its row, its record and its rows in the lists agree, all with an old name."""
+    purchase = yield from at.purchase()
+    entity = purchase.entity
+    product = msgspec.structs.replace(entity.product, name=f"{entity.product.name} (old)")
+    carrier = at.catalog.carrier_of(entity)
+    body, late = carrier.layout.validated(msgspec.structs.replace(entity, product=product))
+    emission = carrier.emission(late, {}, purchase.key, carrier.refs(late))
+    for place, shown in emission.shown.items():
+        if purchase.puts[place] != shown:
+            yield from _show("views", place, shown)
+    stamp = purchase.row[VERSION].stamp
+    row = {BODY: Cell(body, stamp), EMITTED: Cell(emitted.encode(emission.record), stamp)}
+    yield from _put("roots", purchase.key, purchase.row | row)
+    return at.found("different", "copy", "roots", purchase.key, purchase.key)
+
+
+# The outbox, and rows of nobody.
+
+
+def _task_unreadable(at: _Planting) -> Plan[Planted]:
+    source = at.catalog.kinds[Customer].key((at.number(),))
+    key = outbox.task_key(source)
+    yield from _show("system", key, b"\xc1")
+    return at.found("unreadable", "task", "system", key, source)
+
+
+def _task_of_nobody(at: _Planting) -> Plan[Planted]:
+    source = at.catalog.kinds[Customer].key((at.number(),))
+    key = outbox.task_key(source)
+    yield from _show("system", key, msgspec.msgpack.encode(outbox.Task(source)))
+    return at.found("dangling", "task", "system", key, source)
+
+
+def _stray(at: _Planting, table: Table) -> Plan[Planted]:
+    key = NOWHERE + at.number().to_bytes(4, "big")
+    yield from _show(table, key, b"\xc0")
+    return at.found("dangling", "stray", table, key)
+
+
+def _stray_in_views(at: _Planting) -> Plan[Planted]:
+    return _stray(at, "views")
+
+
+def _stray_in_counts(at: _Planting) -> Plan[Planted]:
+    return _stray(at, "counts")
+
+
+WAYS: Final[tuple[Way, ...]] = (
+    _row_missing,
+    _row_different,
+    _row_without_cell,
+    _row_of_nobody,
+    _greatest_missing,
+    _greatest_of_nobody,
+    _pointer_missing,
+    _pointer_different,
+    _pointer_of_another,
+    _group_different,
+    _group_missing,
+    _group_unreadable,
+    _group_of_nobody,
+    _record_missing,
+    _record_unreadable,
+    _record_different,
+    _version_missing,
+    _version_different,
+    _copy_different,
+    _task_unreadable,
+    _task_of_nobody,
+    _stray_in_views,
+    _stray_in_counts,
+)
