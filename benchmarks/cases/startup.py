@@ -1,7 +1,4 @@
-"""P12: what `import oneread` takes, and that it pulls in no client of an engine that is not asked for.
-
-`oneread --help` belongs here too; it has no row before the command line exists.
-"""
+"""P12: what `import oneread` and `oneread --help` take, and that no client of an engine is pulled in unasked."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ from benchmarks.measure import Round, interleaved
 from benchmarks.rows import Goal, Row, Subject
 
 IMPORT = Goal(80, "<", "figure", " ms")
+HELP = Goal(200, "<", "figure", " ms")
 ON_DEMAND = Goal(0, "<=", "figure", " modules")
 CLIENTS = ("lmdb", "thriftpy2", "grpc", "google.protobuf", "google.auth", "pymemcache", "rich", "typer", "starlette")
 
@@ -28,13 +26,14 @@ def installed(folder: Path) -> dict[str, str]:
     return usual | {"PYTHONPYCACHEPREFIX": str(folder)}
 
 
-def started(code: str, times: int, environment: dict[str, str]) -> Round:
+def started(arguments: Sequence[str], times: int, environment: dict[str, str]) -> Round:
     """A round that starts the interpreter `times` times; seconds for one."""
+    command = [sys.executable, *arguments]
 
     def run() -> float:
         before = perf_counter()
         for _ in range(times):
-            subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+            subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
         return (perf_counter() - before) / times
 
     return run
@@ -42,9 +41,9 @@ def started(code: str, times: int, environment: dict[str, str]) -> Round:
 
 def imports(context: Context) -> Sequence[Row]:
     sizes, environment = context.sizes, installed(context.folder("compiled"))
-    work = {"oneread": "import oneread", "bare": "pass"}
+    work = {"oneread": ["-c", "import oneread"], "help": ["-m", "oneread", "--help"], "bare": ["-c", "pass"]}
     series = interleaved(
-        {name: started(code, sizes.starts, environment) for name, code in work.items()}, rounds=sizes.rounds
+        {name: started(arguments, sizes.starts, environment) for name, arguments in work.items()}, rounds=sizes.rounds
     )
     asked = f"import oneread, sys; print(sum(name in sys.modules for name in {CLIENTS!r}))"
     found = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True).stdout
@@ -58,10 +57,23 @@ def imports(context: Context) -> Sequence[Row]:
             goal=IMPORT,
             unit="ms",
         ),
+        subject.slower(
+            "oneread --help, a process",
+            series["help"],
+            series["bare"],
+            peer="bare interpreter",
+            goal=HELP,
+            unit="ms",
+        ),
         subject.alone("clients pulled in by the core", float(found), unit="modules", goal=ON_DEMAND),
     ]
 
 
 BENCHMARKS = (
-    Benchmark("P12", "import oneread, against the bare interpreter", f"{IMPORT}, no engine's client", imports),
+    Benchmark(
+        "P12",
+        "import oneread and oneread --help, against the bare interpreter",
+        f"{IMPORT}; {HELP}; no engine's client",
+        imports,
+    ),
 )
