@@ -194,7 +194,9 @@ def load(
         for number, record in records:
             if number > start:
                 passes[0].give(bulk, number, record)
-    return Loaded(bulk.tally.stored + _try_again(db, refused, make, batch), refused.count, start)
+    stored = bulk.tally.stored + _try_again(db, refused, make, batch)
+    db.drain()
+    return Loaded(stored, refused.count, start)
 
 
 def _try_again(db: Database, refused: Rejects, make: Make, batch: int) -> int:

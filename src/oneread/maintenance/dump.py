@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from oneread.derivations import emitted
-from oneread.derivations.carriers import EVERYONE, Carrier, State
+from oneread.derivations.carriers import Carrier, State
 from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.copies import Source
 from oneread.derivations.emitted import LAST, USED
@@ -26,10 +26,12 @@ from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import RowRange
+from oneread.transactions import outbox
 from oneread.transactions.root import NOTHING, Root, parse
 
 FORMAT: Final = 1
 BATCH: Final = 500
+_TASKS: Final = 1 << 30
 _REMEMBERED: Final = 20_000
 """Sources that are remembered while their carriers are dumped."""
 
@@ -121,6 +123,7 @@ class Dump:
         self._entities: dict[str, int] = {}
         self._deleted = self._lines = 0
         self._roots: dict[bytes, Root] = {}
+        self._untold: set[bytes] = set()
 
     def whole(self) -> Plan[End]:
         """Writes all lines from one moment of the store; costs its rows, and those of the sources, in batches."""
@@ -131,6 +134,8 @@ class Dump:
         names = tuple(stored_name(cls) for kind in self.kinds for cls in self._classes(kind))
         self._line(_encode(Head(FORMAT, schema_digest(self._catalog), names)))
         self._lines = 0
+        tasks = yield from Scan("system", outbox.TASKS, _TASKS)
+        self._untold = {outbox.read(row).source for _key, row in tasks}
         for kind in self.kinds:
             yield from self._kind(kind)
         end = End(self._lines, self._entities, self._deleted, self._digest.hexdigest())
@@ -194,8 +199,9 @@ class Dump:
             if keys and (name in late or any(self._roots[each].body is None for each in keys))
         ]
         used = state.record.get(USED)
-        if held:
-            settled = carrier.settled(key, entity, refs, state, self, told=EVERYONE)
+        told = self._untold.intersection(each for name in held for each in refs[name]) if self._untold else ()
+        if told:  # a source has changed, and its task has not got here yet
+            settled = carrier.settled(key, entity, refs, state, self, told=told)
             entity, used = settled.entity, settled.emission.record.get(USED)
         form = self._forms[carrier.cls]
         parts = [b'{"model":', self._names[carrier.cls], b',"version":%d' % version]
