@@ -25,6 +25,7 @@ from oneread.derivations.rules import (
 )
 from oneread.derivations.schema import Schema
 from oneread.derivations.views import Aggregate, Index
+from oneread.models.evolving import renamed, retyped
 from oneread.models.expressions import field
 from oneread.models.fields import CREATED, GENERATED, UPDATED, reference
 from oneread.models.model import Key, Model
@@ -68,6 +69,8 @@ __all__ = [
     "oldest",
     "reference",
     "remove",
+    "renamed",
+    "retyped",
     "shown",
     "to_json",
     "total",

@@ -50,11 +50,15 @@ class State(NamedTuple):
         entity: None when it is absent or deleted.
         used: hidden copies by name.
         record: the emitted record.
+        unfilled: copies that lack values, because the row was written under an older layout.
+        retell: those who copy from it must be told anew, whatever they were told.
     """
 
     entity: Any
     used: Mapping[str, Any]
     record: Record
+    unfilled: frozenset[str] = frozenset()
+    retell: bool = False
 
 
 class Settled(NamedTuple):
@@ -169,7 +173,8 @@ class Carrier:
         key = keys[0]
         old: Any = getattr(before.entity, reference.name, None)
         if type(old) is reference.copy and reference.kind.key(old.ref.key) == key:
-            return reference.followed(old, sources[key]) if key in told else old
+            wanted = key in told or reference.name in before.unfilled
+            return reference.followed(old, sources[key]) if wanted else old
         source = sources[key]
         if source.entity is None:
             reference.refuse_missing(entity)
@@ -252,20 +257,29 @@ class Carrier:
     def lacking(self, before: State, refs: Refs) -> list[bytes]:
         """Sources that must be asked although the references stay.
 
-        Code that does not look through them wrote the row, and did not hold what is looked at.
+        Code that does not look through them wrote the row, and did not hold what is looked at, or show all that is
+        shown now.
         """
         return [
             key
-            for each in self._hidden
-            if any(name not in before.used for name, _get, _type in each.hidden)
+            for each in self.references
+            if each.name in before.unfilled or any(name not in before.used for name, _get, _type in each.hidden)
             for key in refs[each.name]
         ]
 
     def completed(self, before: State, sources: Sources) -> State:
-        """The state with all of its hidden copies; those that code which did not know them left out are asked for."""
-        if not self._hidden:
+        """The state with all of its copies; those that code which did not know them left out are asked for."""
+        if not self._hidden and not before.unfilled:
             return before
-        return before._replace(used=self._used(self.refs(before.entity), before, sources, ()))
+        refs = self.refs(before.entity)
+        filled = {
+            each.name: self._filled(each, before.entity, refs[each.name], before, sources, ())
+            for each in self._copies
+            if each.name in before.unfilled and refs[each.name]
+        }
+        entity = msgspec.structs.replace(before.entity, **filled) if filled else before.entity
+        used = self._used(refs, before, sources, ()) if self._hidden else before.used
+        return before._replace(entity=entity, used=used)
 
     def remembers(self, record: Record, *, alive: bool) -> bool:
         """Whether a record has told every declared view something, and no other (commit protocol, rule 17)."""
@@ -308,6 +322,10 @@ class Carrier:
         if before is None:
             return self.told.awaited(after[TOLD])
         return bool(before.get(TOLD) != after[TOLD])  # a row from before anybody copied it has none, which differs too
+
+    def retells(self, before: State) -> bool:
+        """Whether carriers must be told although what they were told may look the same."""
+        return before.retell and self.told is not None
 
     def root(self, version: int, settled: Settled) -> Root:
         """The commit row of a settled entity."""

@@ -34,9 +34,12 @@ from oneread.derivations.rules import rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, UsageError
 from oneread.models.annotations import field_types
-from oneread.models.layout import Layout
+from oneread.models.fingerprints import text_of
+from oneread.models.layout import LAST_ID, Layout
 from oneread.models.model import Model
+from oneread.models.older import OlderLayout
 from oneread.models.registry import Kind, root_model
+from oneread.models.versions import StoredLayout
 from oneread.transactions.root import Root
 
 
@@ -47,11 +50,15 @@ class Numbers(msgspec.Struct, frozen=True):
         kinds: a model's stored name to its id.
         layouts: an entity class's stored name to the id of its current layout.
         views: a view's stored name (and `view.field` for a least or greatest) to (id, generation).
+        older: layouts that rows may still have, by the stored name of their entity class.
+        last: the last number that was given to anything.
     """
 
     kinds: Mapping[str, int]
     layouts: Mapping[str, int]
     views: Mapping[str, tuple[int, int]]
+    older: Mapping[str, tuple[StoredLayout, ...]] = {}
+    last: int = LAST_ID
 
 
 def stored_name(cls: type[Model[Any] | View[Any]]) -> str:
@@ -84,7 +91,8 @@ class Catalog:
         self.models = models
         roots = {root_model(cls) for cls in models}
         self.kinds: dict[type, Kind] = {
-            cls: Kind(cls, numbers.kinds[stored_name(cls)], self._names) for cls in sorted(roots, key=stored_name)
+            cls: Kind(cls, numbers.kinds[stored_name(cls)], self._names, numbers.last)
+            for cls in sorted(roots, key=stored_name)
         }
         self.kinds.update({cls: self.kinds[root_model(cls)] for cls in models})
         self._by_prefix = {kind.prefix: kind for kind in self.kinds.values()}
@@ -214,11 +222,17 @@ class Catalog:
             cls, self._numbers.layouts[stored_name(cls)], nullable=self._nullable, names=self._names
         )
         kind.layouts.add(layout)
+        for older in self._numbers.older.get(stored_name(cls), ()):
+            kind.layouts.add_older(OlderLayout(older, layout, self._names))
         views: tuple[Derivation, ...] = (*self.indexes.values(), *self.aggregates.values())
         derivations = tuple(view for view in views if self.kinds[view.model] is kind)
         told = self._told.get(kind.cls)
-        getters = None if told is None else Told(told, missing_ok=kind.cls in self._awaited)
+        getters = None if told is None else self._teller(kind.cls, told)
         return Carrier(cls, kind, layout, self._references[cls], derivations, getters)
+
+    def _teller(self, cls: type[Model[Any]], told: dict[str, tuple[Getter, Any]]) -> Told:
+        meaning = "\n".join(f"{route}: {text_of(told[route][1], cls, route, self._names)}" for route in sorted(told))
+        return Told(told, missing_ok=cls in self._awaited, meaning=meaning)
 
     def kind_of(self, key: bytes) -> Kind:
         """The kind that a commit row belongs to."""
@@ -248,17 +262,25 @@ class Catalog:
         record = emitted.decode(root.emitted)
         if root.body is None:
             return State(None, {}, record)
-        entity = self.kind_of(key).layouts.decode(root.body)
-        return State(entity, self.carriers[type(entity)].used_in(record), record)
+        layouts = self.kind_of(key).layouts
+        older = layouts.older(root.body)
+        if older is None:
+            entity = layouts.decode(root.body)
+            return State(entity, self.carriers[type(entity)].used_in(record), record)
+        entity = older.whole(root.body)
+        used = {} if older.stored.renew else self.carriers[type(entity)].used_in(record)
+        return State(entity, used, record, older.unfilled, older.stored.retell)
 
     def source(self, key: bytes, root: Root) -> Source:
         """A commit row as those who copy from it see it."""
         if root.body is None:
             return self.any_carrier(key).left(emitted.decode(root.emitted)) if root.version else NOBODY
-        entity = self.kind_of(key).layouts.decode(root.body)
+        layouts = self.kind_of(key).layouts
+        older = layouts.older(root.body)
+        entity = layouts.decode(root.body) if older is None else older.whole(root.body)
         carrier = self.carriers[type(entity)]
-        used = carrier.used_in(emitted.decode(root.emitted)) if carrier.has_hidden else {}
-        return Source(entity, used, existed=True)
+        is_held = carrier.has_hidden and not (older is not None and older.stored.renew)
+        return Source(entity, carrier.used_in(emitted.decode(root.emitted)) if is_held else {}, existed=True)
 
     def is_current(self, key: bytes, root: Root) -> bool:
         """Whether a commit row is written, and has told its views, as is declared now (commit protocol, rule 17)."""
@@ -276,9 +298,9 @@ class Catalog:
         entity = self.kind_of(key).layouts.decode(body)
         return [source for keys in self.carriers[type(entity)].refs(entity).values() for source in keys]
 
-    def may_hide(self, key: bytes) -> bool:
-        """Whether rows of this kind may hold hidden copies."""
-        return key[:2] in self._hiding
+    def may_lack(self, key: bytes, body: bytes) -> bool:
+        """Whether a row may lack values of its sources: hidden ones, or copied ones that older layouts do not show."""
+        return key[:2] in self._hiding or self.kind_of(key).layouts.older(body) is not None
 
     def may_be_held(self, key: bytes) -> bool:
         """Whether any reference forbids the delete of rows of this kind."""

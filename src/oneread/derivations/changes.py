@@ -128,7 +128,7 @@ def decision(
     root = carrier.root(version, settled)
     operations = operations_of(key, root, seen, before, settled.emission)
     record = settled.emission.record
-    fans_out = carrier.fans_out(before.record if seen.version else None, record)
+    fans_out = carrier.fans_out(before.record if seen.version else None, record) or carrier.retells(before)
     if fans_out:
         catalog.probes.check(carrier.kind.cls, settled.entity, carrier.used_in(record))
     return Decision(root, operations, fans_out)
@@ -209,7 +209,7 @@ class Patch(_Writing):
         carrier = self._catalog.carrier_of(before.entity)
         known, wanted = carrier.refs(before.entity), carrier.refs(self._wanted(before))
         links = [key for name, keys in wanted.items() for key in keys if key not in known[name]]
-        return links + carrier.lacking(before, known) if carrier.has_hidden else links
+        return links + carrier.lacking(before, known) if carrier.has_hidden or before.unfilled else links
 
     def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
         before = self._seen(seen)
@@ -280,7 +280,7 @@ class Follow(_Writing):
                 del record[token]
         recommit = decision(self._catalog, carrier, self.key, settled, seen, before, version)
         root = recommit.root
-        if root is not None and root.emitted == seen.emitted:
+        if root is not None and root.emitted == seen.emitted and not recommit.fans_out:
             if root.body == seen.body:
                 return NO_CHANGE
             return Decision(msgspec.structs.replace(root, version=seen.version))
@@ -342,8 +342,8 @@ class Reemit(_Writing):
 
 
 def _lacking(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:
-    """Sources whose hidden copies a row lacks that code which did not know them wrote."""
-    if seen.body is None or not catalog.may_hide(key):
+    """Sources whose values a row lacks that code which did not know them wrote."""
+    if seen.body is None or not catalog.may_lack(key, seen.body):
         return []
     before = catalog.state(key, seen)
     carrier = catalog.carrier_of(before.entity)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,9 @@ def compiled(expression: str, scope: dict[str, Any] | None = None) -> Getter:
     getter: Getter = eval(f"lambda e, u: {expression}", scope or {})  # noqa: S307 - the text is generated
     return getter
 
+
+MEANING: Final = "#"
+"""What stands beside the last values of a deleted entity, no path: a digest of their types."""
 
 Fill = Callable[[Ref[Any], Any, Mapping[str, Any]], Copy[Any]]
 """(reference, the source's entity, its hidden copies by name) to the copy."""
@@ -163,12 +166,14 @@ class Told:
     Arguments:
         values: route to every value that any copy, open or hidden, takes over, and its type.
         missing_ok: somebody may hold a reference that is older than the entity.
+        meaning: the types of the values as text; what was kept under other types is not taken for these.
     """
 
-    def __init__(self, values: Mapping[str, tuple[Getter, Any]], *, missing_ok: bool) -> None:
+    def __init__(self, values: Mapping[str, tuple[Getter, Any]], *, missing_ok: bool, meaning: str = "") -> None:
         self._values = {route: values[route] for route in sorted(values)}
         self._getters = tuple(get for get, _type in self._values.values())
         self._routes = blake2b("\n".join(self._values).encode(), digest_size=4).digest()
+        self._meaning = blake2b(meaning.encode(), digest_size=4).digest()
         self.missing_ok = missing_ok
         self._pack = msgspec.msgpack.Encoder(uuid_format="bytes", enc_hook=_any_int).encode
 
@@ -180,11 +185,13 @@ class Told:
     def kept(self, entity: Any, used: Mapping[str, Any]) -> dict[str, Any]:
         """The values themselves, for the record of an entity that is deleted before all its carriers were told."""
         values = {route: get(entity, used) for route, (get, _type) in self._values.items()}
-        return msgspec.to_builtins(values, builtin_types=(bytes,))  # type: ignore[no-any-return]
+        return msgspec.to_builtins(values | {MEANING: self._meaning}, builtin_types=(bytes,))  # type: ignore[no-any-return]
 
     def last(self, kept: Mapping[str, Any]) -> dict[str, Any]:
-        """What `kept` was made of."""
+        """What `kept` was made of; nothing where the values had other types then: carriers keep what they show."""
         types = self._values
+        if kept.get(MEANING, self._meaning) != self._meaning:
+            return {}
         return {route: msgspec.convert(value, types[route][1]) for route, value in kept.items() if route in types}
 
     def hash(self, entity: Any, used: Mapping[str, Any]) -> bytes:

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast, get_args, get_origin
 
-import msgspec
-
 from oneread.derivations.catalog import Catalog, Numbers, extremum_names, stored_name
 from oneread.derivations.checks import check_model, check_view
-from oneread.derivations.rules import Rule, rules_of
+from oneread.derivations.declaring import declared
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
 from oneread.models.annotations import field_types, peeled
-from oneread.models.fingerprints import describe
+from oneread.models.declarations import Declared
 from oneread.models.model import Model
-from oneread.models.paths import Path, path_of
-from oneread.models.references import Copy, copied_names
 from oneread.models.registry import root_model
-from oneread.models.shadow import is_copy, is_ref
-from oneread.models.versions import DeclaredModel, DeclaredView, Description
+from oneread.models.shadow import is_ref
 
 Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[View[Any]]
 
@@ -47,7 +42,7 @@ class Schema:
             raise InvalidDeclaration("inline is a number of carriers, 0 or more", inline=inline)
         self._check_classes(declarations)
         self._names: dict[str, Any] = {each.__name__: each for each in declarations}
-        self.catalog(self._provisional())
+        self._compiled = self.catalog(self._provisional())
 
     def _check_classes(self, declarations: tuple[Declaration, ...]) -> None:
         if not self.models:
@@ -82,71 +77,21 @@ class Schema:
             {name: (place + 1, 1) for place, name in enumerate([*map(stored_name, self.views), *hidden])},
         )
 
+    def unstored(self) -> Catalog:
+        """The schema compiled with numbers of its own, for those who ask about declarations and no store."""
+        return self.catalog(self._provisional())
+
     def catalog(self, numbers: Numbers) -> Catalog:
         """The schema compiled with the numbers of one store."""
         return Catalog(self.models, self.views, numbers)
 
-    def declared(self) -> tuple[tuple[DeclaredModel, ...], tuple[DeclaredView, ...]]:
+    def declared(self) -> Declared:
         """The schema as a store remembers it."""
-        models = tuple(
-            DeclaredModel(stored_name(cls), stored_name(root_model(cls)), self._fields_of(cls)) for cls in self.models
-        )
-        views = tuple(
-            DeclaredView(
-                stored_name(view), stored_name(root_model(self._viewed(view))), self._rules_text(view), _hidden(view)
-            )
-            for view in self.views
-        )
-        return models, views
-
-    def _viewed(self, view: type[View[Any]]) -> type[Model[Any]]:
-        given = view.type_arguments[0]
-        name = getattr(given, "__forward_arg__", given)
-        model: type[Model[Any]] = self._names[name] if isinstance(name, str) else given
-        return model
-
-    def _fields_of(self, cls: type[msgspec.Struct]) -> Description:
-        """A class's fields and types, classes spelled out; the fields of its copies included, and what they promise."""
-        found: list[tuple[str, str]] = []
-        types = field_types(cls, self._names)
-        for name, text, _default in describe(cls, self._names):
-            copy, optional, _metadata = peeled(types[name])
-            if not is_copy(copy):
-                found.append((name, text))
-                continue
-            promises = f"on_delete={copy.on_delete}, missing_ok={copy.missing_ok}"
-            found.append((name, f"{copy.__name__}({promises}){' | None' if optional else ''}"))
-            found.extend(self._copied(name, copy))
-        return tuple(found)
-
-    def _copied(self, name: str, copy: type[Copy[Any]]) -> Description:
-        """What one field of a carrier copies: types, and where in the source each value is from."""
-        sources = {each.name: each.default for each in msgspec.structs.fields(copy)}
-        return tuple(
-            (f"{name}.{inner}", f"{text} of {sources[inner] if isinstance(sources[inner], Path) else inner}")
-            for inner, text, _default in describe(copy, self._names)
-            if inner in copied_names(copy)
-        )
-
-    def _rules_text(self, view: type[View[Any]]) -> Description:
-        model = self._fields_of(self._viewed(view))
-        where = () if view.where is None else (("where", view.where.canonical().hex()),)
-        unique = (("unique", "true"),) if getattr(view, "unique", False) else ()
-        rules = tuple((name, _rule_text(rule, dict(model))) for name, rule in rules_of(view).items())
-        return (*rules, *where, *unique)
+        return declared(self._compiled, self.views, self._names)
 
 
 def _hidden(view: type[View[Any]]) -> tuple[str, ...]:
     return tuple(extremum_names(view).values())
-
-
-def _rule_text(rule: Rule, types: dict[str, str]) -> str:
-    path = "" if rule.field is None else ".".join(path_of(rule.field).names)
-    options = [rule.kind, rule.fold or "", path, types.get(path, ""), rule.size or "", rule.none or ""]
-    options.extend(word for word, is_set in (("descending", rule.descending), ("hashed", rule.hashed)) if is_set)
-    if rule.field is not None and path_of(rule.field).every:
-        options.append("each")
-    return " ".join(filter(None, options))
 
 
 def _is(given: Any, base: type) -> bool:

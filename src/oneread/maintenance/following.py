@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from oneread.derivations.copies import NOBODY, Reference, Source
-from oneread.errors import Corrupt
+from oneread.errors import Corrupt, SchemaMismatch
 from oneread.maintenance.findings import Wording
 from oneread.maintenance.ground import Ground
 from oneread.maintenance.testimony import Testimony
@@ -77,7 +77,7 @@ class Following:
         for key, row in zip(wanted, rows, strict=True):
             try:
                 self._sources[key] = self._ground.catalog.source(key, parse(row))
-            except (Corrupt, ValueError, TypeError):
+            except (Corrupt, SchemaMismatch, ValueError, TypeError):
                 self._sources[key] = NOBODY
                 self._unreadable.add(key)
 

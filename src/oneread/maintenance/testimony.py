@@ -95,7 +95,7 @@ class Witness:
             return self._gone(row, record, flaws)
         kind = self._kind
         try:
-            entity = kind.layouts.decode(body.value)
+            entity = kind.layouts.whole(body.value)
             if kind.key(kind.parts(entity)) != key:
                 return self._believed(key, record, (*flaws, _of_another(kind, entity)))
             carrier = self._carriers[type(entity)]

@@ -8,7 +8,7 @@ The law is "Semantics" of the decisions page.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, Literal, NoReturn, TypeAlias, TypeVar, overload
 
 import msgspec
@@ -256,6 +256,18 @@ def field(of: T) -> FieldExpression[T]:
             "a condition is on the whole collection; write field(Post.tags).contains(...)", field=path
         )
     return FieldExpression(path)
+
+
+def rerouted(expression: Expression, names: Mapping[str, str]) -> Expression:
+    """The same condition on other paths: dotted path to dotted path of as many steps."""
+    if isinstance(expression, Joined):
+        return Joined(expression.how, tuple(rerouted(part, names) for part in expression.parts))
+    if isinstance(expression, Negated):
+        return Negated(rerouted(expression.condition, names))
+    assert isinstance(expression, Condition)
+    path = ".".join(expression.path.names)
+    steps = zip(expression.path.steps, names.get(path, path).split("."), strict=True)
+    return Condition(Path(tuple((cls, name) for (cls, _), name in steps)), expression.relation, expression.operand)
 
 
 def _parts(expression: object, how: str) -> tuple[Expression, ...]:

@@ -33,6 +33,11 @@ def describe(cls: type, names: Names = _NO_NAMES) -> list[tuple[str, str, bool]]
     return [(name, writer.text(each, cls, name), name in defaults) for name, each in field_types(cls, names).items()]
 
 
+def text_of(annotation: Any, cls: type, field: str, names: Names = _NO_NAMES) -> str:
+    """A type as `describe` writes it. `cls` and `field` are for errors."""
+    return _Writer(names).text(annotation, cls, field)
+
+
 def fingerprint(cls: type, names: Names = _NO_NAMES) -> bytes:
     """16 bytes that differ when `describe` does."""
     lines = [f"{name}: {text}{' = ...' if default else ''}" for name, text, default in describe(cls, names)]

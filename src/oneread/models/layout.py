@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Generic, Literal, NoReturn, TypeVar, get_args, get_origin
+from typing import Any, Final, Generic, Literal, NoReturn, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
 
-from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue
+from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, SchemaMismatch
 from oneread.models.annotations import Names, field_types, unwrapped
 from oneread.models.layout_code import functions_of
 from oneread.models.model import Model
 from oneread.models.shadow import FieldShape, Shapes, is_ref, revive, shadow_of
+from oneread.models.versions import StoredLayout
 from oneread.models.wide import pack_wide, unpack_wide
 
 E = TypeVar("E")
@@ -236,10 +237,31 @@ def field_path(path: str, fields: tuple[FieldShape, ...]) -> str:
     return named + rest
 
 
-class Layouts:
-    """The layouts of one table, picked by the first two bytes of a document. A model and its variants share one."""
+class Older(Protocol):
+    """What reads the documents of an older layout."""
 
-    def __init__(self) -> None:
+    cls: type
+    prefix: bytes
+    wide_prefix: bytes
+    stored: StoredLayout
+    unfilled: frozenset[str]
+
+    def decode(self, doc: bytes) -> Any: ...
+
+    def whole(self, doc: bytes) -> Any: ...
+
+
+class Layouts:
+    """The layouts of one table, picked by the first two bytes of a document. A model and its variants share one.
+
+    Arguments:
+        last: the last number that the store had given when it was opened; a document with a greater one is of a newer
+            program.
+    """
+
+    def __init__(self, last: int = LAST_ID) -> None:
+        self._last = last
+        self._older: dict[bytes, Older] = {}
         self._readers: dict[bytes, Callable[[bytes], Any]] = {}
         self._by_prefix: dict[bytes, Layout[Any]] = {}
         self._classes: dict[bytes, type] = {}
@@ -253,20 +275,44 @@ class Layouts:
         self._readers[layout.prefix] = layout.decode_known
         self._readers[layout.wide_prefix] = layout.decode
 
+    def add_older(self, older: Older) -> None:
+        """Lets documents of an older layout be read, too."""
+        for prefix in (older.prefix, older.wide_prefix):
+            self._older[prefix] = older
+            self._classes[prefix] = older.cls
+            self._readers[prefix] = older.decode
+
+    def older(self, doc: bytes) -> Older | None:
+        """What reads a document of an older layout; None for one of today."""
+        return self._older.get(doc[:2]) if self._older else None
+
     def decode(self, doc: bytes) -> Any:
-        """The entity of a document of any of the layouts. Raises Corrupt."""
+        """The entity of a document of any of the layouts. Raises Corrupt, and SchemaMismatch for a newer one."""
         try:
             reader = self._readers[doc[:2]]
         except KeyError:
-            raise Corrupt("a stored document has a layout that is not known", layout=doc[:2].hex()) from None
+            raise self._unknown(doc) from None
         return reader(doc)
 
+    def whole(self, doc: bytes) -> Any:
+        """Like `decode`, with None for copied values that a document of an older layout does not have."""
+        older = self.older(doc)
+        return self.decode(doc) if older is None else older.whole(doc)
+
     def class_of(self, doc: bytes) -> type:
-        """The class of the entity that a document holds. Raises Corrupt."""
+        """The class of the entity that a document holds. Raises Corrupt, and SchemaMismatch for a newer one."""
         try:
             return self._classes[doc[:2]]
         except KeyError:
-            raise Corrupt("a stored document has a layout that is not known", layout=doc[:2].hex()) from None
+            raise self._unknown(doc) from None
+
+    def _unknown(self, doc: bytes) -> OnereadError:
+        if int.from_bytes(doc[:2], "big") & LAST_ID > self._last:
+            return SchemaMismatch(
+                "this entity was written under a newer schema; restart this program with the newer one",
+                layout=doc[:2].hex(),
+            )
+        return Corrupt("a stored document has a layout that is not known", layout=doc[:2].hex())
 
     def decode_many(self, docs: Sequence[bytes]) -> list[Any]:
         """The entities of several documents, together where all have the same layout."""

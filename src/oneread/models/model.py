@@ -11,6 +11,7 @@ import msgspec
 from typing_extensions import dataclass_transform
 
 from oneread.models.declared import Declared, Keyed, Ks
+from oneread.models.evolving import Step
 from oneread.models.fields import KEY, reference
 from oneread.models.references import Ref
 
@@ -31,15 +32,16 @@ class Model(msgspec.Struct, Keyed[*Ks], frozen=True, dict=True, metaclass=Declar
     fields of its own.
 
     Class options: `stored_as` (the name in the store, which survives a rename of the class), `max_limit` (the largest
-    page of entities, default 1,000).
+    page of entities, default 1,000), `evolution` (fields that had another name or type).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(
-        {"at", "ref", "check", "stored_as", "max_limit", "type_arguments", "reserved_names", "key_fields"}
+        {"at", "ref", "check", "stored_as", "max_limit", "evolution", "type_arguments", "reserved_names", "key_fields"}
     )
     type_arguments: ClassVar[tuple[Any, ...]] = ()
     stored_as: ClassVar[str | None] = None
     max_limit: ClassVar[int] = 1000
+    evolution: ClassVar[tuple[Step, ...]] = ()
 
     @classmethod
     def at(cls, *key: *Ks) -> Ref[Self]:

@@ -14,6 +14,7 @@ import msgspec
 from typing_extensions import dataclass_transform
 
 from oneread.models.declared import Declared
+from oneread.models.evolving import Step
 from oneread.models.paths import within
 
 T = TypeVar("T")
@@ -40,15 +41,17 @@ class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
             city: str = within(Customer.home, Home.city)
 
     Class options: `on_delete` (default "keep": the last values stay and `deleted` is true), `missing_ok` (a reference
-    to an entity that does not exist yet is allowed; its fields are None until it does).
+    to an entity that does not exist yet is allowed; its fields are None until it does), `evolution` (copied fields that
+    had another name or type).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(
-        {"of", "ref", "deleted", "on_delete", "missing_ok", "type_arguments", "reserved_names"}
+        {"of", "ref", "deleted", "on_delete", "missing_ok", "evolution", "type_arguments", "reserved_names"}
     )
     type_arguments: ClassVar[tuple[Any, ...]] = ()
     on_delete: ClassVar[OnDelete] = "keep"
     missing_ok: ClassVar[bool] = False
+    evolution: ClassVar[tuple[Step, ...]] = ()
 
     ref: Ref[T]
     deleted: bool = False

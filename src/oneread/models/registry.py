@@ -17,7 +17,7 @@ from uuid import UUID
 from oneread.encoding.codec import Codec, Element
 from oneread.errors import InvalidDeclaration, InvalidKey
 from oneread.models.annotations import Names, field_types, peeled
-from oneread.models.layout import Layouts
+from oneread.models.layout import LAST_ID, Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
 
@@ -49,13 +49,14 @@ class Kind:
         cls: the model that declares the key.
         number: its id in the store; the first two bytes of its rows' keys.
         names: classes by name, to resolve annotations.
+        last: the last number that the store had given to anything.
     """
 
-    def __init__(self, cls: type[Model[Any]], number: int, names: Names) -> None:
+    def __init__(self, cls: type[Model[Any]], number: int, names: Names, last: int = LAST_ID) -> None:
         self.cls = cls
         self.number = number
         self.prefix = number.to_bytes(2, "big")
-        self.layouts = Layouts()
+        self.layouts = Layouts(last)
         self.names = key_names(cls)
         self.codec = key_codec(cls, names)
         self._arity = len(self.names)

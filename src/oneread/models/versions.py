@@ -1,13 +1,14 @@
-"""The schema as the store remembers it: which number stands for which declaration, and whether a declared schema fits.
+"""The schema as the store remembers it: which number stands for which declaration, now and at any time before.
 
 Knows names, numbers and descriptions. Must not know declarations or how the row is stored. Numbers are never given
-twice. A declared schema either adds to the stored one or is refused before a byte is written; evolving a layout in
-place is a later step. The law is "Schema history" and "View states" of the decisions page and docs/formats/rows.md.
+twice, so what lies in a store under a number keeps its meaning for ever. How a declared schema becomes the next stored
+one is evolution.py's to say. The law is "Schema history" and "View states" of the decisions page and
+docs/formats/rows.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -24,46 +25,66 @@ Description: TypeAlias = "tuple[tuple[str, str], ...]"
 """What a declaration says, as (field, type or rule) pairs in order."""
 
 
-class DeclaredModel(msgspec.Struct, frozen=True):
-    """An entity class as declared: its name, the name of the model whose table it lives in, and its fields."""
+class Origin(msgspec.Struct, frozen=True):
+    """Where a field of today is in rows of an older layout.
 
-    name: str
-    kind: str
-    fields: Description
+    Arguments:
+        field: what it is called now; a copied field by its path, `buyer.name`.
+        of: what it is called in the older layout.
+        was: the types that it had since then, as described, each of which a declared function brings to the next.
+    """
 
-
-class DeclaredView(msgspec.Struct, frozen=True):
-    """A view as declared. `hidden` are the stored names of its least and greatest fields."""
-
-    name: str
-    kind: str
-    fields: Description
-    hidden: tuple[str, ...] = ()
+    field: str
+    of: str
+    was: tuple[str, ...] = ()
 
 
-class StoredLayout(msgspec.Struct, frozen=True):
-    """The current layout of an entity class."""
+class StoredLayout(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A layout of an entity class.
+
+    Arguments:
+        number: in the first two bytes of every document.
+        kind: the stored name of the model in whose table it lives.
+        fields: as described.
+        cls: the name of the class. This and what follows is empty where a store from before does not say it.
+        promises: of plain references, by field.
+        targets: the stored names of the models that are referred to, by field.
+        arrays: nested classes whose elements are arrays.
+        is_known: whether the three above are known.
+        origins: of an older layout, where each field of today is in it; one that is not there has its default.
+        renew: of an older layout, whether values held out of sight may be of another meaning now.
+        retell: of an older layout, whether those who copy from its rows must be told anew, whatever they were told.
+    """
 
     number: int
     kind: str
     fields: Description
+    cls: str = ""
+    promises: Description = ()
+    targets: Description = ()
+    arrays: tuple[str, ...] = ()
+    is_known: bool = False
+    origins: tuple[Origin, ...] = ()
+    renew: bool = False
+    retell: bool = False
 
 
-class StoredView(msgspec.Struct, frozen=True):
-    """A view with its number and generation."""
+class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A view with its number and generation. `model` is the stored name of the entity class that it is about."""
 
     number: int
     generation: int
     state: State
     kind: str
     fields: Description
+    model: str = ""
 
 
 class Past(msgspec.Struct, frozen=True):
     """One version of the schema that was declared at some time.
 
     Arguments:
-        version: of the schema.
+        version: of the schema; two spellings that differ in nothing that is stored share one.
         declared: digest of the declarations.
         at: when it was declared, milliseconds since 1970.
     """
@@ -143,105 +164,6 @@ def built(stored: StoredSchema) -> StoredSchema:
     return msgspec.structs.replace(stored, views=views, older={}, retired=(), writers=stored.version)
 
 
-def fitted(
-    stored: StoredSchema,
-    models: tuple[DeclaredModel, ...],
-    views: tuple[DeclaredView, ...],
-    populated: Mapping[str, bool],
-) -> StoredSchema:
-    """The stored schema with what the declared one adds; the same object when it adds nothing.
-
-    Arguments:
-        stored: what the store remembers.
-        models: the declared entity classes.
-        views: the declared views.
-        populated: whether a kind that is stored already has rows; a view added to such a kind is building, not
-            readable.
-
-    Raises:
-        SchemaMismatch: something stored is missing from the declaration, or has changed.
-    """
-    _refuse_missing(stored, models, views)
-    grown = _Growing(stored)
-    for model in models:
-        grown.add_model(model)
-    for view in views:
-        grown.add_view(view, populated)
-    return grown.result()
-
-
-def _refuse_missing(stored: StoredSchema, models: tuple[DeclaredModel, ...], views: tuple[DeclaredView, ...]) -> None:
-    missing = sorted(set(stored.layouts) - {model.name for model in models})
-    if missing:
-        raise SchemaMismatch(
-            "the store holds models that this schema does not declare; declare them, or set `stored_as` after a rename",
-            models=missing,
-        )
-    declared = {view.name for view in views} | {name for view in views for name in view.hidden}
-    missing = sorted(set(stored.views) - declared)
-    if missing:
-        raise SchemaMismatch(
-            "the store keeps views that this schema does not declare, and writing without them would make them wrong; "
-            "declare them",
-            views=missing,
-        )
-
-
-class _Growing:
-    def __init__(self, stored: StoredSchema) -> None:
-        self._stored = stored
-        self._last = stored.last
-        self._kinds = dict(stored.kinds)
-        self._layouts = dict(stored.layouts)
-        self._views = dict(stored.views)
-
-    def _next(self) -> int:
-        self._last += 1
-        if self._last > 0x7FFF:  # noqa: PLR2004 - two bytes, the top bit of a layout's number is taken
-            raise SchemaMismatch(
-                "this store has had too many models and views; dump it and load it into a new one", limit=0x7FFF
-            )
-        return self._last
-
-    def add_model(self, model: DeclaredModel) -> None:
-        if model.kind not in self._kinds:
-            self._kinds[model.kind] = self._next()
-        known = self._layouts.get(model.name)
-        if known is None:
-            self._layouts[model.name] = StoredLayout(self._next(), model.kind, model.fields)
-        elif known.fields != model.fields or known.kind != model.kind:
-            raise SchemaMismatch(
-                "this model is declared differently in the store; declare it as it was, or load the data into another",
-                model=model.name, changed=_changed(known.fields, model.fields),
-            )  # fmt: skip
-
-    def add_view(self, view: DeclaredView, populated: Mapping[str, bool]) -> None:
-        known = self._views.get(view.name)
-        if known is not None and known.fields != view.fields:
-            raise SchemaMismatch(
-                "this view is declared differently in the store; give the new one another name (`stored_as`)",
-                view=view.name, changed=_changed(known.fields, view.fields),
-            )  # fmt: skip
-        if known is None:
-            state: State = "building" if populated.get(view.kind, False) else "readable"
-            for name in (view.name, *view.hidden):
-                self._views[name] = StoredView(self._next(), 1, state, view.kind, view.fields)
-
-    def result(self) -> StoredSchema:
-        if self._last == self._stored.last:
-            return self._stored
-        return msgspec.structs.replace(
-            self._stored,
-            version=self._stored.version + 1,
-            last=self._last,
-            kinds=self._kinds,
-            layouts=self._layouts,
-            views=self._views,
-        )
-
-
-def _changed(old: Description, new: Description) -> list[str]:
-    """The fields that differ; all of them when only their order does."""
-    before, after = dict(old), dict(new)
-    differing = [name for name in before | after if before.get(name) != after.get(name)]
-    return differing or [name for name, _what in new]
+def digest_of(declared: object) -> bytes:
+    """16 bytes that differ when what is declared does."""
+    return blake2b(msgspec.msgpack.encode(declared), digest_size=16).digest()

@@ -1,0 +1,334 @@
+"""Descriptions read back: whether what was declared last year can be read by what is declared now.
+
+Knows the text that fingerprints.py writes. Must not know classes, stores or layouts. A type is *widened* when every
+element of a document that the old type allows is one of the new type with the same meaning: `str` to `str | None`, a
+constraint loosened, one more member of an Enum or Literal, one more field with a default in a nested class. Nothing
+else is: an int is no float here, because a float does not hold every int.
+The law is "Schema history" of the decisions page and docs/explanation/schema-evolution.md.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from oneread.errors import Corrupt
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?:
+    (?P<text>[bB]?(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))
+    |(?P<number>[-+]?(?:\d[\w.]*(?:(?<=[eE])[-+]\d+)?|inf|nan))
+    |(?P<name>\.\.\.|[^\W\d]\w*)
+    |(?P<mark>[\[\](){}|,:=<>.]|.)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_IMPLIED_BY: Final[Mapping[str, tuple[tuple[str, Callable[[Any, Any], bool]], ...]]] = {
+    "le": (("le", operator.le), ("lt", operator.le)),
+    "lt": (("lt", operator.le), ("le", operator.lt)),
+    "ge": (("ge", operator.ge), ("gt", operator.ge)),
+    "gt": (("gt", operator.ge), ("ge", operator.gt)),
+    "max_length": (("max_length", operator.le),),
+    "min_length": (("min_length", operator.ge),),
+    "multiple_of": (("multiple_of", lambda before, after: after != 0 and before % after == 0),),
+}
+"""Which limits, and how tight, keep another limit."""
+
+_LITERALS: Final = ("str", "int")
+"""Types that a Literal of theirs widens to."""
+
+
+class Type(msgspec.Struct, frozen=True):
+    """A type as it was described.
+
+    Arguments:
+        name: of the class, or `|` for alternatives.
+        arguments: what stands in brackets, or the alternatives.
+        fields: of a class that is spelled out; None of one that is not.
+        values: of an Enum or Literal, each as text; None of other types.
+        limits: constraints as text, by name.
+    """
+
+    name: str
+    arguments: tuple[Type, ...] = ()
+    fields: tuple[tuple[str, Type], ...] | None = None
+    values: tuple[str, ...] | None = None
+    limits: tuple[tuple[str, str], ...] = ()
+
+
+class Nested(msgspec.Struct, frozen=True):
+    """What descriptions do not say of the classes that are used as types.
+
+    Arguments:
+        defaults: `Class.field` of each nested field that may be left out.
+        arrays: classes whose elements are arrays, found by place instead of by name.
+        aliases: name of a model's class to its name in the store, as declared or as it was.
+    """
+
+    defaults: frozenset[str] = frozenset()
+    arrays: frozenset[str] = frozenset()
+    aliases: Mapping[str, str] = {}
+
+
+def parsed(text: str) -> Type:
+    """The type that a description's text stands for.
+
+    Raises:
+        Corrupt: no release of oneread wrote this text.
+    """
+    reader = _Reader(text)
+    found = reader.alternatives()
+    reader.end()
+    return found
+
+
+class _Reader:
+    """A reader of one text, from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = [
+            (str(each.lastgroup), each.group(each.lastgroup or 0)) for each in _TOKEN.finditer(text.strip())
+        ]
+        self._at = 0
+
+    def _peek(self) -> str:
+        return self._tokens[self._at][1] if self._at < len(self._tokens) else ""
+
+    def _take(self) -> tuple[str, str]:
+        if self._at == len(self._tokens):
+            self._fail()
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _expect(self, mark: str) -> None:
+        if self._take()[1] != mark:
+            self._fail()
+
+    def _fail(self) -> None:
+        raise Corrupt("the store's description of a type cannot be read", text=self._text)
+
+    def end(self) -> None:
+        """Raises Corrupt unless everything has been read."""
+        if self._at != len(self._tokens):
+            self._fail()
+
+    def alternatives(self) -> Type:
+        found = [self._one()]
+        while self._peek() == "|":
+            self._take()
+            found.append(self._one())
+        return found[0] if len(found) == 1 else Type("|", tuple(found))
+
+    def _one(self) -> Type:
+        group, name = self._take()
+        if group != "name":
+            self._fail()
+        while self._peek() == ".":
+            self._take()
+            name = f"{name}.{self._take()[1]}"
+        if name == "Literal":
+            return Type(name, values=tuple(self._values("[", "]")))
+        made = Type(name)
+        if self._peek() == "{":
+            made = Type(name, fields=tuple(self._fields()))
+        elif self._peek() == "[":
+            made = Type(name, tuple(self._arguments()))
+        return self._limited(made)
+
+    def _limited(self, made: Type) -> Type:
+        """A type with what stands in parentheses behind it: the values of an Enum, or constraints, or both."""
+        while self._peek() == "(":
+            is_limit = self._at + 2 < len(self._tokens) and self._tokens[self._at + 2][1] == "="
+            if is_limit:
+                made = msgspec.structs.replace(made, limits=(*made.limits, *self._limits()))
+            else:
+                made = msgspec.structs.replace(made, values=tuple(self._values("(", ")")))
+        return made
+
+    def _arguments(self) -> Iterator[Type]:
+        self._expect("[")
+        while self._peek() != "]":
+            yield self.alternatives()
+            self._comma("]")
+        self._expect("]")
+
+    def _fields(self) -> Iterator[tuple[str, Type]]:
+        self._expect("{")
+        while self._peek() != "}":
+            name = self._take()[1]
+            self._expect(":")
+            yield name, self.alternatives()
+            self._comma("}")
+        self._expect("}")
+
+    def _limits(self) -> Iterator[tuple[str, str]]:
+        self._expect("(")
+        while self._peek() != ")":
+            name = self._take()[1]
+            self._expect("=")
+            yield name, self._value(")")
+            self._comma(")")
+        self._expect(")")
+
+    def _values(self, opening: str, closing: str) -> Iterator[str]:
+        self._expect(opening)
+        while self._peek() != closing:
+            yield self._value(closing)
+            self._comma(closing)
+        self._expect(closing)
+
+    def _value(self, closing: str) -> str:
+        """Everything up to the next comma or the closing mark, with what is in brackets."""
+        parts, depth = [], 0
+        while depth or self._peek() not in (",", closing):
+            group, word = self._take()
+            depth += (word in ("(", "[", "{")) - (word in (")", "]", "}")) if group == "mark" else 0
+            parts.append(word)
+        return "".join(parts)
+
+    def _comma(self, closing: str) -> None:
+        if self._peek() != closing:
+            self._expect(",")
+
+
+class Types:
+    """The types of one description, by field; classes that were spelled out once are known from then on.
+
+    Arguments:
+        fields: (name, text) pairs.
+        nested: what the text does not say.
+    """
+
+    def __init__(self, fields: Iterable[tuple[str, str]], nested: Nested) -> None:
+        self.nested = nested
+        self._spelled: dict[str, Type] = {}
+        self.by_name: dict[str, Type] = {}
+        for name, text in fields:
+            found = self.by_name[name] = parsed(text)
+            self._learn(found)
+
+    def _learn(self, found: Type) -> None:
+        if found.fields is not None or (found.values is not None and found.name != "Literal"):
+            self._spelled.setdefault(found.name, msgspec.structs.replace(found, limits=()))
+        for each in (*found.arguments, *(inner for _name, inner in found.fields or ())):
+            self._learn(each)
+
+    def whole(self, given: Type) -> Type:
+        """The type, spelled out where only the name of a class stands."""
+        known = self._spelled.get(given.name)
+        if known is None or given.arguments or given.fields is not None or given.values is not None:
+            return given
+        return msgspec.structs.replace(known, limits=given.limits)
+
+    def model(self, given: Type) -> str:
+        """The name in the store of a model that is referred to."""
+        return self.nested.aliases.get(given.name, given.name)
+
+
+def widens(old: Types, before: Type, new: Types, after: Type) -> bool:
+    """Whether everything of the type `before` in one description can be read as the type `after` in another."""
+    return _Comparison(old, new).fits(before, after)
+
+
+class _Comparison:
+    def __init__(self, old: Types, new: Types) -> None:
+        self._old = old
+        self._new = new
+        self._open: set[tuple[str, str]] = set()
+
+    def fits(self, before: Type, after: Type) -> bool:
+        before, after = self._old.whole(before), self._new.whole(after)
+        if before.name == "|":
+            return all(self.fits(each, after) for each in before.arguments)
+        if after.name == "|":
+            return any(self.fits(before, each) for each in after.arguments)
+        if "Ref" in (before.name, after.name):
+            return before.name == after.name and self._same_targets(before, after)
+        return _loosened(dict(before.limits), dict(after.limits)) and self._fits_bare(before, after)
+
+    def _fits_bare(self, before: Type, after: Type) -> bool:
+        """The same without constraints and alternatives."""
+        if before.fields is not None and after.fields is not None:
+            return self._class(before, after)
+        if before.values is not None:
+            return self._member(before, after)
+        return (
+            before.name == after.name
+            and (before.fields is None) == (after.fields is None)
+            and after.values is None
+            and len(before.arguments) == len(after.arguments)
+            and all(self.fits(*pair) for pair in zip(before.arguments, after.arguments, strict=True))
+        )
+
+    def _same_targets(self, before: Type, after: Type) -> bool:
+        return [self._old.model(each) for each in before.arguments] == [
+            self._new.model(each) for each in after.arguments
+        ]
+
+    def _member(self, before: Type, after: Type) -> bool:
+        """One of a few values: of an Enum or a Literal."""
+        assert before.values is not None
+        if after.values is not None:
+            return (before.name == "Literal") == (after.name == "Literal") and set(before.values) <= set(after.values)
+        return (
+            before.name == "Literal"
+            and after.name in _LITERALS
+            and not after.limits
+            and all(_type_of(value) == after.name for value in before.values)
+        )
+
+    def _class(self, before: Type, after: Type) -> bool:
+        """Classes used as types: by name, or by place."""
+        pair = before.name, after.name
+        if pair in self._open:
+            return True
+        self._open.add(pair)
+        assert before.fields is not None
+        assert after.fields is not None
+        old, new = dict(before.fields), dict(after.fields)
+        by_place = after.name in self._new.nested.arrays
+        if by_place != (before.name in self._old.nested.arrays):
+            return False
+        if by_place and [*old] != [*new][: len(old)]:
+            return False
+        added = [f"{after.name}.{name}" for name in new if name not in old]
+        return (
+            all(name in new and self.fits(each, new[name]) for name, each in old.items())
+            and set(added) <= self._new.nested.defaults
+        )
+
+
+def _type_of(value: str) -> str:
+    try:
+        return type(ast.literal_eval(value)).__name__
+    except (ValueError, SyntaxError):
+        return ""
+
+
+def _loosened(before: dict[str, str], after: dict[str, str]) -> bool:
+    return all(_follows(before, name, limit) for name, limit in after.items())
+
+
+def _follows(before: dict[str, str], name: str, limit: str) -> bool:
+    """Whether whoever kept the limits before keeps this one."""
+    if before.get(name) == limit:
+        return True
+    wanted = _number(limit)
+    if wanted is None:
+        return False
+    known = ((_number(before.get(each, "")), holds) for each, holds in _IMPLIED_BY.get(name, ()))
+    return any(value is not None and holds(value, wanted) for value, holds in known)
+
+
+def _number(text: str) -> Any:
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return None
+    return value if isinstance(value, (int, float)) else None

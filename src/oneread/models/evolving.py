@@ -1,0 +1,120 @@
+"""What a class says of its own past: fields that had another name or another type.
+
+Knows classes and functions. Must not know stores: which rows are old is known there. A class keeps what it says for as
+long as a store may hold rows from before: `oneread migrate status` tells.
+The law is docs/explanation/schema-evolution.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from oneread.errors import InvalidDeclaration
+
+
+class Renamed(msgspec.Struct, frozen=True):
+    """A field that had another name."""
+
+    name: str
+    to: str
+
+
+class Retyped(msgspec.Struct, frozen=True):
+    """A field that had another type, and what makes a value of today of one from then."""
+
+    name: str
+    was: Any
+    by: Callable[[Any], Any]
+
+
+Step: TypeAlias = Renamed | Retyped
+
+
+def renamed(name: str, *, to: str) -> Renamed:
+    """Says that the field `to` was called `name`: `evolution = (renamed("name", to="title"),)` in a Model or Copy.
+
+    Arguments:
+        name: what rows from before call it.
+        to: what it is called now, or what it was called after that, when there is a further renaming.
+    """
+    return Renamed(name, to)
+
+
+def retyped(name: str, *, was: Any, by: Callable[[Any], Any]) -> Retyped:
+    """Says that a field had another type: `evolution = (retyped("price", was=int, by=Decimal),)` in a Model or Copy.
+
+    Arguments:
+        name: what the field is called now.
+        was: the type it had, as it was declared.
+        by: makes a value of the type it got then of one that it had. Called on each read of a row from before, so it
+            must be quick, always give the same, and take every value there may be.
+    """
+    return Retyped(name, was, by)
+
+
+def steps_of(cls: type) -> tuple[Step, ...]:
+    """What a class says of its past, and its bases before it.
+
+    Raises:
+        InvalidDeclaration: it is no tuple of `renamed(...)` and `retyped(...)`, or contradicts itself.
+    """
+    found: list[Step] = []
+    for base in reversed(cls.__mro__):
+        given = vars(base).get("evolution", ())
+        if not isinstance(given, tuple):
+            raise InvalidDeclaration(
+                "evolution is a tuple: evolution = (renamed('name', to='title'),)", declaration=cls, given=type(given)
+            )
+        found.extend(given)
+    for each in found:
+        _check_step(cls, each)
+    _check_chains(cls, found)
+    return tuple(found)
+
+
+def _check_step(cls: type, step: Any) -> None:
+    if not isinstance(step, Renamed | Retyped):
+        raise InvalidDeclaration("evolution holds renamed(...) and retyped(...)", declaration=cls, given=step)
+    names = (step.name, step.to) if isinstance(step, Renamed) else (step.name,)
+    if not all(type(name) is str and name for name in names):
+        raise InvalidDeclaration("a field is named by its name", declaration=cls, given=names)
+    if isinstance(step, Retyped) and not callable(step.by):
+        raise InvalidDeclaration("`by` is a function of one value", declaration=cls, field=step.name, given=step.by)
+
+
+def _check_chains(cls: type, steps: Iterable[Step]) -> None:
+    renames = [each for each in steps if isinstance(each, Renamed)]
+    names = [each.name for each in renames]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InvalidDeclaration(
+            "a field is renamed twice; a chain goes on from the new name", declaration=cls, fields=twice
+        )
+    further = {each.name: each.to for each in renames}
+    for name in names:
+        seen = {name}
+        while (name := further.get(name, "")) and name not in seen:
+            seen.add(name)
+        if name:
+            raise InvalidDeclaration("these renamings go in a circle", declaration=cls, field=name)
+
+
+def latest_names(steps: Iterable[Step], stored: Iterable[str], declared: Iterable[str]) -> dict[str, str]:
+    """What fields that are stored are called now: the declared name by the stored one, without those that are gone.
+
+    A renaming counts where the stored name leads to a declared one that is not stored yet: the others were done before.
+    Of two that lead to the same, it is the one with fewer steps to go.
+    """
+    further = {each.name: each.to for each in steps if isinstance(each, Renamed)}
+    known, wanted = tuple(stored), set(declared)
+    nearest: dict[str, tuple[int, str]] = {}
+    for name in known:
+        target, distance = name, 0
+        while target in further:
+            target, distance = further[target], distance + 1
+        if distance and target in wanted and target not in known:
+            nearest[target] = min(nearest.get(target, (distance, name)), (distance, name))
+    moved = {name: target for target, (_distance, name) in nearest.items()}
+    return moved | {name: name for name in known if name in wanted and name not in moved}

@@ -1,0 +1,242 @@
+"""Older layouts: documents from before, read as entities of today.
+
+Knows one older layout, the current one of the same class, and what the class says of its past. Must not know stores, or
+how the layouts came about. A document of an older layout is made into one of today, element by element, without looking
+into those that mean the same; then it is decoded like any other. Documents of today are not touched by any of this.
+The law is "Documents" of docs/formats/rows.md and "Bodies" of the decisions page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError
+from oneread.models.annotations import Names
+from oneread.models.comparison import fields_of, same_type
+from oneread.models.descriptions import Nested
+from oneread.models.evolving import Retyped, steps_of
+from oneread.models.fields import Marker
+from oneread.models.fingerprints import text_of
+from oneread.models.layout import Layout
+from oneread.models.paths import Path
+from oneread.models.references import Copy
+from oneread.models.shadow import FieldShape, Shapes, revive
+from oneread.models.versions import StoredLayout
+from oneread.models.wide import pack_wide, unpack_wide
+
+E = TypeVar("E")
+
+Element: TypeAlias = bytes
+"""One element of a document's array, as it is stored."""
+
+Taken: TypeAlias = Callable[[list[Any]], Element]
+"""Makes one element of today of all elements from before."""
+
+_NIL: Final = b"\xc0"
+_FALSE: Final = b"\xc2"
+_pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
+_unpack: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_ARRAY_16: Final = 16
+_STRANGE: Final = "a document of an older layout does not fit what is remembered of it"
+
+
+class _Gap(NamedTuple):
+    """A copied value that documents of the layout do not have."""
+
+    field: str
+    inner: str
+
+
+class OlderLayout(Generic[E]):
+    """What reads the documents of one older layout.
+
+    Arguments:
+        stored: the layout as the store remembers it, with where each field of today is in it.
+        current: the layout of today.
+        names: classes by name, for annotations that the class's own module cannot resolve.
+
+    `unfilled` are the copies that such documents show without all of their values.
+
+    Raises:
+        InvalidDeclaration: a function is not declared that brings a field to its type.
+    """
+
+    def __init__(self, stored: StoredLayout, current: Layout[E], names: Names) -> None:
+        self.stored = stored
+        self.cls = current.cls
+        self.prefix = stored.number.to_bytes(2, "big")
+        self.wide_prefix = (stored.number | 0x8000).to_bytes(2, "big")
+        self._current = current
+        self._names = names
+        self._gaps: list[_Gap] = []
+        self._retyping = _Retyping(current.cls, names)
+        old = fields_of(stored.fields)
+        self._size = len(old)
+        self._places = {name: place for place, name in enumerate(old)}
+        self._inner = {name: (list(each.inner) if each.copy is not None else None) for name, each in old.items()}
+        self._origins = {each.field: each for each in stored.origins}
+        self._takers = [self._taker(field) for field in current.fields]
+        self.unfilled = frozenset(gap.field for gap in self._gaps)
+        copies = {each.name: each.cls for each in current.fields}
+        self._emptying = [(gap.field, getattr(copies[gap.field], gap.inner).__delete__) for gap in self._gaps]
+
+    def decode(self, doc: bytes) -> E:
+        """The entity; copied values that the document does not have are empty. Raises Corrupt and InvalidValue."""
+        entity = self.whole(doc)
+        for field, take_out in self._emptying:
+            copy = getattr(entity, field)
+            if copy is not None:
+                take_out(copy)
+        return entity
+
+    def whole(self, doc: bytes) -> E:
+        """The entity with None for copied values that the document does not have, for who asks their sources next."""
+        try:
+            elements = _unpack(doc[2:])
+        except msgspec.MsgspecError as error:
+            raise Corrupt(_STRANGE, model=self.cls.__name__, layout=self.stored.number, reason=str(error)) from error
+        if len(elements) != self._size:
+            raise Corrupt(
+                _STRANGE, model=self.cls.__name__, layout=self.stored.number, fields=self._size, found=len(elements)
+            )
+        try:
+            made = b"".join([_header(len(self._takers)), *(take(elements) for take in self._takers)])
+        except OnereadError:
+            raise
+        except (msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
+            raise Corrupt(_STRANGE, model=self.cls.__name__, layout=self.stored.number, reason=str(error)) from error
+        return self._decoded(made, wide=doc[:2] == self.wide_prefix)
+
+    def _decoded(self, array: bytes, *, wide: bool) -> E:
+        current = self._current
+        if wide:
+            return current.decode(current.wide_prefix + array)
+        try:
+            return current.decode(current.prefix + array)
+        except Corrupt:
+            return current.decode(current.wide_prefix + array)  # a retyped value may have become a big int
+
+    def _taker(self, field: FieldShape) -> Taken:
+        origin = self._origins.get(field.name)
+        if origin is None:
+            return _constant(_default(self.cls, field))
+        place = self._places[origin.of]
+        inner = self._inner[origin.of]
+        if field.kind == "copy":
+            return self._copy_taker(field, origin.of, place, inner)
+        if inner is not None:
+            return lambda elements: _NIL if elements[place] == _NIL else bytes(_unpack(elements[place])[0])
+        if not origin.was:
+            return lambda elements: bytes(elements[place])
+        retype = self._retyping.chain(field.name, origin.was)
+        return lambda elements: retype(bytes(elements[place]))
+
+    def _copy_taker(self, field: FieldShape, of: str, place: int, inner: list[str] | None) -> Taken:
+        takers = [self._inner_taker(field, each.name, of, inner) for each in field.fields]
+        header = _header(len(takers))
+
+        def take(elements: list[Any]) -> Element:
+            element = bytes(elements[place])
+            if element == _NIL:
+                return _NIL
+            parts = [element] if inner is None else _unpack(element)
+            return b"".join([header, *(each(parts) for each in takers)])
+
+        return take
+
+    def _inner_taker(self, field: FieldShape, name: str, of: str, inner: list[str] | None) -> Taken:
+        """`inner` are the copied fields from before; None where there was a mere reference."""
+        if name == "ref":
+            return lambda parts: bytes(parts[0])
+        if name == "deleted":
+            return _constant(_FALSE) if inner is None else lambda parts: bytes(parts[1])
+        origin = self._origins.get(f"{field.name}.{name}")
+        if origin is None or inner is None:
+            self._gaps.append(_Gap(field.name, name))
+            return _constant(_NIL)
+        place = inner.index(origin.of.removeprefix(f"{of}.")) + len(Copy.__struct_fields__)
+        if not origin.was:
+            return lambda parts: bytes(parts[place])
+        retype = self._retyping.chain(f"{field.name}.{name}", origin.was, field.cls, name)
+        return lambda parts: _NIL if parts[place] == _NIL else retype(bytes(parts[place]))
+
+
+class _Retyping:
+    """Finds the functions that bring values from type to type."""
+
+    def __init__(self, cls: type, names: Names) -> None:
+        self._cls = cls
+        self._names = names
+
+    def chain(
+        self, path: str, was: Iterable[str], declaring: type | None = None, name: str = ""
+    ) -> Callable[[Element], Element]:
+        """Through every type that the field had since then."""
+        owner = declaring or self._cls
+        steps = [self._step(owner, name or path, path, text) for text in was]
+        shapes = Shapes(self._names, frozenset())
+        types = [shapes.concrete(each.was, owner, each.name) for each in steps]
+        first = msgspec.msgpack.Decoder(types[0], dec_hook=revive).decode
+
+        def retype(element: Element) -> Element:
+            try:
+                value = first(element)
+            except msgspec.MsgspecError:
+                value = msgspec.convert(unpack_wide(element), types[0], dec_hook=revive)
+            for step in steps:
+                value = self._applied(step, value)
+            return _packed(value)
+
+        return retype
+
+    def _applied(self, step: Retyped, value: Any) -> Any:
+        try:
+            return step.by(value)
+        except Exception as error:
+            raise InvalidValue(
+                "the function that retypes this field failed on a stored value",
+                model=self._cls.__name__, field=step.name, value=value, reason=f"{type(error).__name__}: {error}",
+            ) from error  # fmt: skip
+
+    def _step(self, owner: type, name: str, path: str, was: str) -> Retyped:
+        for each in steps_of(owner):
+            if isinstance(each, Retyped) and each.name == name:
+                text = text_of(each.was, owner, name, self._names)
+                if same_type(text, was, Nested()):
+                    return each
+        raise InvalidDeclaration(
+            "rows from before hold this field as another type; declare retyped(...)",
+            declaration=owner, field=path, was=was,
+        )  # fmt: skip
+
+
+def _packed(value: Any) -> Element:
+    try:
+        return _pack(value)
+    except OverflowError:
+        (element,) = _unpack(pack_wide((value,)))
+        return bytes(element)
+    except (TypeError, msgspec.MsgspecError) as error:
+        raise InvalidValue("a retyped value cannot be stored", value=value, reason=str(error)) from error
+
+
+def _constant(element: Element) -> Taken:
+    return lambda _elements: element
+
+
+def _default(cls: Any, field: FieldShape) -> Element:
+    """The element of a field that documents from before do not have."""
+    declared = next(each for each in msgspec.structs.fields(cls) if each.name == field.name)
+    if declared.default_factory is not msgspec.NODEFAULT:
+        return _packed(declared.default_factory())
+    if declared.default is msgspec.NODEFAULT or isinstance(declared.default, Marker | Path):
+        return _NIL
+    return _packed(declared.default)
+
+
+def _header(size: int) -> bytes:
+    """The head of a msgpack array."""
+    return bytes((0x90 | size,)) if size < _ARRAY_16 else b"\xdc" + size.to_bytes(2, "big")
