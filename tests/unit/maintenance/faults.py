@@ -14,7 +14,6 @@ from tests.simulation.schema import (
     City,
     Customer,
     CustomersOfEmail,
-    CustomersOfOrigin,
     Product,
     Purchase,
     PurchasesAlso,
@@ -223,7 +222,7 @@ def a_group_cannot_be_read(store):
 
 @planted
 def a_group_to_which_nobody_contributes_is_there(store):
-    key, row = next(iter(store.rows("counts", store.group(SalesOfTown)).items()))
+    _key, row = next(iter(store.rows("counts", store.group(SalesOfTown)).items()))
     stray = store.group(SalesOfTown) + b"\x03nowhere\x00"
     store.put("counts", stray, row)
     return "dangling", "SalesOfTown", "counts", stray, ""
