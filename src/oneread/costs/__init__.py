@@ -1,5 +1,4 @@
 """Costs: what an operation may ask of a store, from the declarations alone; budgets; and what that takes in time.
 
-Knows declarations, bounds and measured numbers. Must not know engines or faces. The law is "S1. Read-optimised
-entities" and "S9. Numbers everyone should know" of the mission.
+Knows declarations, bounds and measured numbers. Must not know engines or faces. The law is docs/explanation/costs.md.
 """

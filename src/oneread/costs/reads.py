@@ -1,0 +1,118 @@
+"""Reads: the bounds of the reading verbs.
+
+Knows views, sizes and how pages are read. Must not know entities or values. The arithmetic of a page is that of
+`database.pages`: a test holds the two together. The law is docs/explanation/costs.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from oneread.costs.bounds import Bound, Sum
+from oneread.costs.shares import Share, Weights
+from oneread.costs.sizes import Size, greatest
+
+DEFAULT_BUDGET: Final = 100
+"""Rows that a page may read beyond its limit."""
+
+
+class Reads:
+    """Bounds of reads of one schema."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
+        self._catalog = weights.catalog
+
+    def get(self, cls: Any, verb: str = "get") -> Bound:
+        """`get`, `find` and `exists` of an entity, a group of an aggregate, or a row of a unique index."""
+        total = Sum()
+        name = cls.__name__
+        if cls in self._catalog.indexes:
+            row = self._share(cls, "index rows")
+            total.add("row", "scan", "views", "index row", name, 1, row.key.plus(row.held))
+        elif cls in self._catalog.aggregates:
+            total.add("group", "read", "counts", "group", name, 1, self._share(cls, "group").held)
+            self._extrema(total, cls, 1)
+        else:
+            total.add("entity", "read", "roots", "entity", name, 1, self._shown(cls))
+        return total.bound(verb, name)
+
+    def get_many(self, cls: Any, keys: int) -> Bound:
+        """`get_many` of that many keys."""
+        total = Sum()
+        total.add("entities", "read", "roots", "entities", cls.__name__, keys, self._shown(cls))
+        return total.bound(f"get_many({keys})", cls.__name__)
+
+    def page(
+        self,
+        cls: Any,
+        limit: int,
+        *,
+        any_of: int = 1,
+        where: bool = False,
+        budget: int = DEFAULT_BUDGET,
+        verb: str | None = None,
+    ) -> Bound:
+        """A page of an index, of entities or of groups.
+
+        Arguments:
+            cls: what is listed.
+            limit: rows of the page.
+            any_of: values of one key field.
+            where: it has a condition.
+            budget: rows that may be read beyond the limit.
+            verb: what the bound is called.
+        """
+        table, what, size = self._listed(cls)
+        sifted = where or table == "roots"  # the entities' table has tombstones
+        requests, rows = scans(limit, any_of, budget if sifted else None)
+        total = Sum()
+        total.add("rows", "scan", table, what, cls.__name__, rows, size, requests)
+        if cls in self._catalog.aggregates:
+            self._extrema(total, cls, limit + budget if where else limit)
+        return total.bound(verb or f"page(limit={limit})", cls.__name__)
+
+    def _listed(self, cls: Any) -> tuple[Any, str, Size]:
+        """The table that is scanned, what its rows are, and their size."""
+        if cls in self._catalog.indexes:
+            row = self._share(cls, "index rows")
+            return "views", "index rows", row.key.plus(row.held)
+        if cls in self._catalog.aggregates:
+            group = self._share(cls, "group")
+            return "counts", "groups", group.key.plus(group.held)
+        key = self._weights.key(self._catalog.kinds[cls])
+        return "roots", "entities", key.plus(self._shown(cls))
+
+    def _extrema(self, total: Sum, cls: Any, groups: int) -> None:
+        """A scan of one row for each least and greatest of each group."""
+        for share in self._shares(cls):
+            if share.sort == "extremum rows":
+                size = share.key.plus(share.held)
+                total.add(share.because, "scan", "views", "extremum", share.because, groups, size, groups)
+
+    def _shares(self, cls: Any) -> Sequence[Share]:
+        return self._weights.views[cls]
+
+    def _share(self, cls: Any, sort: str) -> Share:
+        return next(share for share in self._shares(cls) if share.sort == sort)
+
+    def _shown(self, cls: Any) -> Size:
+        """A commit row that is found under a class: of whatever variant lies there."""
+        kind = self._catalog.kinds[cls]
+        return greatest(
+            self._weights.of[each].shown for each in self._catalog.models if self._catalog.kinds[each] is kind
+        )
+
+
+def scans(limit: int, values: int, budget: int | None) -> tuple[int, int]:
+    """Requests and rows of a page at most.
+
+    Each value's range is read by `limit` + 1 rows at a time, again when all of them have been passed over. Nothing is
+    passed over where `budget` is None.
+    """
+    if budget is None:
+        return values, values * (limit + 1)
+    passed = limit + budget
+    requests = values + passed // (limit + 1)
+    return requests, passed + 1 if values == 1 else passed + values * (limit + 1)
