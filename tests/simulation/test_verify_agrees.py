@@ -1,0 +1,74 @@
+"""What operators have agrees with what the simulator judges by: verify finds nothing where the audit finds nothing.
+
+And where a rule is broken on purpose, verify finds something where the audit does, versions aside: that one went back
+is seen only by who saw it before.
+"""
+
+import pytest
+
+from oneread.maintenance.verify import Options, Verifier
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Trace
+from oneread.testing.audit import Audit, Offence
+from oneread.testing.simulator import Violation
+from tests.simulation.mutations import MUTATIONS
+from tests.simulation.test_mutations import SEEDS
+from tests.simulation.world import world
+
+HISTORIES = 24
+BEFORE = ("vanished", "went back", "without a new version")
+
+
+class Agreeing(Audit):
+    """An audit that asks verify at every boundary too."""
+
+    def __init__(self, simulation):
+        super().__init__(simulation.engine, simulation.operations)
+        self.driver = SyncDriver(simulation.engine, lambda: simulation.now)
+        self.catalog = simulation.operations.catalog
+        self.asked = 0
+        self.disagreed = []
+
+    def boundary(self):
+        self.asked += 1
+        try:
+            super().boundary()
+        except Offence as offence:
+            if not any(word in str(offence) for word in BEFORE) and self.verified().clean:
+                self.disagreed.append(f"verify does not see that {offence}")
+            raise
+        found = self.verified()
+        if not found.clean:
+            self.disagreed.append(f"only verify sees {found.faults[0]}")
+            raise Offence(self.disagreed[-1])
+
+    def verified(self):
+        return self.driver.run(Verifier(self.catalog, Options()).plan(), Trace())
+
+
+def judged(seed):
+    simulation = world(seed)
+    audit = simulation.audit = Agreeing(simulation)
+    try:
+        simulation.run()
+    except Violation:
+        return audit, False
+    return audit, True
+
+
+@pytest.mark.parametrize("seed", range(HISTORIES))
+def test_verify_finds_nothing_where_nothing_is_wrong(seed):
+    audit, fine = judged(seed)
+    assert (audit.disagreed, fine) == ([], True)
+    assert audit.asked > 10
+
+
+@pytest.mark.parametrize(("mutation", "likely"), MUTATIONS.items(), ids=[each.__name__ for each in MUTATIONS])
+def test_verify_finds_something_where_the_audit_does(mutation, likely, monkeypatch):
+    with monkeypatch.context() as patch:
+        mutation(patch)
+        for seed in (likely, *range(SEEDS)):
+            audit, fine = judged(seed)
+            if not fine:
+                break
+    assert not [each for each in audit.disagreed if each.startswith("verify does not")]
