@@ -1,0 +1,204 @@
+"""The bound file: the bounds of a schema as text that is committed beside it, so that a rise is seen in review.
+
+Knows bounds and JSON. Must not know where the schema came from. The law is docs/decisions/0024-the-bound-file.md.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from oneread.costs.bounds import Bound
+from oneread.costs.declared import of
+from oneread.derivations.schema import Schema
+from oneread.errors import UsageError
+
+FORMAT: Final = 1
+
+COMMAND: Final = "oneread cost --schema package.module:name --write FILE"
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """One bound as the file holds it."""
+
+    requests: int
+    rows: int
+    bytes: int
+
+
+class BoundFile(msgspec.Struct, frozen=True):
+    """What the file holds: bounds by target and verb."""
+
+    format: int
+    bounds: dict[str, dict[str, Recorded]]
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A bound that is not what the file says.
+
+    Arguments:
+        name: verb and target.
+        resource: requests, rows or bytes; "all" for a bound that stands on one side only.
+        recorded: what the file says; None for a bound that it does not have.
+        declared: what the declarations say; None for a verb that is gone.
+        because: the terms that make the bound, for one that rose.
+    """
+
+    name: str
+    resource: str
+    recorded: int | None
+    declared: int | None
+    because: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.recorded is None:
+            return f"{self.name}: new, not in the file"
+        if self.declared is None:
+            return f"{self.name}: in the file, and not declared any more"
+        text = f"{self.name}: {self.resource} {self.recorded:,} -> {self.declared:,}"
+        return "\n".join([text, *(f"    {line}" for line in self.because)])
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """A schema held against its bound file.
+
+    Arguments:
+        risen: bounds that are higher than the file says.
+        unknown: verbs that the file does not have.
+        fallen: bounds that are lower, or gone: the file can be tightened.
+    """
+
+    risen: tuple[Changed, ...] = ()
+    unknown: tuple[Changed, ...] = ()
+    fallen: tuple[Changed, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing costs more than the file allows."""
+        return not self.risen and not self.unknown
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for title, changes in (
+            ("costs more than the bound file allows:", self.risen),
+            ("has no bound in the file:", self.unknown),
+            ("costs less than the file says, which can be written anew:", self.fallen),
+        ):
+            if changes:
+                parts += [title, *(f"  {line}" for change in changes for line in str(change).splitlines())]
+        return "\n".join(parts) or "every bound is as the file says"
+
+
+class BoundRisen(AssertionError):
+    """A schema costs more than its bound file allows; the text says what, why, and how to accept it."""
+
+
+def text_of(schema: Schema) -> str:
+    """The bound file of a schema: JSON with sorted keys, a line for each bound."""
+    by_target: dict[str, dict[str, Bound]] = {}
+    for bound in of(schema).table():
+        by_target.setdefault(bound.target, {})[bound.verb] = bound
+    blocks = [_block(target, by_target[target]) for target in sorted(by_target)]
+    return "\n".join(["{", f'  "format": {FORMAT},', '  "bounds": {', ",\n".join(blocks), "  }", "}", ""])
+
+
+def _block(target: str, bounds: Mapping[str, Bound]) -> str:
+    lines = [f"      {_quoted(verb)}: {_recorded(bounds[verb])}" for verb in sorted(bounds)]
+    return f"    {_quoted(target)}: {{\n" + ",\n".join(lines) + "\n    }"
+
+
+def _quoted(name: str) -> str:
+    return msgspec.json.encode(name).decode()
+
+
+def _recorded(bound: Bound) -> str:
+    return f'{{"requests": {bound.requests}, "rows": {bound.rows}, "bytes": {bound.bytes}}}'
+
+
+def write(schema: Schema, path: str | Path) -> None:
+    """Writes the bound file of a schema, whole or not at all."""
+    target = Path(path)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text_of(schema))
+        Path(name).chmod(0o644)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | Path) -> BoundFile:
+    """A bound file.
+
+    Raises:
+        UsageError: there is none, or it is not one: torn, of a later release, edited by hand into something else.
+    """
+    try:
+        found = msgspec.json.decode(Path(path).read_bytes(), type=BoundFile)
+    except FileNotFoundError:
+        raise UsageError("there is no bound file; write it and commit it", path=str(path), command=COMMAND) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, IsADirectoryError) as error:
+        raise UsageError(
+            "this is no bound file, or a torn one; write it again", path=str(path), reason=str(error), command=COMMAND
+        ) from error
+    if found.format != FORMAT:
+        raise UsageError(
+            "this bound file is of another release; write it again", path=str(path), format=found.format, known=FORMAT
+        )
+    return found
+
+
+def compare(schema: Schema, recorded: BoundFile) -> Comparison:
+    """A schema held against a bound file."""
+    risen: list[Changed] = []
+    unknown: list[Changed] = []
+    fallen: list[Changed] = []
+    left = {(target, verb): bound for target, verbs in recorded.bounds.items() for verb, bound in verbs.items()}
+    for bound in of(schema).table():
+        before = left.pop((bound.target, bound.verb), None)
+        if before is None:
+            unknown.append(Changed(bound.name, "all", None, bound.rows))
+            continue
+        for resource in ("requests", "rows", "bytes"):
+            old, new = getattr(before, resource), getattr(bound, resource)
+            if new > old:
+                risen.append(Changed(bound.name, resource, old, new, _why(bound)))
+            elif new < old:
+                fallen.append(Changed(bound.name, resource, old, new))
+    fallen += [Changed(f"{verb} {target}", "all", each.rows, None) for (target, verb), each in sorted(left.items())]
+    return Comparison(_explained_once(risen), tuple(unknown), tuple(fallen))
+
+
+def _why(bound: Bound) -> tuple[str, ...]:
+    return tuple(str(bound).splitlines()[1:])
+
+
+def _explained_once(changes: list[Changed]) -> tuple[Changed, ...]:
+    """The terms of a bound stand behind the last of its resources only."""
+    last = {change.name: place for place, change in enumerate(changes)}
+    return tuple(
+        change if last[change.name] == place else msgspec.structs.replace(change, because=())
+        for place, change in enumerate(changes)
+    )
+
+
+def check_bounds(schema: Schema, path: str | Path) -> Comparison:
+    """Fails where a schema costs more than its bound file allows, for a test of your own.
+
+    `def test_costs(): check_bounds(shop, "bounds.json")`. What became cheaper does not fail: it is in the result.
+
+    Raises:
+        BoundRisen: an AssertionError whose text names each bound that rose, and the declarations that cause it.
+        UsageError: there is no such file, or it is none.
+    """
+    found = compare(schema, read(path))
+    if not found.holds:
+        raise BoundRisen(f"{found}\nif that is wanted: {COMMAND}")
+    return found
