@@ -60,6 +60,7 @@ def test_a_task_that_cannot_be_read_is_listed(oneread, url):
     with connect(url, notes.NOTES, workers=0) as db:
         damage(db, b"task:\x00\x00\x01", b"\xc1")
     assert oneread("tasks", "--json").document(Outbox).tasks == [Task(b"task:\x00\x00\x01".hex(), 0, False)]
+    assert "(cannot be read)" in oneread("tasks").out
 
 
 def damage(db, key, value):

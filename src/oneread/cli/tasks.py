@@ -58,7 +58,7 @@ def command(
         found = database.run(waiting_tasks(database.operations.catalog, limit)) if waiting else []
         output.document(Outbox(waiting, found, batches))
         if found:
-            output.table(["source", "carriers told"], [[each.source, each.done] for each in found])
+            output.table(["source", "carriers told"], [[_source(each), each.done] for each in found])
         if drain:
             output.text(f"{counted(batches, 'batch', 'batches')} done")
         output.text(f"{counted(waiting, 'task')} waiting")
@@ -72,3 +72,7 @@ def _drained(output: Output, database: Database) -> int:
             batches += 1
             tell(Progress("doing tasks, in batches", batches))
     return batches
+
+
+def _source(task: WaitingTask) -> str:
+    return task.source if task.readable else f"{task.source} (cannot be read)"
