@@ -3,7 +3,7 @@
 The public names; each stands where its room is. The law is the API page.
 """
 
-from oneread.connect import connect, connect_async
+from oneread.connect import connect, connect_async, migration
 from oneread.database.async_database import AsyncDatabase, AsyncTransaction
 from oneread.database.page_json import to_json
 from oneread.database.pages import Page, any_of
@@ -65,6 +65,7 @@ __all__ = [
     "greatest",
     "least",
     "mean",
+    "migration",
     "newest",
     "oldest",
     "reference",

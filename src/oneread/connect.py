@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from oneread.database.async_database import AsyncDatabase
+from oneread.database.migration import Migration
 from oneread.database.operations import Operations
 from oneread.database.stored import opened
 from oneread.database.sync_database import Database
@@ -98,6 +99,23 @@ def connect_async(
     return Opening(opening)
 
 
+def migration(
+    url: str, schema: Schema, *, clock: Callable[[], int] = wall_clock, timeout: float = PATIENCE_SECONDS
+) -> Migration:
+    """Opens a store to look at what a schema would change in it, and to change it.
+
+    Use it with `with`. Nothing is written until `apply` or `rollback` is called. The arguments are those of `connect`.
+
+    Raises:
+        InvalidUrl: the scheme or an option is unknown.
+        Unavailable, LimitExceeded, Corrupt: the store cannot be opened; the message says why.
+    """
+    _check(None, None, clock, timeout, ())
+    _check_schema(schema)
+    engine, may_write = _engine(url, timeout)
+    return Migration(SyncDriver(engine, clock, timeout=timeout), schema, may_write=may_write)
+
+
 class Opening:
     """A database on its way: what `connect_async` returns, for `async with` or `await`."""
 
@@ -133,12 +151,16 @@ def _check(secret: object, workers: object, clock: object, timeout: object, obse
         raise UsageError("observers is a tuple of functions of a request and its answer", observers=observers)
 
 
+def _check_schema(schema: object) -> None:
+    if not isinstance(schema, Schema):
+        raise UsageError("a store is opened under a Schema(...) of models and views", given=schema)
+
+
 def _opened(
     url: str, schema: Schema, clock: Callable[[], int], timeout: float, workers: int | None
 ) -> tuple[Engine, Operations, int]:
     """The engine of a URL, the schema compiled for it, and how many workers it gets."""
-    if not isinstance(schema, Schema):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-        raise UsageError("a store is opened under a Schema(...) of models and views", given=schema)
+    _check_schema(schema)
     engine, may_write = _engine(url, timeout)
     try:
         operations = SyncDriver(engine, clock, timeout=timeout).run(opened(schema, read_only=not may_write), Trace())

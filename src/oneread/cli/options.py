@@ -29,7 +29,8 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 import typer
 
 from oneread.cli.failures import JSON
-from oneread.connect import connect
+from oneread.connect import connect, migration
+from oneread.database.migration import Migration
 from oneread.database.sync_database import Database
 from oneread.derivations.catalog import stored_name
 from oneread.derivations.schema import Schema
@@ -180,6 +181,27 @@ def writing(db: str, schema: Schema, *, make: bool = False, workers: int = 0) ->
     if not make:
         _refuse_new(url)
     return connect(url, schema, workers=workers)
+
+
+def looking(db: str, schema: Schema) -> Migration:
+    """Opens a store beside a schema that may differ, to look at what would change.
+
+    Raises:
+        InvalidUrl, StoreError: as `connect`.
+    """
+    return migration(_with_read_only(_url(db)), schema)
+
+
+def changing(db: str, schema: Schema) -> Migration:
+    """Opens a store that is there beside a schema that may differ, to change it.
+
+    Raises:
+        InvalidUrl: as `connect`; and no store is there.
+        StoreError: as `connect`.
+    """
+    url = _url(db)
+    _refuse_new(url)
+    return migration(url, schema)
 
 
 def _url(db: str) -> str:

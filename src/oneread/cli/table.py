@@ -45,6 +45,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "shell": Entry("Look at data", "oneread.cli.shell:command", "open a Python prompt with the store and the schema"),
     "verify": Entry("Keep it right", "oneread.cli.verify:command", "compare every view and copy with its entities"),
     "repair": Entry("Keep it right", "oneread.cli.repair:command", "mend what verify finds, on the live store"),
+    "migrate": Entry("Change the schema", "oneread.cli.migrate:app", "plan, apply or take back a changed schema"),
     "backfill": Entry(
         "Change the schema", "oneread.cli.backfill:command", "build the views that were added or changed"
     ),

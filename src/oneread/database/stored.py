@@ -7,7 +7,6 @@ refused before a byte is written. The law is "Schema history" and "View states" 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -16,15 +15,13 @@ from oneread.database.operations import Operations
 from oneread.derivations.catalog import Numbers, stored_name
 from oneread.derivations.schema import Schema
 from oneread.derivations.stored import fence, replace_schema, stored_schema
-from oneread.encoding.ranges import prefix_range
 from oneread.errors import SchemaMismatch
+from oneread.maintenance.migrate import evolved_by
 from oneread.models.declarations import Declared
-from oneread.models.evolution import Evolved, evolve, refuse, refuse_undeclared
+from oneread.models.evolution import refuse, refuse_undeclared
 from oneread.models.versions import Past, StoredSchema
 from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
-from oneread.store.requests import Scan
-from oneread.store.rows import RowRange
 
 _MOVED_ON: Final = (
     "this store has moved on to a newer schema; start the newer program, or see `oneread migrate rollback`"
@@ -121,17 +118,3 @@ def _evolved(declared: Declared) -> Plan[_Fitting]:
         refuse_undeclared(changed, declared)
         changed = yield from replace_schema(changed, (yield from Now()))
     return _Fitting(changed, changed.version)
-
-
-def evolved_by(declared: Declared, stored: StoredSchema, drop: Collection[str] = ()) -> Plan[Evolved]:
-    """What a declared schema would make of the stored one. A scan of one row for each model that is stored."""
-    populated: dict[str, bool] = {}
-    for name in stored.kinds:
-        populated[name] = yield from _has_rows(stored.kinds, name)
-    return evolve(stored, declared, populated, (yield from Now()), drop)
-
-
-def _has_rows(kinds: Mapping[str, int], name: str) -> Plan[bool]:
-    start, stop = prefix_range(kinds[name].to_bytes(2, "big"))
-    rows = yield from Scan("roots", RowRange(start, stop or b""), 1)
-    return bool(rows)

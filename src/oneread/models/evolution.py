@@ -122,6 +122,7 @@ class _Evolution:
         self._kinds = dict(stored.kinds)
         self._layouts = dict(stored.layouts)
         self._older = dict(stored.older)
+        self._former = stored.former
         self._views = dict(stored.views)
         self._retired = list(stored.retired)
         self._kind_of = {each.name: each.kind for each in declared.models}
@@ -177,6 +178,7 @@ class _Evolution:
                 if name in self._drop:
                     del self._layouts[name]
                     self._older.pop(name, None)
+                    self._former = {each: layouts for each, layouts in self._former.items() if each != name}
         kinds = {layout.kind for layout in self._layouts.values()}
         self._kinds = {name: number for name, number in self._kinds.items() if name in kinds}
         declared = {each.name for each in self._declared.views}
@@ -266,16 +268,10 @@ class _Evolution:
             self._older.pop(model.name, None)
             return
         former = msgspec.structs.replace(each.stored, origins=tuple(each.origins.values()), renew=renew, retell=retell)
-        earlier = (
-            msgspec.structs.replace(
-                one,
-                origins=added_origins(one.origins, each.origins),
-                renew=one.renew or renew,
-                retell=one.retell or retell,
-            )
-            for one in self._older.get(model.name, ())
-        )
+        earlier = tuple(_behind(one, each, renew=renew, retell=retell) for one in self._older.get(model.name, ()))
         self._older[model.name] = (*earlier, former)
+        gone = tuple(_behind(one, each, renew=renew, retell=retell) for one in self._former.get(model.name, ()))
+        self._former = self._former | ({model.name: gone} if gone else {})
 
     def _binds_others(self, model: DeclaredModel) -> bool:
         """Whether programs that do not know a new model would do wrong to its entities when they write others."""
@@ -352,7 +348,8 @@ class _Evolution:
             kinds=self._kinds,
             layouts=self._layouts,
             views=self._views,
-            older={name: each for name, each in self._older.items() if each},
+            older=self._older,
+            former=self._former,
             retired=tuple(self._retired),
         )
         is_new = self._last != stored.last or self._cuts_off
@@ -377,6 +374,16 @@ def _layout(number: int, model: DeclaredModel) -> StoredLayout:
         targets=model.targets,
         arrays=model.arrays,
         is_known=True,
+    )
+
+
+def _behind(layout: StoredLayout, step: Comparison, *, renew: bool, retell: bool) -> StoredLayout:
+    """An older layout after one more step."""
+    return msgspec.structs.replace(
+        layout,
+        origins=added_origins(layout.origins, step.origins),
+        renew=layout.renew or renew,
+        retell=layout.retell or retell,
     )
 
 

@@ -111,6 +111,7 @@ class StoredSchema(msgspec.Struct, frozen=True):
         last: the last number given to anything.
         kinds, layouts, views: by stored name; a view's least and greatest fields stand among the views.
         older: layouts that rows may still have, by the stored name of their entity class, oldest first.
+        former: layouts that no row has any more, for who goes back to the schema they are of.
         retired: generations of views that are being taken away.
         writers: the oldest version of the schema that may still write.
         changes: grows with every change of this row.
@@ -124,6 +125,7 @@ class StoredSchema(msgspec.Struct, frozen=True):
     layouts: dict[str, StoredLayout] = {}
     views: dict[str, StoredView] = {}
     older: dict[str, tuple[StoredLayout, ...]] = {}
+    former: dict[str, tuple[StoredLayout, ...]] = {}
     retired: tuple[Retired, ...] = ()
     writers: int = 0
     changes: int = 0
@@ -161,7 +163,10 @@ def encode(stored: StoredSchema) -> bytes:
 def built(stored: StoredSchema) -> StoredSchema:
     """The schema after a backfill found nothing left to do: every view is readable, and only its own version writes."""
     views = {name: msgspec.structs.replace(view, state="readable") for name, view in stored.views.items()}
-    return msgspec.structs.replace(stored, views=views, older={}, retired=(), writers=stored.version)
+    former = {
+        name: (*stored.former.get(name, ()), *stored.older.get(name, ())) for name in {**stored.former, **stored.older}
+    }
+    return msgspec.structs.replace(stored, views=views, older={}, former=former, retired=(), writers=stored.version)
 
 
 def digest_of(declared: object) -> bytes:

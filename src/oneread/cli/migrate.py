@@ -1,0 +1,225 @@
+"""`oneread migrate`: what a changed schema does to a store, doing it, and going back.
+
+Knows the face of schema changes. Must not know how a change is decided.
+The law is docs/explanation/schema-evolution.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import typer
+
+from oneread.cli.failures import FOUND
+from oneread.cli.options import (
+    SUBCOMMANDS,
+    DbOption,
+    JsonOption,
+    QuietOption,
+    SchemaOption,
+    changing,
+    looking,
+    schema_of,
+    writing,
+)
+from oneread.cli.output import Output, counted
+from oneread.maintenance.backfill import Backfilled
+from oneread.maintenance.migrate import Planned, Status
+from oneread.models.comparison import Difference
+
+DropOption = Annotated[
+    list[str], typer.Option("--drop", metavar="NAME", help="A view or model to forget; give it once for each.")
+]
+LoseOption = Annotated[
+    list[str],
+    typer.Option("--lose", metavar="MODEL.FIELD", help="A field whose values may be lost; give it once for each."),
+]
+BackfillOption = Annotated[
+    bool, typer.Option("--backfill", help="Write rows anew and build views at once, and wait until it is done.")
+]
+
+app = typer.Typer(**SUBCOMMANDS)
+
+
+class Changed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `migrate apply --json` and `migrate rollback --json` print.
+
+    Arguments:
+        planned: what was changed.
+        backfilled: with --backfill, what it came to.
+    """
+
+    planned: Planned
+    backfilled: Backfilled | None = None
+
+
+@app.callback()
+def migrate() -> None:
+    """Changes the schema that a store has: plan, apply, status, rollback.
+
+    Example: oneread migrate plan --schema shop.models:shop --db lmdb:///var/lib/shop
+    """
+
+
+@app.command()
+def plan(
+    *,
+    drop: DropOption = [],  # noqa: B006 - typer makes a list of its own
+    schema: SchemaOption = "",
+    db: DbOption = "",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Shows what this schema changes in the store, what it costs, and what is refused; writes nothing.
+
+    Exit code 0 when there is nothing to do, 1 when there is something to do or something is refused.
+
+    Example: oneread migrate plan --schema shop.models:shop --db lmdb:///var/lib/shop
+    """
+    output = Output(as_json=as_json, quiet=quiet)
+    with looking(db, schema_of(schema)) as change:
+        found = change.plan(drop=drop)
+    output.document(found)
+    if not as_json:
+        _show(output, found)
+    if not found.nothing:
+        raise typer.Exit(FOUND)
+
+
+@app.command()
+def apply(
+    *,
+    drop: DropOption = [],  # noqa: B006 - typer makes a list of its own
+    backfill: BackfillOption = False,
+    schema: SchemaOption = "",
+    db: DbOption = "",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Makes this schema the store's newest version. A program that opens the store does the same, but drops nothing.
+
+    Exit code 1 when something is refused, or the backfill could not end.
+
+    Example: oneread migrate apply --drop OldView --backfill --schema shop.models:shop --db lmdb:///var/lib/shop
+    """
+    output = Output(as_json=as_json, quiet=quiet)
+    known = schema_of(schema)
+    with changing(db, known) as change:
+        found = change.apply(drop=drop)
+    _finish(output, found, db, schema, backfill=backfill)
+
+
+@app.command()
+def rollback(
+    *,
+    lose: LoseOption = [],  # noqa: B006 - typer makes a list of its own
+    backfill: BackfillOption = False,
+    schema: SchemaOption = "",
+    db: DbOption = "",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Makes this schema, that of the older program, the store's newest version again.
+
+    Nothing is lost that --lose does not name. Exit code 1 when something would be, or is refused.
+
+    Example: oneread migrate rollback --lose Purchase.note --schema shop.old:shop --db lmdb:///var/lib/shop
+    """
+    output = Output(as_json=as_json, quiet=quiet)
+    with changing(db, schema_of(schema)) as change:
+        found = change.rollback(lose=lose)
+    _finish(output, found, db, schema, backfill=backfill)
+
+
+@app.command()
+def status(
+    *, schema: SchemaOption = "", db: DbOption = "", as_json: JsonOption = False, quiet: QuietOption = False
+) -> None:
+    """Shows the versions of the store's schema, its views, and what a backfill has to do. Exit code 0.
+
+    Example: oneread migrate status --schema shop.models:shop --db lmdb:///var/lib/shop
+    """
+    output = Output(as_json=as_json, quiet=quiet)
+    with looking(db, schema_of(schema)) as change:
+        found = change.status()
+    output.document(found)
+    if not as_json:
+        _show_status(output, found)
+
+
+def _finish(output: Output, found: Planned, db: str, schema: str, *, backfill: bool) -> None:
+    done: Backfilled | None = None
+    if backfill:
+        with writing(db, schema_of(schema)) as database, output.progress() as progress:
+            done = database.backfill(progress=progress)
+    output.document(Changed(found, done))
+    if not output.as_json:
+        _show(output, found)
+        if done is not None and done.done:
+            output.text(f"backfill: done, {counted(done.recommitted, 'entity', 'entities')} written anew")
+        elif done is not None:
+            output.text("backfill: not done yet; `oneread backfill` goes on and says why")
+        elif not found.nothing:
+            output.note("`oneread backfill` writes rows anew and makes views readable")
+    if done is not None and not done.done:
+        raise typer.Exit(FOUND)
+
+
+def _show(output: Output, found: Planned) -> None:
+    if found.nothing:
+        output.text(f"nothing to do: the store is at version {found.version}")
+        return
+    _show_differences(output, found.differences)
+    for model, field, was in found.missing:
+        output.text(f"refused: {model}.{field}: rows of type {was} may be there; declare retyped({field!r}, was=...)")
+    output.text(f"version {found.version} -> {found.becomes}")
+    if found.cuts_off:
+        versions = ", ".join(map(str, found.cuts_off))
+        output.text(f"programs under version {versions} are cut off: start the newer ones")
+    if found.builds:
+        output.text(f"not readable until a backfill is done: {', '.join(found.builds)}")
+    for name, rows in found.rows.items():
+        output.text(f"a backfill writes {counted(rows, 'row', 'rows')} of {name} anew")
+
+
+def _show_differences(output: Output, differences: Sequence[Difference]) -> None:
+    rows = [
+        (
+            "refused" if each.refused else "LOSES DATA" if each.loses else "",
+            each.what,
+            f"{each.name}.{each.field}" if each.field else each.name,
+            each.before,
+            each.after,
+        )
+        for each in differences
+    ]
+    if rows:
+        output.table(("", "what", "of", "stored", "declared"), rows)
+    for each in differences:
+        if each.refused:
+            output.text(f"{each.name}{'.' if each.field else ''}{each.field}: {each.refused}")
+
+
+def _show_status(output: Output, found: Status) -> None:
+    output.text(f"version {found.version}{', a backfill has something to do' if found.unfinished else ''}")
+    output.table(
+        ("version", "declared at", "may write", "this schema"),
+        [
+            (each.version, each.at.isoformat(timespec="seconds"), each.may_write, each.declared)
+            for each in found.versions
+        ],
+    )
+    if found.views:
+        output.text()
+        output.table(
+            ("view", "state", "generation"), [(each.name, each.state, each.generation) for each in found.views]
+        )
+    for layout in found.older:
+        needs = f"; keep retyped(...) of {', '.join(layout.needs)}" if layout.needs else ""
+        output.text(f"rows of layout {layout.layout} of {layout.model} may be there{needs}")
+    for each in found.retired:
+        output.text(f"to be taken away: {each}")
+    if found.backfill:
+        output.text(f"backfill: {found.backfill}")

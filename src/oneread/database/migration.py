@@ -1,0 +1,99 @@
+"""The face of schema changes: a store opened beside its schema, to see what would change and to change it.
+
+Knows migration plans and a driver. Must not know engines. It is synchronous only: an operator runs it.
+The law is docs/explanation/schema-evolution.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import TracebackType
+from typing import Self, TypeVar
+
+from oneread.derivations.schema import Schema
+from oneread.errors import Unsupported
+from oneread.maintenance.migrate import Planned, Status, applied, planned, rolled_back, status
+from oneread.plans.plan import Plan
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Trace
+
+R = TypeVar("R")
+
+
+class Migration:
+    """A store and a schema that may differ: `with migration(url, schema) as change`.
+
+    Arguments:
+        driver: of the store.
+        schema: of this program.
+        may_write: whether the store was opened for writing.
+    """
+
+    def __init__(self, driver: SyncDriver, schema: Schema, *, may_write: bool) -> None:
+        self._driver = driver
+        self._declared = schema.declared()
+        self._may_write = may_write
+
+    def plan(self, *, drop: Collection[str] = (), count: bool = True) -> Planned:
+        """What opening the store under this schema changes, and what is refused; nothing is written.
+
+        Costs a few requests, and to count the entities that a backfill would write anew, a read of each.
+
+        Arguments:
+            drop: names of models and views that `apply` is to forget.
+            count: whether to count.
+
+        Raises:
+            SchemaMismatch: something that is to be dropped is declared, unknown, or a model with entities.
+        """
+        return self._run(planned(self._declared, drop, count=count))
+
+    def apply(self, *, drop: Collection[str] = ()) -> Planned:
+        """Makes this schema the store's newest version; one transaction, and rows are written anew by a backfill.
+
+        Arguments:
+            drop: names of models and views to forget: a view's rows are taken away by the backfill; a model must have
+                no entities.
+
+        Raises:
+            SchemaMismatch: something is refused; nothing was written.
+            Unsupported: the store was opened to be read only.
+        """
+        self._refuse_read_only()
+        return self._run(applied(self._declared, drop))
+
+    def rollback(self, *, lose: Collection[str] = ()) -> Planned:
+        """Makes this schema, of an older program, the store's newest version.
+
+        Arguments:
+            lose: `Model.field` of each field whose values may be lost, names of models that may be forgotten.
+
+        Raises:
+            SchemaMismatch: something would be lost that is not named, or is refused; nothing was written.
+            Unsupported: the store was opened to be read only.
+        """
+        self._refuse_read_only()
+        return self._run(rolled_back(self._declared, lose))
+
+    def status(self) -> Status:
+        """The versions of the schema, the views and their states, and what a backfill has to do. Two requests."""
+        return self._run(status(self._declared))
+
+    def _refuse_read_only(self) -> None:
+        if not self._may_write:
+            raise Unsupported("this store was opened to be read only; its schema is changed by who may write")
+
+    def _run(self, plan: Plan[R]) -> R:
+        return self._driver.run(plan, Trace())
+
+    def close(self) -> None:
+        """Closes the store."""
+        self._driver.engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
