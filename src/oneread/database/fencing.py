@@ -43,6 +43,7 @@ class Fence:
             for view, prefix in prefixes.items()
         }
         self._building = building
+        self._overtaken: StoredSchema | None = None
         self.retired: frozenset[type] = frozenset()
 
     def passed(self, unit: Unit) -> Plan[None]:
@@ -54,6 +55,8 @@ class Fence:
         Raises:
             SchemaMismatch: a newer program has taken the store over.
         """
+        if self._overtaken is not None:
+            refuse_overtaken(self._overtaken, self.version)
         yield from unit.load("system", [FENCE_ROW])
         if fence_of(unit.get("system", FENCE_ROW)) != self._seen:
             refuse_overtaken((yield from stored_schema()), self.version)
@@ -72,6 +75,8 @@ class Fence:
         states: dict[tuple[int, int], State] = {
             (each.number, each.generation): each.state for each in stored.views.values()
         }
+        if self.version < stored.writers:
+            self._overtaken = stored
         self._building = frozenset(view for view, place in self._places.items() if states.get(place) == "building")
         self.retired = frozenset(view for view, place in self._places.items() if place not in states)
 

@@ -7,6 +7,7 @@ and values. The law is rules 3, 4, 13 and 14 of the commit protocol.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -128,7 +129,14 @@ class Carrier:
         return {name: msgspec.convert(value, types[name]) for name, value in values.items() if name in types}
 
     def settled(
-        self, key: bytes, entity: Any, refs: Refs, before: State, sources: Sources, told: Container[bytes] = ()
+        self,
+        key: bytes,
+        entity: Any,
+        refs: Refs,
+        before: State,
+        sources: Sources,
+        told: Container[bytes] = (),
+        untold: AbstractSet[bytes] = frozenset(),
     ) -> Settled:
         """The entity with its copies filled, its document, and what it tells.
 
@@ -140,6 +148,7 @@ class Carrier:
             sources: of every reference that is not the same as before, and of those in `told`.
             told: keys of the sources whose values are taken anew although the reference is the same: of the one that
                 changed, or `EVERYONE`.
+            untold: tokens of views that are left out, as if they were not declared.
 
         Raises:
             InvalidValue: a field does not fit its type or constraint.
@@ -155,7 +164,7 @@ class Carrier:
             self._check(each, entity, refs[each.name], before, sources)
         body, seen = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
         used = self._used(refs, before, sources, told) if self._hidden else {}
-        return Settled(seen, body, self.emission(seen, used, key, refs))
+        return Settled(seen, body, self.emission(seen, used, key, refs, untold))
 
     def refs(self, entity: Any) -> Refs:
         """The commit rows that each referring field names."""
@@ -206,7 +215,13 @@ class Carrier:
             return reference.left_behind(source, held)
         return reference.hidden_values(source)
 
-    def emission(self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs) -> Emission:
+    def untold(self, record: Record) -> AbstractSet[bytes]:
+        """Tokens of views that a record tells nothing of, not even that there is nothing."""
+        return self._empty.keys() - record.keys()
+
+    def emission(
+        self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs, untold: AbstractSet[bytes] = frozenset()
+    ) -> Emission:
         """What an entity tells its views, its copies and its hidden copies being right.
 
         Raises:
@@ -222,8 +237,11 @@ class Carrier:
         )
         parts, suffix = self.kind.parts(entity), key[2:]
         for derivation in self.derivations:
-            derivation.emit(entity, used, parts, suffix, into)
+            if not untold or untold.isdisjoint(derivation.tokens):
+                derivation.emit(entity, used, parts, suffix, into)
         record = into.record
+        for token in untold:
+            del record[token]
         if self.tracked:
             record[REFERENCES] = list(dict.fromkeys([source for each in self.tracked for source in refs[each.name]]))
         if self.holding:

@@ -272,12 +272,14 @@ class Follow(_Writing):
         if self._source not in _flat(refs):
             return NO_CHANGE
         settled = carrier.settled(
-            self.key, before.entity, refs, before, _Seen(self._catalog, sources), told=(self._source,)
+            self.key,
+            before.entity,
+            refs,
+            before,
+            _Seen(self._catalog, sources),
+            told=(self._source,),
+            untold=carrier.untold(before.record),
         )
-        record = settled.emission.record
-        for token in record.keys() - before.record.keys():
-            if token[:1] in emitted.VIEWS:
-                del record[token]
         recommit = decision(self._catalog, carrier, self.key, settled, seen, before, version)
         root = recommit.root
         if root is not None and root.emitted == seen.emitted and not recommit.fans_out:

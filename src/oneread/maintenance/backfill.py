@@ -313,7 +313,7 @@ class Backfill:
         if at.phase == "closed":
             yield from self._move(msgspec.structs.replace(at, phase="ending"))
             return None
-        left = at.old_version / 1000 + self._options.quiet - (yield from Now()) / 1000
+        left = (at.old_version + round(self._options.quiet * 1000) - (yield from Now())) / 1000
         if self._options.fence or left <= 0:
             yield from self._close()
             return None

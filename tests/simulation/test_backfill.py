@@ -1,0 +1,89 @@
+"""Views added and changed while old and new code write and backfills die: complete when they are read, never before."""
+
+import pytest
+
+from oneread.database.fencing import Fence
+from oneread.derivations import changes
+from oneread.derivations.carriers import Carrier
+from oneread.maintenance.backfill import Backfill
+from oneread.maintenance.position import Position
+from oneread.transactions.root import BODY
+from tests.simulation.two_schemas import Found, TwoSchemas
+
+SEEDS = 120
+
+
+@pytest.mark.parametrize("start", range(0, SEEDS, 30))
+def test_a_backfill_ends_with_everything_right(start):
+    for seed in range(start, start + 30):
+        TwoSchemas(seed).run()
+
+
+def deleted_rows_are_skipped(patch):
+    lacking = Backfill._lacking
+    patch.setattr(Backfill, "_lacking", lambda self, key, row: None if BODY not in row else lacking(self, key, row))
+
+
+def sources_are_skipped(patch):
+    lacking = Backfill._lacking
+    skipped = (b"\x00\x01", b"\x00\x03")
+    patch.setattr(Backfill, "_lacking", lambda self, key, row: None if key[:2] in skipped else lacking(self, key, row))
+
+
+def the_first_pass_is_the_last(patch):
+    """The fence is raised, and what was written before it is not looked for."""
+    next_pass = Position.next_pass
+    patch.setattr(
+        Position,
+        "next_pass",
+        lambda self, phase: next_pass(self, "ending" if phase == "closed" and self.phase == "open" else phase),
+    )
+
+
+def nobody_looks_at_the_fence(patch):
+    patch.setattr(Fence, "passed", lambda _self, _unit: iter(()))
+
+
+def the_position_is_moved_before_the_work(patch):
+    move = Backfill._move
+
+    def moving(self, position, part=()):
+        if part:
+            yield from move(self, position)
+        yield from move(self, position, part)
+
+    patch.setattr(Backfill, "_move", moving)
+
+
+def a_row_is_known_by_its_tokens_alone(patch):
+    """What its carriers were told may be what older code tells."""
+    patch.setattr(Carrier, "asks_more", property(lambda _self: False))
+
+
+def old_rows_of_a_changed_view_stay(patch):
+    """What a record tells under a token that is not declared any more is forgotten instead of taken back."""
+    diff = changes.diff
+    patch.setattr(
+        changes, "diff", lambda key, old, new, shown: diff(key, {t: c for t, c in old.items() if t in new}, new, shown)
+    )
+    patch.setattr(Backfill, "_sweep", lambda *_arguments: iter(()))
+
+
+BROKEN = {
+    deleted_rows_are_skipped: 4,
+    sources_are_skipped: 0,
+    the_first_pass_is_the_last: 0,
+    nobody_looks_at_the_fence: 0,
+    the_position_is_moved_before_the_work: 22,
+    a_row_is_known_by_its_tokens_alone: 0,
+    old_rows_of_a_changed_view_stay: 1,
+}
+"""Rules broken on purpose, each with the first seed that finds it."""
+
+
+@pytest.mark.parametrize(("broken", "likely"), BROKEN.items(), ids=[each.__name__ for each in BROKEN])
+def test_a_broken_rule_is_found(broken, likely, monkeypatch):
+    with monkeypatch.context() as patch:
+        broken(patch)
+        with pytest.raises(Found):
+            TwoSchemas(likely).run()
