@@ -14,7 +14,7 @@ from typing import Self
 
 from benchmarks.workloads import ours
 from benchmarks.workloads.shop_schema import Purchase
-from oneread import Database
+from oneread import Database, Model
 
 SPAWN = multiprocessing.get_context("spawn")
 Keys = Sequence[tuple[str, int]]
@@ -22,7 +22,7 @@ AT_ONCE = 20
 """Reads between two looks at whether to stop; each is timed by itself."""
 
 
-def watched(db: Database, keys: Keys, stopped: Callable[[], bool]) -> float:
+def watched(db: Database, keys: Keys, stopped: Callable[[], bool], model: type[Model[str, int]] = Purchase) -> float:
     """Reads purchases in turns until told to stop; the median of a read's seconds."""
     taken: list[float] = []
     turn = 0
@@ -31,18 +31,31 @@ def watched(db: Database, keys: Keys, stopped: Callable[[], bool]) -> float:
             order, line = keys[turn % len(keys)]
             turn += 1
             started = perf_counter()
-            db.get(Purchase, order, line)
+            db.get(model, order, line)
             taken.append(perf_counter() - started)
         if stopped():
             return median(taken)
 
 
 class ProcessReader:
-    """A reader in a process of its own; a context manager. Between `start` and `stop` it reads."""
+    """A reader in a process of its own; a context manager. Between `start` and `stop` it reads.
 
-    def __init__(self, path: Path, keys: Keys) -> None:
+    Arguments:
+        path: the store.
+        keys: of the entities it reads, in turns.
+        opened: opens the store there.
+        model: what it reads.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        keys: Keys,
+        opened: Callable[[Path], Database] = ours.opened,
+        model: type[Model[str, int]] = Purchase,
+    ) -> None:
         self._here, there = SPAWN.Pipe()
-        self._process = SPAWN.Process(target=_read, args=(path, keys, there), daemon=True)
+        self._process = SPAWN.Process(target=_read, args=(path, keys, there, opened, model), daemon=True)
         self._process.start()
         there.close()
         self._here.recv()
@@ -63,15 +76,21 @@ class ProcessReader:
         self._process.join(timeout=30)
 
 
-def _read(path: Path, keys: Keys, connection: Connection) -> None:
-    with ours.opened(path) as db:
+def _read(
+    path: Path,
+    keys: Keys,
+    connection: Connection,
+    opened: Callable[[Path], Database],
+    model: type[Model[str, int]],
+) -> None:
+    with opened(path) as db:
         connection.send(None)
         while True:
             try:
                 connection.recv()
             except EOFError:
                 return
-            connection.send(watched(db, keys, connection.poll))
+            connection.send(watched(db, keys, connection.poll, model))
             connection.recv()
 
 
