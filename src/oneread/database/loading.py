@@ -107,6 +107,11 @@ def _read(path: Path) -> Generator[Rejected]:
                 ) from error
 
 
+def _speakable(text: str) -> str:
+    """Text that UTF-8 can hold: bytes of a file that it could not read stand in it as surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 class _Pass:
     """One pass over records: each is given to a bulk writer, or to the file of rejects."""
 
@@ -122,8 +127,8 @@ class _Pass:
         self._reject(number, refusal.error, self._waiting[number])
 
     def _reject(self, number: int, error: OnereadError, record: Record) -> None:
-        text = record.decode(errors="backslashreplace") if isinstance(record, bytes) else record
-        self._rejects.add(Rejected(number, type(error).__name__, str(error), text))
+        text = record.decode(errors="backslashreplace") if isinstance(record, bytes) else list(map(_speakable, record))
+        self._rejects.add(Rejected(number, type(error).__name__, _speakable(str(error)), text))
 
     def give(self, bulk: Bulk, number: int, record: Record | InvalidValue) -> None:
         """Gives one record to the writer."""

@@ -1,8 +1,8 @@
 """Forms: entities as JSON, each reference as the key it refers to, and back.
 
 Knows layouts and references. Must not know stores or files. What a copy shows is left out, since it follows from its
-source. What JSON would not bring back exactly - a NaN, an int beyond 64 bits, bytes in a field of any type - is written
-as its document instead. The law is docs/formats/dumps.md.
+source. What JSON would not bring back exactly - a NaN, bytes in a field of any type - is written as its document
+instead. The law is docs/formats/dumps.md.
 """
 
 from __future__ import annotations

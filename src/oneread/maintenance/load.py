@@ -29,6 +29,7 @@ LINE_BYTES: Final = 16 << 20
 Row: TypeAlias = "list[str]"
 """The cells of one record of a CSV file."""
 
+_HEAD_BEGINS: Final = b'{"oneread":'
 _JSON_BEGINS: Final = ('"', "[", "{")
 
 
@@ -53,11 +54,17 @@ _cell = msgspec.json.Decoder().decode
 
 
 def head_of(line: bytes) -> Head | None:
-    """What the first line of a dump says; None when it is no dump's."""
+    """What the first line of a dump says; None when it is no dump's.
+
+    Raises:
+        Corrupt: it begins as a dump's, and is torn.
+    """
+    if not line.startswith(_HEAD_BEGINS):
+        return None
     try:
         return _head(line)
-    except msgspec.MsgspecError:
-        return None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Corrupt("the dump is torn in its first line; nothing was loaded", reason=str(error)) from error
 
 
 def end_of(line: bytes) -> End | None:
@@ -66,7 +73,7 @@ def end_of(line: bytes) -> End | None:
         return None
     try:
         return _end(line)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
@@ -128,7 +135,7 @@ class Dumped:
         try:
             line = _line(text)
             carrier = self._carriers[line.model]
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidValue("this is no line of a dump", reason=str(error)) from error
         except KeyError as error:
             raise InvalidValue("the schema has no such model", model=str(error.args[0])) from error
