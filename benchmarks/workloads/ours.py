@@ -43,5 +43,7 @@ def stock(db: Database, shop: Shop) -> None:
 
 
 def load(db: Database, batch: Sequence[Line]) -> None:
-    """Saves a batch of purchases, whose entities are made on the way as a loader would."""
-    db.save_all([purchase(line) for line in batch], batch=BATCH)
+    """Writes a batch of purchases in bulk, whose entities are made on the way as a loader would."""
+    with db.bulk(batch=BATCH) as bulk:
+        for line in batch:
+            bulk.save(purchase(line))
