@@ -286,6 +286,8 @@ class _Evolution:
         known = self._stored.views.get(view.name)
         if known is None:
             self._differences.append(Difference("added", "view", view.name, after=state))
+            if state == "readable" and view.kind in self._stored.kinds:
+                self._cuts_off = True  # what older programs would write from now on is not in it
             for name in (view.name, *view.hidden):
                 self._views[name] = StoredView(self._number(), 1, state, view.kind, view.fields, view.model)
             return

@@ -141,6 +141,16 @@ class TestAView:
         store.audited(new)
 
 
+class TestAViewOfNothing:
+    def test_is_readable_at_once_and_old_code_cannot_make_it_incomplete(self, store):
+        old = store.program(OLD)
+        old.save(Country(code="a"))
+        new = store.program(NEW)
+        assert new.page(SalesOfBuyer).rows == []
+        with pytest.raises(SchemaMismatch):
+            old.save(Customer(number=1, name="c1"))
+
+
 class TestOldCode:
     def test_writes_until_the_fence_is_raised_and_is_then_told(self, store, old, new):
         old.save(Country(code="z"))
