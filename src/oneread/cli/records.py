@@ -93,7 +93,9 @@ def show_all(output: Output, records: Sequence[Any]) -> None:
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     if room and max(map(len, columns(headers, cells))) > room:
         for place, record in enumerate(records):
-            output.text(f"{'' if place == 0 else chr(10)}[{place + 1}]")
+            if place:
+                output.text()
+            output.text(f"[{place + 1}]")
             show_one(output, record)
         return
     output.table(headers, cells)
