@@ -56,16 +56,16 @@ class Digests:
         for row in rows:
             into[hash(row[0]) & _MASK] -= hash(row)
 
-    def contribute(self, place: bytes, amounts: Sequence[Number | None], sign: int = 1) -> None:
-        """A contribution to a group (sign 1), or what the group's row holds (sign -1)."""
-        coefficients = self._coefficients.get(place)
-        if coefficients is None or len(coefficients) < len(amounts):
-            coefficients = self._remembered(place, len(amounts))
-        total = 0
-        for coefficient, amount in zip(coefficients, amounts, strict=False):
-            if amount:
-                total += coefficient * (amount if type(amount) is int else residue(amount))
-        self._sums[hash(place) & _MASK] += sign * total
+    def contribute(self, contributions: Iterable[tuple[bytes, Sequence[Number | None], int]]) -> None:
+        """Contributions to groups (sign 1), or what the rows of groups hold (sign -1)."""
+        known, sums = self._coefficients, self._sums
+        for place, amounts, sign in contributions:
+            coefficients = known.get(place) or self._remembered(place, len(amounts))
+            total = 0
+            for coefficient, amount in zip(coefficients, amounts, strict=False):
+                if amount:
+                    total += coefficient * (amount if type(amount) is int else residue(amount))
+            sums[hash(place) & _MASK] += total if sign > 0 else -total
 
     def _remembered(self, place: bytes, count: int) -> tuple[int, ...]:
         if len(self._coefficients) >= _COEFFICIENTS:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import astuple
+
 from oneread.derivations.copies import NOBODY, Reference, Source
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.maintenance.findings import Wording
@@ -29,6 +31,8 @@ class _Expected(NamedTuple):
     """What every carrier of one source holds of it."""
 
     copy: Any
+    fields: tuple[Any, ...]
+    """Of the copy: comparing these costs a third of comparing copies."""
     hidden: Mapping[str, Any]
     gone: bool
     """It was deleted, and carriers keep its last values."""
@@ -89,8 +93,10 @@ class Following:
         held: Any = getattr(entity, reference.name)
         if expected.gone:
             return reference.copy is None or held.deleted is True
-        if reference.copy is not None and held != expected.copy:
+        if reference.copy is not None and astuple(held) != expected.fields:
             return False
+        if not expected.hidden:
+            return True
         used = said.used
         return all(
             used.get(name) == value or (name not in used and self._ground.lenient)
@@ -102,7 +108,8 @@ class Following:
         source = self._sources[key]
         gone = source.entity is None and source.existed and reference.on_delete != "clear"
         copy = None if gone or reference.copy is None else reference.filled(getattr(entity, reference.name), source)
-        made = _Expected(copy, {} if gone or reference.many else reference.hidden_values(source), gone)
+        fields = () if copy is None else astuple(copy)
+        made = _Expected(copy, fields, {} if gone or reference.many else reference.hidden_values(source), gone)
         self._expected[reference.name, type(entity), key] = made
         return made
 

@@ -185,8 +185,8 @@ class Inspection:
             digests.expect(operations.puts.items())
             if operations.claimed:
                 digests.expect(operations.claimed.items())
-            for place, amounts, _sign in operations.deltas:
-                digests.contribute(place, amounts)
+            if operations.deltas:
+                digests.contribute(operations.deltas)
             heard.append((key, said))
         self.entities += len(found)
         if self._following is not None:
@@ -206,7 +206,7 @@ class Inspection:
             if amounts is None or len(amounts) != place.width or not amounts[0]:
                 self.digests.spoil(key)
             else:
-                self.digests.contribute(key, amounts, -1)
+                self.digests.contribute([(key, amounts, -1)])
 
 
 def amounts_of(row: Row) -> list[Number] | None:

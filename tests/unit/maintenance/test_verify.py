@@ -323,11 +323,11 @@ def test_digests_are_the_same_in_any_order_and_differ_in_one_bucket():
     digests.find([(b"x", b"y")])
     assert len(digests.differing_rows()) == 1
     assert max(digests.differing_rows()) < BUCKETS
-    digests.contribute(b"g", (1, None, 5))
-    digests.contribute(b"g", (2, 7, None))
-    digests.contribute(b"g", (3, 7, 5), -1)
+    digests.contribute([(b"g", (1, None, 5), 1)])
+    digests.contribute([(b"g", (2, 7, None), 1)])
+    digests.contribute([(b"g", (3, 7, 5), -1)])
     assert digests.differing_sums() == set()
-    digests.contribute(b"g", (0, 1, -1))
+    digests.contribute([(b"g", (0, 1, -1), 1)])
     assert len(digests.differing_sums()) == 1
 
 
