@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from benchmarks.benchmark import Benchmark
-from benchmarks.cases import durable, growth, reads, rename, saves, startup
+from benchmarks.cases import costs, durable, growth, reads, rename, saves, startup, upkeep, web
 
 _SAVES: Final = {benchmark.id: benchmark for benchmark in saves.BENCHMARKS}
 
@@ -19,6 +19,9 @@ BENCHMARKS: Final[Mapping[str, Benchmark]] = {
         _SAVES["P4"],
         *rename.BENCHMARKS,
         *growth.BENCHMARKS,
+        *web.BENCHMARKS,
+        *upkeep.BENCHMARKS,
         *startup.BENCHMARKS,
+        *costs.BENCHMARKS,
     )
 }

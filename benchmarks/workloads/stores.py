@@ -26,10 +26,14 @@ CHUNKS = 10
 
 @dataclass
 class Stores:
-    """The first `size` lines of a shop in every store; `take` answers lines that no store holds yet."""
+    """The first `size` lines of a shop in every store; `take` answers lines that no store holds yet.
+
+    `path` is ours, for other processes.
+    """
 
     shop: Shop
     size: int
+    path: Path
     db: Database
     floor: Floor
     loading: dict[str, Series] = field(default_factory=dict)
@@ -67,13 +71,15 @@ def filled(shop: Shop, size: int, folder: Path, dsn: str | None) -> Stores:
         postgres.load_normalised(lines)
         postgres.settle()
         postgres.close()
-    return Stores(shop, size, db, floor, loading)
+    return Stores(shop, size, folder / "ours", db, floor, loading)
 
 
 def filled_durable(shop: Shop, size: int, folder: Path, durability: Durability) -> Stores:
     """Like `filled`, opened again with another durability; loading does not wait for the disk."""
     filled(shop, size, folder, None).close()
-    return Stores(shop, size, ours.opened(folder / "ours", durability), Floor(folder / "floor", durability))
+    return Stores(
+        shop, size, folder / "ours", ours.opened(folder / "ours", durability), Floor(folder / "floor", durability)
+    )
 
 
 def _loader(lines: Sequence[Line], load: Callable[[Sequence[Line]], object]) -> Round:
