@@ -7,9 +7,10 @@ one range read. The law is docs/formats/rows.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableSet
+from collections.abc import Set as AbstractSet
 from datetime import UTC
-from typing import Any
+from typing import Any, get_origin
 
 import msgspec
 
@@ -120,7 +121,7 @@ def _row_code(
 ) -> tuple[str, dict[str, Any]]:
     """The expression of the row as msgpack takes it, in the order of the class's fields, and what it calls."""
     codes = ["(k,)"]
-    scope: dict[str, Any] = {"UTC": UTC}
+    scope: dict[str, Any] = {"UTC": UTC, "ordered": _ordered}
     types = field_types(cls, accesses.names)
     parts = {part.field: place for place, part in enumerate(key.parts)}
     for name, rule in rules_of(cls).items():
@@ -131,7 +132,8 @@ def _row_code(
                 scope[f"start{parts[name]}"] = STARTS[rule.size]
             codes.append(_key_code(part, parts[name]))
         else:
-            codes.append(_shown_code(cls, name, rule, accesses.of_path(cls, name, rule.field, model), types[name]))
+            access = accesses.of_path(cls, name, rule.field, model)
+            codes.append(_shown_code(cls, name, rule, access, types[name], accesses))
     return f"({', '.join(codes)},)", scope
 
 
@@ -149,14 +151,31 @@ def _key_code(part: Part, place: int) -> str:
     return f"(None if (v := {value}) is None else start{place}(v.astimezone(UTC)))"
 
 
-def _shown_code(cls: type[View[Any]], name: str, rule: Rule, access: Access, annotation: Any) -> str:
+def _shown_code(
+    cls: type[View[Any]], name: str, rule: Rule, access: Access, annotation: Any, accesses: Accesses
+) -> str:
     if rule.kind != "shown":
         raise InvalidDeclaration("an index has key rules and shown(...) fields only", view=cls, field=name)
     check_type(cls, name, annotation, access, optional=access.optional)
     if access.copy is None:
-        return access.code
-    fields = ", ".join(f"c.{field}" for field in ("ref", "deleted", *copied_names(access.copy)))
+        return f"ordered({access.code})" if _is_set(annotation) else access.code
+    copied = field_types(access.copy, accesses.names)
+    several = {field: f"ordered(c.{field})" for field in copied_names(access.copy) if _is_set(copied[field])}
+    fields = ", ".join(several.get(field, f"c.{field}") for field in ("ref", "deleted", *copied_names(access.copy)))
     return f"(None if (c := {access.code}) is None else ({fields}))"
+
+
+def _is_set(annotation: Any) -> bool:
+    bare = peeled(annotation).bare
+    return (get_origin(bare) or bare) in (set, frozenset, AbstractSet, MutableSet)
+
+
+def _ordered(elements: AbstractSet[Any] | None) -> list[Any] | None:
+    """A set in the order of its elements' bytes.
+
+    Its own order is another one when it has been read back, and a row that is emitted anew must be the same row.
+    """
+    return None if elements is None else sorted(elements, key=pack_wide)
 
 
 def check_type(cls: type[View[Any]], name: str, annotation: Any, access: Access, *, optional: bool) -> None:

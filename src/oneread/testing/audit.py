@@ -8,6 +8,7 @@ sources when no task is left. The law is rules 3-5 and 13-17 of the commit proto
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from oneread.database.operations import Operations
@@ -125,7 +126,7 @@ class Audit:
             settled = carrier.settled(key, state.entity, carrier.refs(state.entity), state, _Nobody())
             expected = emitted.decode(emitted.encode(settled.emission.record))
             derived = emitted.created(key, settled.emission)
-        if state.record != expected:
+        if _unordered(state.record) != _unordered(expected):
             raise Offence(f"{self._catalog.name_of(key)} remembers other contributions than it makes")
         return _Entity(state, derived)
 
@@ -163,6 +164,11 @@ class Audit:
                     if not _follows(each, state, sources.get(source, NOBODY)):
                         name = self._catalog.name_of
                         raise Offence(f"{name(key)}.{each.name} holds something else than {name(source)} says")
+
+
+def _unordered(record: Mapping[bytes, Any]) -> dict[bytes, Any]:
+    """A record whose contributions stand in no order: a set that was read back is gone through in another one."""
+    return {token: sorted(each, key=repr) if isinstance(each, list | tuple) else each for token, each in record.items()}
 
 
 def own(entity: Any) -> object:

@@ -14,6 +14,7 @@ from oneread.database.pages import Query, page
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.testing.audit import Audit, Offence, own
+from oneread.testing.naive import listed as in_order
 from oneread.testing.naive import look
 from oneread.testing.oracle import Oracle
 
@@ -34,7 +35,8 @@ def agrees(oracle: Oracle, audit: Audit, driver: SyncDriver, operations: Operati
     _same("entities", {name: shape(each) for name, each in expected.items()}, {k: shape(v) for k, v in stored.items()})
     if not blurred:
         for view in oracle.indexes:
-            _same(view.__name__, look(oracle.rows(view)), look(everything(driver, operations, view)))
+            found = everything(driver, operations, view)
+            _same(view.__name__, in_order(view, oracle.rows(view)), in_order(view, found))
         for fold in oracle.aggregates:
             _same(fold.__name__, look(oracle.groups(fold)), look(everything(driver, operations, fold)))
 

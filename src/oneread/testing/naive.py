@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from oneread.derivations.rules import Rule
+from oneread.derivations.rules import Rule, rules_of
 from oneread.models.references import Copy, Ref
 
 UNFILLED: Final = "unfilled"
@@ -34,6 +34,12 @@ def look(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [look(each) for each in value]
     return value
+
+
+def listed(view: type[Any], rows: list[Any]) -> list[Any]:
+    """The rows of a list, to be compared; those of a hashed field stand in no order that anybody promised."""
+    shown = [look(row) for row in rows]
+    return sorted(shown, key=repr) if any(rule.hashed for rule in rules_of(view).values()) else shown
 
 
 def key_value(value: Any, rule: Rule) -> Any:
@@ -64,7 +70,7 @@ def sort_by(entries: list[Any], place: int, rule: Rule) -> None:
     there = [entry for entry in entries if entry[0][place] is not None]
     absent = [entry for entry in entries if entry[0][place] is None]
     if not rule.hashed:
-        there.sort(key=lambda entry: _comparable(entry[0][place]), reverse=rule.descending)
+        there.sort(key=lambda entry: comparable(entry[0][place]), reverse=rule.descending)
     else:
         there.sort(key=lambda entry: repr(entry[0][place]))
     entries[:] = there + absent if rule.none == "last" else absent + there
@@ -74,12 +80,13 @@ def sortable(value: Any, rule: Rule) -> Any:
     """A value of an ascending key, None included, as something that sorts."""
     if value is None:
         return (2,) if rule.none == "last" else (0,)
-    return 1, _comparable(value)
+    return 1, comparable(value)
 
 
-def _comparable(value: Any) -> Any:
+def comparable(value: Any) -> Any:
+    """A value as something that sorts as the value does."""
     if isinstance(value, Ref):
-        return tuple(_comparable(part) for part in value.key)
+        return tuple(comparable(part) for part in value.key)
     return value.value if isinstance(value, Enum) else value
 
 
@@ -106,11 +113,11 @@ def _mean(values: list[Any], declared: type) -> Any:
 
 
 def _least(values: list[Any], _declared: type) -> Any:
-    return min(values, key=_comparable, default=None)
+    return min(values, key=comparable, default=None)
 
 
 def _greatest(values: list[Any], _declared: type) -> Any:
-    return max(values, key=_comparable, default=None)
+    return max(values, key=comparable, default=None)
 
 
 def _count(values: list[Any], _declared: type) -> Any:

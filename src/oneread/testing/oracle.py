@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -23,12 +22,12 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index
 from oneread.errors import AlreadyExists, MissingReference, NotFound, StillReferenced
 from oneread.models.annotations import field_types, peeled
-from oneread.models.fields import CREATED, UPDATED
+from oneread.models.fields import CREATED, UPDATED, Marker
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
-from oneread.testing.naive import FOLDS, key_value, look, sort_by, sortable
+from oneread.testing.naive import FOLDS, comparable, key_value, look, sort_by, sortable
 
 __all__ = ["Oracle", "look"]
 
@@ -37,6 +36,8 @@ Place = tuple[type, tuple[Any, ...]]
 
 Route = tuple[str, ...]
 
+_rules: Final = cache(rules_of)
+"""Asked again and again; msgspec looks at the annotations each time."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -69,10 +70,13 @@ class Oracle:
         self.indexes: tuple[type[Index[Any]], ...] = tuple(cls for cls in declarations if issubclass(cls, Index))
         self.aggregates = tuple(cls for cls in declarations if issubclass(cls, Aggregate))
         self._names = {cls.__name__: cls for cls in declarations}
+        self._types: dict[type, dict[str, Any]] = {}
         self._fields = {cls: self._referring(cls) for cls in self.models}
         self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
         self._find_wanted()
         self.held: dict[Place, Held] = {}
+        self.dated: Callable[[Place], int] = lambda _place: 0
+        """The version of a commit that is not given one: what its stamps are made from."""
         self.ever: set[Place] = set()
         """Every place that was ever written: what is not held of these was deleted."""
 
@@ -98,7 +102,7 @@ class Oracle:
                     for name in copied_names(field.copy):
                         self._want(cls, (field.name, name))
         for view in (*self.indexes, *self.aggregates):
-            for rule in rules_of(view).values():
+            for rule in _rules(view).values():
                 if rule.field is not None:
                     for cls in self.models:
                         if issubclass(cls, self._viewed(view)):
@@ -129,7 +133,10 @@ class Oracle:
 
     def save_all(self, entities: Sequence[tuple[Any, int]]) -> list[Any]:
         """Saves several with their versions as one: all or none, and a unique value may change hands among them."""
-        changes = [(_place(each), _stamped(each, self._before(each), version)) for each, version in entities]
+        changes = [
+            (_place(each), _stamped(each, self._before(each), version or self.dated(_place(each))))
+            for each, version in entities
+        ]
         self._change(changes)
         return [self.held[place].entity for place, _entity in changes]
 
@@ -187,7 +194,8 @@ class Oracle:
         for field in self._fields[type(entity)].values():
             known = () if before is None else _targets(field, before.entity)
             for target in _targets(field, entity):
-                if target not in known and target not in self.held and not field.missing_ok:
+                there = target in self.held and (target != place or before is not None)
+                if target not in known and not there and not field.missing_ok:
                     raise MissingReference("this refers to nothing", field=field.name, target=target)
             if before is not None and known == _targets(field, entity):
                 kept = {wanted: value for wanted, value in before.seen.items() if wanted[0] == field.name}
@@ -259,7 +267,7 @@ class Oracle:
 
     def all(self, model: type) -> list[Any]:
         """The entities of a model, its variants included, in the order of their keys."""
-        places = sorted((place for place in self.held if place[0] is root_model(model)), key=itemgetter(1))
+        places = sorted((place for place in self.held if place[0] is root_model(model)), key=_in_order)
         return [self.held[place].entity for place in places if isinstance(self.held[place].entity, model)]
 
     # Views.
@@ -270,16 +278,16 @@ class Oracle:
         Rows that differ in a hashed field only stand in no order that anybody promised.
         """
         entries = self._entries(view)
-        names = [name for name, rule in rules_of(view).items() if rule.kind == "key"]
-        rules = [rules_of(view)[name] for name in names]
-        entries.sort(key=lambda entry: entry[1][1])
+        names = [name for name, rule in _rules(view).items() if rule.kind == "key"]
+        rules = [_rules(view)[name] for name in names]
+        entries.sort(key=lambda entry: _in_order(entry[1]))
         for place in reversed(range(len(rules))):
             sort_by(entries, place, rules[place])
         return [row for values, _place, row in entries if list(values[: len(equal)]) == list(equal)]
 
     def _entries(self, view: Any) -> list[tuple[tuple[Any, ...], Place, Any]]:
         """(values of the key rules, whose they are, the row) of everything in a view, in no order."""
-        rules = rules_of(view)
+        rules = _rules(view)
         found: list[tuple[tuple[Any, ...], Place, Any]] = []
         for place, held in self.held.items():
             if not isinstance(held.entity, self._viewed(view)):
@@ -315,10 +323,18 @@ class Oracle:
 
     def _as_declared(self, view: Any, name: str, value: Any) -> Any:
         """A reference in a key as the view's field has it: a copy there only refers."""
-        declared = peeled(field_types(view, self._names)[name]).bare
+        declared = self._declared(view, name)
         if isinstance(value, Ref) and isinstance(declared, type) and issubclass(declared, Copy):
             return declared.of(*value.key)
         return value
+
+    def _declared(self, view: Any, name: str) -> Any:
+        """The type of a view's field."""
+        types = self._types.get(view)
+        if types is None:
+            found = field_types(view, self._names)
+            types = self._types[view] = {field: peeled(annotation).bare for field, annotation in found.items()}
+        return types[name]
 
     def groups(self, view: type[Aggregate[Any]]) -> list[Any]:
         """The groups of an aggregate that have entities, in order."""
@@ -334,7 +350,7 @@ class Oracle:
         for values, _place, held in self._entries(view):
             found.setdefault(values, []).append(held)
         groups = list(found.items())
-        rules = [rule for rule in rules_of(view).values() if rule.kind == "key"]
+        rules = [rule for rule in _rules(view).values() if rule.kind == "key"]
         for place in reversed(range(len(rules))):
             groups.sort(key=_by(place, rules[place]))
         return groups
@@ -342,14 +358,14 @@ class Oracle:
     def _folded(self, view: Any, values: tuple[Any, ...], several: list[Held]) -> Any:
         fields: dict[str, Any] = {}
         rest = iter(values)
-        for name, rule in rules_of(view).items():
+        for name, rule in _rules(view).items():
             if rule.kind == "key":
                 fields[name] = self._as_declared(view, name, next(rest))
             elif rule.field is None:
                 fields[name] = len(several)
             else:
                 given = [self._value(held, path_of(rule.field).names) for held in several]
-                declared = peeled(field_types(view, self._names)[name]).bare
+                declared = self._declared(view, name)
                 fields[name] = FOLDS[rule.fold or ""]([each for each in given if each is not None], declared)
         return view(**fields)
 
@@ -368,7 +384,7 @@ class Oracle:
         for fold in self.aggregates:
             members = self._members(fold)
             counted[fold] = len(members)
-            for name, rule in rules_of(fold).items():
+            for name, rule in _rules(fold).items():
                 if rule.fold in ("least", "greatest"):
                     route = path_of(rule.field).names
                     values = [self._value(held, route) for _group, several in members for held in several]
@@ -395,6 +411,10 @@ class Oracle:
 def _place(entity: Any) -> Place:
     cls = type(entity)
     return root_model(cls), tuple(getattr(entity, name) for name in key_names(cls))
+
+
+def _in_order(place: Place) -> tuple[Any, ...]:
+    return tuple(comparable(part) for part in place[1])
 
 
 def _by(at: int, rule: Rule) -> Callable[[Any], Any]:
@@ -430,6 +450,8 @@ def _stamped(entity: Any, before: Any, version: int) -> Any:
     for each in msgspec.structs.fields(type(entity)):
         if each.default == UPDATED:
             stamps[each.name] = _EPOCH + timedelta(milliseconds=version)
+        elif isinstance(given := getattr(entity, each.name), Marker) and given.what == "reference":
+            stamps[each.name] = None  # left out where it may be empty
         elif each.default == CREATED and hasattr(before, each.name):
             stamps[each.name] = getattr(before, each.name)
         elif each.default == CREATED and getattr(entity, each.name) == CREATED:

@@ -104,7 +104,7 @@ def oneread_clock() -> Clock:
 
 @pytest.fixture
 def oneread_cost() -> Meter:
-    """A meter for parts of the test: `with oneread_cost(rows=11):` is exact, `oneread_cost.at_most(...)` a bound."""
+    """A meter: called with a cost it gives a block that costs exactly that, by `at_most` a block with a bound."""
     return Meter()
 
 

@@ -35,6 +35,7 @@ from oneread.testing.ending import agrees, lags, stood
 from oneread.testing.naive import look
 from oneread.testing.oracle import Oracle
 from oneread.testing.schedules import ByChance, Fate, Fates, Policy, drawn
+from oneread.transactions.root import parse
 
 START: Final = 1_700_000_000_000
 APART: Final = 2_500
@@ -117,6 +118,7 @@ class Simulation:
         self._driver = SyncDriver(self.engine, lambda: self.now, self.chance.random)
         self.operations = self._driver.run(opened(schema, read_only=False), Trace())
         self.oracle = Oracle(*schema.models, *schema.views)
+        self.oracle.dated = self._version
         self.audit = Audit(self.engine, self.operations)
         self.lines: list[str] = []
         self.outcomes: list[tuple[str, str]] = []
@@ -137,8 +139,8 @@ class Simulation:
         for act in acts:
             assert act.expected is not None
             self._driver.run(act.plan(self.operations), Trace())
+            self._judged(self.audit.boundary)
             act.expected(self.oracle)
-        self._judged(self.audit.boundary)
 
     def run(self) -> None:
         """Lets the processes come to their ends, then does what they left in the outbox, and compares everything."""
@@ -165,6 +167,11 @@ class Simulation:
         rows = [(table, key, sorted(row.items())) for table, found in tables for key, row in sorted(found.items())]
         text = "\n".join([*self.lines, *map(repr, rows)])
         return blake2b(text.encode(), digest_size=16).hexdigest()
+
+    def _version(self, place: tuple[type, tuple[Any, ...]]) -> int:
+        """The version at which an entity stands."""
+        row = self.audit.stored["roots"].get(self.operations.kind(place[0]).key(place[1]))
+        return 0 if row is None else parse(row).version
 
     # Who goes on.
 

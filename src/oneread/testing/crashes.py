@@ -1,0 +1,53 @@
+"""The crash kit: programs that write at once, under a simulator that loses answers and lets processes die.
+
+Knows the simulator and steps. Must not know how crashes are made up. The law is "The simulator" of the commit protocol.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from oneread.derivations.schema import Schema
+from oneread.errors import UsageError
+from oneread.testing import acts
+from oneread.testing.proof import INLINE, with_inline
+from oneread.testing.simulator import Simulation
+from oneread.testing.steps import Save, Write
+
+_BATCHES: Final = 20
+
+
+class Crash(msgspec.Struct, frozen=True):
+    """Some entities, then several processes, then what goes wrong.
+
+    Arguments:
+        seed: decides who goes on, whose answers are lost, and who dies.
+        first: entities that are there before; what is refused of them is left out.
+        writers: the steps of each process.
+    """
+
+    seed: int
+    first: list[Save]
+    writers: list[list[Write]]
+
+
+def survive(schema: Schema, crash: Crash) -> list[tuple[str, str]]:
+    """Runs one crash on a store in memory; the entities and every view are right after each commit and at the end.
+
+    Returns what became of each act, by name: "done", "crashed", or the name of its error.
+
+    Raises:
+        Violation: something that must hold does not; with the seed and the last requests.
+    """
+    simulation = Simulation(crash.seed, with_inline(schema, INLINE))
+    for step in crash.first:
+        with suppress(UsageError):
+            simulation.prepare(step.act())
+    for number, steps in enumerate(crash.writers):
+        simulation.process(f"writer {number}", [step.act() for step in steps])
+    simulation.process("worker", [acts.drain(INLINE)] * _BATCHES)
+    simulation.run()
+    return simulation.outcomes

@@ -1,0 +1,68 @@
+"""A state machine for a program's own schema: hypothesis does what it likes, and the database must keep up.
+
+Knows hypothesis, steps and proofs. Must not know how values are made up. The law is "Semantics" of the decisions page.
+
+    TestShop = database_machine(shop).TestCase
+"""
+
+from __future__ import annotations
+
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from oneread.derivations.schema import Schema
+from oneread.testing.proof import Proof
+from oneread.testing.steps import Save, Step
+from oneread.testing.strategies import Given, beginnings, steps
+
+
+class DatabaseMachine(RuleBasedStateMachine):
+    """What all machines have in common; `database_machine(schema)` makes one with rules. Add rules in a subclass."""
+
+    schema: Schema
+    engine: Literal["memory", "lmdb"] = "memory"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folder = TemporaryDirectory(prefix="oneread-") if self.engine == "lmdb" else None
+        url = "memory://" if self._folder is None else f"lmdb://{self._folder.name}/store?durability=none"
+        self.proof = Proof(self.schema, url)
+
+    def teardown(self) -> None:
+        """Compares everything once more, and lets go of the store."""
+        try:
+            self.proof.look()
+        finally:
+            self.proof.close()
+            if self._folder is not None:
+                self._folder.cleanup()
+
+
+def database_machine(
+    schema: Schema, given: Given | None = None, *, engine: Literal["memory", "lmdb"] = "memory"
+) -> type[DatabaseMachine]:
+    """A state machine that does the same to a database and to the oracle, and compares everything now and then.
+
+    Arguments:
+        schema: of both.
+        given: strategies for fields, as for `strategies.histories`.
+        engine: LMDB gets a folder of its own for each example, and is slower.
+
+    Raises:
+        InvalidDeclaration: `given` names what is no field.
+        UsageError: nobody can tell how values of a field's type are made.
+    """
+
+    def begin(self: DatabaseMachine, entities: list[Save]) -> None:
+        for each in entities:
+            self.proof.do(each)
+
+    def do(self: DatabaseMachine, step: Step) -> None:
+        self.proof.do(step)
+
+    first: Any = initialize(entities=beginnings(schema, given))(begin)
+    then: Any = rule(step=steps(schema, given))(do)
+    body = {"schema": schema, "engine": engine, "begin": first, "do": then, "__doc__": DatabaseMachine.__doc__}
+    return type("DatabaseMachine", (DatabaseMachine,), body)

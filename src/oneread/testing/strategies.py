@@ -1,0 +1,317 @@
+"""Hypothesis strategies for a program's own schema: keys, entities, and histories of what is done to them.
+
+Knows declarations. Must not know stores. An entity is valid by construction: its fields fit their types and
+constraints, and its references are to keys of a pool, so that they meet what was saved before. The law is "Users'
+tests" of the decisions page.
+
+    @given(strategies.histories(shop))
+    def test_the_database_shows_what_the_oracle_shows(history):
+        prove(shop, history)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeVar, get_args, get_origin
+
+import msgspec
+from hypothesis import strategies as st
+
+from oneread.derivations.schema import Schema
+from oneread.errors import UsageError
+from oneread.models.annotations import Names, field_types, peeled
+from oneread.models.fields import Marker
+from oneread.models.model import Model, key_names
+from oneread.models.paths import path_of
+from oneread.models.registry import reference_target, root_model
+from oneread.testing.crashes import Crash
+from oneread.testing.steps import Create, Delete, Drain, Look, Patch, Save, SaveAll, Step, Tick, Write
+from oneread.testing.values import Drawn, Values
+
+__all__ = ["beginnings", "crashes", "entities", "histories", "keys", "steps", "values"]
+
+M = TypeVar("M", bound=Model[*tuple[Any, ...]])
+
+Key = tuple[Any, ...]
+Pool = Mapping[Any, Sequence[Key]]
+Given = Mapping[Any, Values]
+_Settled = tuple[tuple[tuple[type, str], Values], ...]
+
+KEYS: Final = 4
+"""Keys that the pool of one model has at most: few, so that steps meet."""
+
+_STAMPS: Final = ("created", "updated")
+
+
+def values(annotation: Any, *, schema: Schema | None = None) -> Values:
+    """Values of a type, `Annotated[...]` with its `msgspec.Meta` included.
+
+    Raises:
+        UsageError: nobody can tell how values of this type are made.
+    """
+    return _Makers(_names(schema), None).drawn.of(annotation)
+
+
+def keys(model: type[Model[*tuple[Any, ...]]], *, schema: Schema | None = None) -> st.SearchStrategy[Key]:
+    """Keys of a model, as tuples."""
+    return _Makers(_names(schema), None).fresh_keys(model)
+
+
+def entities(
+    model: type[M], *, schema: Schema | None = None, pool: Pool | None = None, **fields: Values
+) -> st.SearchStrategy[M]:
+    """Entities of a model, valid by construction; only what its `check` refuses is drawn again.
+
+    Arguments:
+        model: a model, or a variant of one.
+        schema: needed where annotations name classes that were declared inside a function.
+        pool: keys by model, `{Customer: [(1,), (2,)]}`: references are to these, and entities of these models have one
+            of these keys. Without it keys are made up, and references are to nothing that exists.
+        fields: a strategy for a field, in place of the one that its type gives.
+
+    Raises:
+        UsageError: a field is unknown, or nobody can tell how values of its type are made.
+    """
+    return _Makers(_names(schema), pool).entities(model, fields)
+
+
+def steps(schema: Schema, given: Given | None = None) -> st.SearchStrategy[Step]:
+    """One step of a history; those of one example share a pool of keys, so that they meet.
+
+    Arguments:
+        schema: what the steps are done to.
+        given: strategies for fields, in place of those that their types give: `{Purchase.quantity: st.integers(1, 9)}`.
+
+    Raises:
+        InvalidDeclaration: `given` names what is no field.
+        UsageError: nobody can tell how values of a field's type are made.
+    """
+    return _histories(schema, _settled(given)).steps
+
+
+def beginnings(schema: Schema, given: Given | None = None) -> st.SearchStrategy[list[Save]]:
+    """Some entities of every model, those that are referred to first: what a history begins with.
+
+    Arguments:
+        schema: what the steps are done to.
+        given: strategies for fields, as for `steps`.
+
+    Raises:
+        InvalidDeclaration: `given` names what is no field.
+        UsageError: nobody can tell how values of a field's type are made.
+    """
+    return _histories(schema, _settled(given)).beginnings
+
+
+def histories(schema: Schema, given: Given | None = None, *, longest: int = 30) -> st.SearchStrategy[list[Step]]:
+    """Lists of steps: some entities first, then anything; what is refused is refused by database and oracle alike.
+
+    Arguments:
+        schema: what the steps are done to.
+        given: strategies for fields, in place of those that their types give: `{Purchase.quantity: st.integers(1, 9)}`.
+        longest: steps behind the first entities.
+
+    Raises:
+        InvalidDeclaration: `given` names what is no field.
+        UsageError: nobody can tell how values of a field's type are made.
+    """
+    made = _histories(schema, _settled(given))
+    parts = st.tuples(made.beginnings, st.lists(made.steps, max_size=longest))
+    return parts.map(lambda several: [*several[0], *several[1]])
+
+
+def crashes(schema: Schema, given: Given | None = None) -> st.SearchStrategy[Crash]:
+    """Programs that write at once while requests are lost and processes die; `survive(schema, crash)` runs one.
+
+    Arguments:
+        schema: what is written to; models with a `check` of their own are saved as a whole and not patched.
+        given: strategies for fields, as for `histories`.
+
+    Raises:
+        InvalidDeclaration: `given` names what is no field.
+        UsageError: nobody can tell how values of a field's type are made.
+    """
+    made = _histories(schema, _settled(given))
+    writers = st.lists(st.lists(made.writes, min_size=1, max_size=6), min_size=1, max_size=3)
+    return st.builds(Crash, st.integers(0, 2**32), made.beginnings, writers)
+
+
+class _Makers:
+    """The strategies of one schema.
+
+    Arguments:
+        names: classes by name, to resolve annotations.
+        pool: keys by model; None for made-up ones.
+    """
+
+    def __init__(self, names: Names, pool: Pool | None) -> None:
+        self._names = names
+        self._pool = pool
+        self.drawn = Drawn(names, self._reference)
+
+    def _reference(self, bare: Any) -> Values | None:
+        found = reference_target(bare, Model, "", self._names)
+        if found is None:
+            return None
+        target, copy = found
+        make = target.at if copy is None else copy.of
+        return _called(make, self.keys(target))
+
+    def keys(self, model: type[Model[Any]]) -> st.SearchStrategy[Key]:
+        """Keys from the pool, or made up."""
+        pooled = None if self._pool is None else self._pool.get(root_model(model))
+        return self.fresh_keys(model) if pooled is None else st.sampled_from([tuple(key) for key in pooled])
+
+    def fresh_keys(self, model: type[Model[Any]]) -> st.SearchStrategy[Key]:
+        """Keys made up from the types of the key fields."""
+        types = field_types(model, self._names)
+        return st.tuples(*[self.drawn.of(types[name]) for name in key_names(model)])
+
+    def entities(self, model: type[Any], given: Mapping[str, Values]) -> st.SearchStrategy[Any]:
+        """Whole entities."""
+        required, optional = self.fields(model, given)
+        own = {name: given[name] for name in key_names(model) if name in given}
+        rest = st.fixed_dictionaries({**own, **required}, optional=optional)
+        found = _entity(model, self.keys(model), rest)
+        return found if model.check is Model.check else found.filter(passes)
+
+    def fields(self, model: type[Any], given: Mapping[str, Values]) -> tuple[dict[str, Values], dict[str, Values]]:
+        """Strategies for the fields that are no part of the key: those that must be given, and those with a default."""
+        types = field_types(model, self._names)
+        unknown = sorted(given.keys() - types.keys())
+        if unknown:
+            raise UsageError("a strategy is given for what is no field", model=model, fields=unknown)
+        required: dict[str, Values] = {}
+        optional: dict[str, Values] = {}
+        for each in msgspec.structs.fields(model):
+            default = each.default
+            marker = default.what if isinstance(default, Marker) else None
+            if each.name in key_names(model) or (marker in _STAMPS and each.name not in given):
+                continue
+            needed = each.required or (marker == "reference" and not peeled(types[each.name]).optional)
+            made = given[each.name] if each.name in given else self.drawn.of(types[each.name])
+            (required if needed else optional)[each.name] = made
+        return required, optional
+
+
+class _Histories(_Makers):
+    """The strategies of the steps of one schema; the pool of keys is drawn once for each example."""
+
+    def __init__(self, schema: Schema, given: _Settled) -> None:
+        super().__init__(schema.named(), None)
+        self._given: dict[type, dict[str, Values]] = {
+            model: {name: each for (cls, name), each in given if issubclass(model, cls)} for model in schema.models
+        }
+        self._pools: dict[Any, st.SearchStrategy[Key]] = {}
+        ordered = _sources_first(schema.models, self._names)
+        self._whole = {model: self.entities(model, self._given[model]) for model in ordered}
+        anything = st.one_of(*self._whole.values())
+        batch = st.lists(anything, max_size=5, unique_by=_place).map(lambda several: _ordered(several, ordered))
+        patches = {model: self._patches(model) for model in ordered}
+        writes: list[st.SearchStrategy[Write]] = [
+            anything.map(Save),
+            st.one_of(*[st.builds(Delete, st.just(model), self.keys(model)) for model in ordered]),
+            anything.map(Create),
+            batch.map(SaveAll),
+        ]
+        others = st.sampled_from([Drain(), Look(), Tick(0.001), Tick(100), Tick(-5)])
+        self.steps: st.SearchStrategy[Step] = st.one_of(*writes, *_any(patches.values()), others)
+        unchecked = [each for model, each in patches.items() if model.check is Model.check]
+        self.writes: st.SearchStrategy[Write] = st.one_of(*writes, *_any(unchecked))
+        first = [st.lists(each, min_size=1, max_size=3, unique_by=_place) for each in self._whole.values()]
+        self.beginnings: st.SearchStrategy[list[Save]] = st.tuples(*first).map(
+            lambda several: [Save(entity) for each in several for entity in each]
+        )
+
+    def keys(self, model: type[Model[Any]]) -> st.SearchStrategy[Key]:
+        """Keys of the pool that all steps of one example share."""
+        root = root_model(model)
+        if root not in self._pools:
+            pool = st.lists(self.fresh_keys(root), min_size=1, max_size=KEYS, unique=True)
+            self._pools[root] = st.shared(pool, key=(id(self), root)).flatmap(st.sampled_from)
+        return self._pools[root]
+
+    def _patches(self, model: type[Any]) -> st.SearchStrategy[Write]:
+        required, optional = self.fields(model, self._given[model])
+        found = {**required, **optional}
+        if not found:
+            return st.nothing()
+        few = st.lists(st.sampled_from(sorted(found)), min_size=1, max_size=3, unique=True)
+        changes = few.flatmap(lambda names: st.fixed_dictionaries({name: found[name] for name in names}))
+        return st.builds(Patch, st.just(model), self.keys(model), changes)
+
+
+@st.composite  # what a composite strategy makes is shown as it is, not as the calls that made it
+def _entity(draw: st.DrawFn, model: type[Any], keys: st.SearchStrategy[Key], rest: Values) -> Any:
+    parts = zip(key_names(model), draw(keys), strict=True)
+    return model(**{**dict(parts), **draw(rest)})
+
+
+@st.composite
+def _called(draw: st.DrawFn, make: Callable[..., Any], keys: st.SearchStrategy[Key]) -> Any:
+    return make(*draw(keys))
+
+
+def passes(entity: Any) -> bool:
+    """Whether an entity's own `check` lets it through; one that needs what a copy shows cannot be asked yet."""
+    try:
+        entity.check()
+    except ValueError:
+        return False
+    except AttributeError:
+        return True
+    return True
+
+
+def _any(several: Iterable[st.SearchStrategy[Write]]) -> list[st.SearchStrategy[Write]]:
+    """One strategy of them all, as likely as each of those beside it; none where there is none."""
+    found = [each for each in several if not each.is_empty]
+    return [st.one_of(*found)] if found else []
+
+
+@lru_cache(maxsize=32)
+def _histories(schema: Schema, given: _Settled) -> _Histories:
+    return _Histories(schema, given)
+
+
+def _settled(given: Given | None) -> _Settled:
+    paths = [(path_of(field), each) for field, each in (given or {}).items()]
+    return tuple(((path.declared_in, path.names[0]), each) for path, each in paths)
+
+
+def _names(schema: Schema | None) -> Names:
+    return {} if schema is None else schema.named()
+
+
+def _place(entity: Any) -> tuple[type, Key]:
+    return root_model(type(entity)), entity.ref().key
+
+
+def _ordered(several: list[Any], models: list[type[Any]]) -> list[Any]:
+    """Those that are referred to first, as a batch must have them."""
+    return sorted(several, key=lambda entity: models.index(type(entity)))
+
+
+def _sources_first(models: Sequence[type[Any]], names: Names) -> list[type[Any]]:
+    """Models, each behind those that it refers to as far as there is no circle."""
+    targets = {model: _targets(model, names) for model in models}
+    found: list[type[Any]] = []
+    rest = list(models)
+    while rest:
+        waiting = {root_model(model) for model in rest}
+        ready = [each for each in rest if not (targets[each] - {root_model(each)}) & waiting] or rest[:1]
+        found.extend(ready)
+        rest = [each for each in rest if each not in ready]
+    return found
+
+
+def _targets(model: type[Any], names: Names) -> set[type[Any]]:
+    found: set[type[Any]] = set()
+    for name, annotation in field_types(model, names).items():
+        bare = peeled(annotation).bare
+        inner = get_args(bare)[0] if get_origin(bare) in (list, set, frozenset) else annotation
+        target = reference_target(inner, model, name, names)
+        if target is not None:
+            found.add(root_model(target[0]))
+    return found

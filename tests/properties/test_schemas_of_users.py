@@ -1,0 +1,83 @@
+"""What users are given to prove their own schemas: on three that have little in common, and on a broken library."""
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import run_state_machine_as_test
+
+from examples.shop.schema import SHOP, Purchase
+from oneread import Schema
+from oneread.testing import strategies
+from oneread.testing.audit import Offence
+from oneread.testing.crashes import survive
+from oneread.testing.machine import database_machine
+from oneread.testing.proof import Disagreement, prove
+from tests.properties.forum import FORUM
+from tests.properties.schema_of_everything import EVERYTHING
+from tests.simulation import mutations
+
+SCHEMAS = {"shop": SHOP, "forum": FORUM, "everything": Schema(*EVERYTHING)}
+THOROUGH = settings().max_examples > 1000
+SOME = settings(max_examples=settings().max_examples // 3, deadline=None)
+FEW = settings(max_examples=settings().max_examples // 10, deadline=None)
+
+each_schema = pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+patient = pytest.mark.timeout(3600 if THOROUGH else 300)
+
+
+@each_schema
+@patient
+def test_a_history_comes_to_the_same_in_database_and_oracle(schema):
+    @SOME
+    @given(strategies.histories(schema))
+    def holds(history):
+        prove(schema, history)
+
+    holds()
+
+
+@each_schema
+@patient
+def test_every_view_survives_crashes(schema):
+    @SOME
+    @given(strategies.crashes(schema))
+    def holds(crash):
+        assert survive(schema, crash)
+
+    holds()
+
+
+@pytest.mark.parametrize("engine", ["memory", "lmdb"])
+@patient
+def test_a_ready_made_machine(engine):
+    machine = database_machine(SHOP, {Purchase.quantity: st.integers(1, 3)}, engine=engine)
+    run_state_machine_as_test(machine, settings=FEW)
+
+
+BROKEN = [
+    mutations.a_source_made_again_tells_nobody,
+    mutations.a_delete_forgets_its_contributions,
+    mutations.back_references_stay_when_a_reference_changes,
+    mutations.index_rows_are_put_and_never_taken_back,
+    mutations.a_sum_is_stated_instead_of_added,
+    mutations.claims_are_not_looked_at,
+    mutations.a_copy_is_kept_although_its_reference_changed,
+    mutations.a_leaf_copy_does_not_follow,
+    mutations.more_than_the_bound_is_forgotten,
+]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=[each.__name__ for each in BROKEN])
+@patient
+def test_a_broken_derivation_is_found(broken, monkeypatch):
+    schema = SCHEMAS["everything"]
+
+    @settings(max_examples=300, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+    @given(strategies.histories(schema))
+    def holds(history):
+        prove(schema, history)
+
+    with monkeypatch.context() as patch:
+        broken(patch)
+        with pytest.raises((Disagreement, Offence, ExceptionGroup)):
+            holds()
