@@ -30,9 +30,9 @@ class Costs:
     A row that was written under other declarations may cost a request and the rows it is freed of more, once.
     """
 
-    def __init__(self, schema: Schema, catalog: Catalog, inline: int) -> None:
-        weights = Weights(catalog, schema.named())
-        self._schema = schema
+    def __init__(self, catalog: Catalog, inline: int) -> None:
+        self._views: tuple[type, ...] = (*catalog.indexes, *catalog.aggregates)
+        weights = Weights(catalog, {each.__name__: each for each in (*catalog.models, *self._views)})
         self._catalog = catalog
         self._reads = Reads(weights)
         self._writes = Writes(weights, inline)
@@ -115,10 +115,10 @@ class Costs:
     def table(self) -> list[Bound]:
         """Every verb of every model and view, by name; pages as long as they are when nothing is said."""
         found: list[Bound] = []
-        for model in self._schema.models:
+        for model in self._catalog.models:
             found += [self.get(model), self.page(model)]
             found += [self._written(verb, model) for verb in WRITTEN]
-        for view in self._schema.views:
+        for view in self._views:
             if view in self._catalog.aggregates or self._catalog.indexes[view].unique:
                 found.append(self.get(view))
             found.append(self.page(view))
@@ -144,12 +144,12 @@ class Costs:
         return self._writes.bound(verb, cls, fields=fields, entities=entities, carriers=carriers, named=named)
 
     def _model(self, cls: Any) -> Any:
-        if cls not in self._schema.models:
+        if cls not in self._catalog.models:
             raise UsageError("this class is no model of the schema", given=cls)
         return cls
 
     def _known(self, cls: Any) -> None:
-        if cls not in self._schema.models and cls not in self._schema.views:
+        if cls not in self._catalog.models and cls not in self._views:
             raise UsageError("this class is no model or view of the schema", given=cls)
 
 
@@ -157,7 +157,7 @@ def of(schema: Schema) -> Costs:
     """The bounds of a schema; nothing is opened, nothing read."""
     if not isinstance(schema, Schema):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
         raise UsageError("costs are those of a Schema(...)", given=schema)
-    return Costs(schema, schema.unstored(), schema.inline)
+    return Costs(schema.unstored(), schema.inline)
 
 
 def _whole(name: str, number: Any, least: int = 1) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from oneread.database.async_bulk import AsyncBulk
+from oneread.database.explaining import Explains
 from oneread.database.operations import Operations
 from oneread.database.worker import Worker
 from oneread.errors import Unsupported
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class AsyncUpkeep:
+class AsyncUpkeep(Explains):
     """What a database can do besides reading and writing entities."""
 
     operations: Operations

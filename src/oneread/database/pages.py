@@ -218,6 +218,15 @@ def page(of: Listed, query: Query, secret: bytes | None, trace: Trace) -> Plan[P
     return bound.page(rows, reader.edges(found), cursor, trace, backward=backward, more=more, truncated=reader.spent)
 
 
+def planned(of: Listed, query: Query, secret: bytes | None) -> tuple[list[RowRange], bool]:
+    """The ranges that a page would read and whether backwards, refused as the page would be; nothing is read."""
+    _check(of, query)
+    branches = _branches(of, query)
+    cursor = _Bound(of, query, branches, secret).opened()
+    ranges = [_resumed(branch, place, branches, cursor) for place, branch in enumerate(branches)]
+    return ranges, query.backward if cursor is None else cursor.backward
+
+
 class _Branch:
     """One range of a list: all rows with the same values in the first key fields."""
 

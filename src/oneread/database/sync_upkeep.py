@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from oneread.database.explaining import Explains
 from oneread.database.operations import Operations
 from oneread.database.sync_bulk import Bulk
 from oneread.database.worker import Worker
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class Upkeep:
+class Upkeep(Explains):
     """What a database can do besides reading and writing entities."""
 
     operations: Operations

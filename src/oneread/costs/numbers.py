@@ -1,0 +1,175 @@
+"""Numbers: what the basic operations take on one engine and machine, and the time that a bound takes by them.
+
+Knows seconds and terms. Must not know how anything is measured: `database.calibration` does. A prediction adds up what
+each row of a bound takes, by what it is: a row of an index is encoded, put and remembered, a group read, added to and
+written. The law is docs/explanation/costs.md.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from oneread.costs.bounds import Bound, Term
+from oneread.errors import UsageError
+
+FORMAT: Final = 1
+
+BASICS: Final[dict[str, str]] = {
+    "point": "get of one entity",
+    "miss": "get of what is not there",
+    "request": "a read by key that is no get of an entity",
+    "page": "a page, without its rows",
+    "row": "a row of a page of an index",
+    "entity row": "a row of a page of entities",
+    "byte read": "a byte beyond those of a small row",
+    "commit": "a transaction, without its rows",
+    "entity": "an entity that is written",
+    "source": "a reference that is filled, with its back-reference",
+    "index row": "a row of an index that is written or taken away",
+    "group": "a group that is added to",
+    "extremum": "a row of a least or greatest that is written or taken away",
+    "claim": "a unique value that is taken or given up",
+    "byte written": "a byte beyond those of a small entity",
+}
+"""What is measured, each in seconds."""
+
+SMALL_ROW: Final = 100
+"""Bytes of a row that the other numbers include."""
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """Where numbers were measured, as far as it changes them."""
+
+    system: str
+    processor: str
+    cores: int
+    python: str
+
+    def differences(self, other: Machine) -> list[str]:
+        """What is another there, in words."""
+        return [
+            f"{name}: {getattr(self, name)}, not {getattr(other, name)}"
+            for name in self.__struct_fields__
+            if getattr(self, name) != getattr(other, name)
+        ]
+
+
+def this_machine() -> Machine:
+    """The machine that this process runs on."""
+    return Machine(
+        platform.system(),
+        platform.processor() or platform.machine(),
+        os.cpu_count() or 1,
+        ".".join(map(str, sys.version_info[:2])),
+    )
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """What the basic operations take.
+
+    Arguments:
+        format: of the file.
+        engine: scheme and options of the URL that was measured, without its path.
+        machine: where.
+        seconds: by name, those of `BASICS`.
+    """
+
+    format: int
+    engine: str
+    machine: Machine
+    seconds: dict[str, float]
+
+    def strange(self, engine: str | None = None) -> list[str]:
+        """Why these numbers may be wrong here: another machine, or another engine than the one given."""
+        found = self.machine.differences(this_machine())
+        return [*found, f"engine: {self.engine}, not {engine}"] if engine not in (None, self.engine) else found
+
+    def predicted(self, bound: Bound) -> float:
+        """Seconds that an operation takes which asks for as much as its bound allows, of typical rows."""
+        writing = any(term.act == "write" for term in bound.terms)
+        if writing:
+            return self._commit(bound)
+        return sum(map(self._read, bound.terms))
+
+    def _read(self, term: Term) -> float:
+        number = self.seconds
+        beyond = max(0, term.typical - SMALL_ROW * term.rows) * number["byte read"]
+        if term.act == "read" and term.table == "roots":
+            more = max(0, term.rows - 1) * number["entity row"]
+            return number["point"] * bool(term.requests) + more + beyond
+        if term.act == "read":
+            return number["request"] * max(term.requests, term.rows) + beyond
+        row = number["entity row"] if term.table == "roots" else number["row"]
+        return number["page"] * term.requests + row * term.rows + beyond
+
+    def _commit(self, bound: Bound) -> float:
+        number = self.seconds
+        written = sum(term.typical for term in bound.terms if term.act == "write")
+        rows = sum(term.rows for term in bound.terms if term.act == "write")
+        beyond = max(0, written - SMALL_ROW * rows) * number["byte written"]
+        each = [
+            term.rows * number[_NAMES[term.act, term.what]] for term in bound.terms if (term.act, term.what) in _NAMES
+        ]
+        return number["commit"] + beyond + sum(each)
+
+
+_NAMES: Final[dict[tuple[str, str], str]] = {
+    ("write", "entity"): "entity",
+    ("write", "carriers"): "entity",
+    ("read", "sources"): "source",
+    ("scan", "back-references"): "row",
+    ("scan", "holds"): "request",
+    ("write", "index rows"): "index row",
+    ("write", "rows of carriers"): "index row",
+    ("write", "extremum rows"): "extremum",
+    ("write", "holds"): "extremum",
+    ("write", "group"): "group",
+    ("read", "groups of carriers"): "group",
+    ("write", "claim"): "claim",
+    ("write", "tasks"): "entity",
+}
+"""The number of a term of a commit; what is not here comes with another term."""
+
+
+def read_numbers(path: str | Path) -> Numbers:
+    """Numbers that were measured before.
+
+    Raises:
+        UsageError: there is no such file, or it is none: torn, of another release, or with a time that cannot be.
+    """
+    try:
+        found = msgspec.json.decode(Path(path).read_bytes(), type=Numbers)
+    except FileNotFoundError:
+        raise UsageError("there are no numbers here; measure them: oneread numbers --db URL", path=str(path)) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, IsADirectoryError) as error:
+        raise UsageError("this file holds no numbers; measure them again", path=str(path), reason=str(error)) from error
+    wrong = [name for name in BASICS if not _is_time(found.seconds.get(name))]
+    if found.format != FORMAT or wrong:
+        raise UsageError("these numbers are of another release; measure them again", path=str(path), lacking=wrong)
+    return found
+
+
+def _is_time(seconds: float | None) -> bool:
+    return seconds is not None and math.isfinite(seconds) and seconds >= 0
+
+
+def write_numbers(numbers: Numbers, path: str | Path) -> None:
+    """Writes numbers where `read_numbers` finds them."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(msgspec.json.format(msgspec.json.encode(numbers, order="sorted"), indent=2) + b"\n")
+
+
+def seconds_text(seconds: float) -> str:
+    """A time as a person reads it."""
+    for factor, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"

@@ -1,0 +1,199 @@
+"""Explaining: what a call would ask of the store, without asking.
+
+Knows operations, lists and bounds. Must not know drivers: nothing here waits, so both faces have the same. Arguments
+are checked as the call itself checks them. The law is docs/explanation/costs.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from oneread.costs.bounds import Bound
+from oneread.costs.declared import Costs
+from oneread.costs.explanations import Explanation
+from oneread.costs.numbers import Numbers
+from oneread.database.lists import Listed, listed
+from oneread.database.operations import Operations
+from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned
+from oneread.database.patches import patching
+from oneread.errors import InvalidKey, InvalidQuery, UsageError
+from oneread.models.fields import GENERATED
+from oneread.models.registry import Kind
+from oneread.store.rows import RowRange
+
+
+class Explainer:
+    """The verbs of a database, explained: `db.explain.page(PurchasesOfBuyer, 12347, limit=10)`.
+
+    Arguments:
+        operations: of the database.
+        secret: of its cursors.
+        numbers: to predict times by.
+    """
+
+    def __init__(self, operations: Operations, secret: bytes | None, numbers: Numbers | None = None) -> None:
+        self._operations = operations
+        self._catalog = operations.catalog
+        self._secret = secret
+        self._numbers = numbers
+        self.costs = Costs(operations.catalog, operations.inline)
+
+    def by(self, numbers: Numbers) -> Explainer:
+        """The same, with predicted times: `db.explain.by(read_numbers("numbers.json")).get(...)`."""
+        return Explainer(self._operations, self._secret, numbers)
+
+    def get(self, model: Any, *key: Any) -> Explanation:
+        """What `get`, `find` and `exists` would do."""
+        self._hashable(model)
+        call = _call("get", model, key)
+        if model in self._catalog.kinds:
+            kind = self._operations.kind(model)
+            place = kind.key(key)
+            return self._told(call, [f"read roots {self._name(place)}: {place.hex()}"], self.costs.get(model))
+        bound = self.costs.get(model)
+        self._operations.fence.check(model)
+        index = self._catalog.indexes.get(model)
+        view = index if index is not None else self._catalog.aggregates[model]
+        values = view.key.flat(key)
+        if len(values) != len(view.key.codec.elements):
+            raise InvalidQuery("this row of a view is found by all of its values", view=model, given=key)
+        place = view.prefix + view.key.codec.encode(values)
+        if index is not None:
+            return self._told(call, [f"scan views for the first row of {place.hex()}..."], bound)
+        extrema = [
+            f"scan views for the first row of {(each.prefix + place[4:]).hex()}... ({each.field})"
+            for each in self._catalog.aggregates[model].extrema
+        ]
+        return self._told(call, [f"read counts {place.hex()}", *extrema], bound)
+
+    def get_many(self, model: Any, keys: Iterable[tuple[Any, ...]]) -> Explanation:
+        """What `get_many` would do."""
+        kind = self._kind(model)
+        places = [kind.key(_tuple(model, key)) for key in keys]
+        plan = [f"read roots {', '.join(map(self._name, places))}"]
+        return self._told(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(places))))
+
+    def page(  # noqa: PLR0913 - as the page itself
+        self,
+        view: Any,
+        *equal: Any,
+        limit: int | None = None,
+        cursor: str | None = None,
+        backward: bool = False,
+        since: Any = None,
+        until: Any = None,
+        starts_with: str | bytes | None = None,
+        where: Any = None,
+        budget: int = BUDGET,
+    ) -> Explanation:
+        """What `page` would do, with the ranges that it would read."""
+        self._hashable(view)
+        of = listed(self._operations, view)
+        rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
+        query = Query(equal, rows, cursor, backward, since, until, starts_with, where, budget)
+        ranges, reverse = planned(of, query, self._secret)
+        bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
+        plan = [_scan(of, within, rows, reverse=reverse) for within in ranges]
+        named = [value.values if isinstance(value, AnyOf) else value for value in equal]
+        return self._told(_call("page", view, named, limit=rows), plan, bound)
+
+    def save(self, entity: Any, *, carriers: int | None = None) -> Explanation:
+        """What `save` would do; `carriers` is how many others hold a copy, when that is known."""
+        return self._write("save", entity, self.costs.save(self._class(entity), carriers=carriers))
+
+    def create(self, entity: Any) -> Explanation:
+        """What `create` would do."""
+        return self._write("create", entity, self.costs.create(self._class(entity)))
+
+    def get_or_create(self, entity: Any) -> Explanation:
+        """What `get_or_create` would do."""
+        return self._write("get_or_create", entity, self.costs.get_or_create(self._class(entity)))
+
+    def upsert(self, entity: Any, *, carriers: int | None = None, **changes: Any) -> Explanation:
+        """What `upsert` would do."""
+        cls = self._class(entity)
+        patching(cls, changes)
+        return self._write("upsert", entity, self.costs.upsert(cls, carriers=carriers))
+
+    def patch(self, model: Any, *key: Any, carriers: int | None = None, **changes: Any) -> Explanation:
+        """What `patch` would do to these fields; their values do not matter, except that steps are not looked into."""
+        place = self._kind(model).key(key)
+        patching(model, changes)
+        bound = self.costs.patch(model, *changes, carriers=carriers)
+        return self._told(_call("patch", model, key, **changes), [f"read roots {self._name(place)}"], bound)
+
+    def delete(self, model: Any, *key: Any, carriers: int | None = None) -> Explanation:
+        """What `delete` would do."""
+        place = self._kind(model).key(key)
+        bound = self.costs.delete(model, carriers=carriers)
+        return self._told(_call("delete", model, key), [f"read roots {self._name(place)}"], bound)
+
+    def save_all(self, entities: Iterable[Any]) -> Explanation:
+        """What `save_all` of entities of one class would do, in one batch."""
+        given = list(entities)
+        classes = {self._class(each) for each in given}
+        if len(classes) != 1:
+            raise UsageError("entities of one class are explained together", given=sorted(c.__name__ for c in classes))
+        (cls,) = classes
+        plan = [line for each in given for line in self._reads(each)]
+        bound = self.costs.save(cls, entities=len(given))
+        return self._told(f"save_all({len(given)} x {cls.__name__})", plan, bound)
+
+    def _write(self, verb: str, entity: Any, bound: Bound) -> Explanation:
+        return self._told(f"{verb}({type(entity).__name__})", self._reads(entity), bound)
+
+    def _reads(self, entity: Any) -> list[str]:
+        """The commit rows that a save reads: the entity's own, and those it refers to."""
+        carrier = self._catalog.carrier_of(entity)
+        parts = carrier.kind.parts(entity)
+        own = type(entity).__name__ if GENERATED in parts else self._name(carrier.kind.key(parts))
+        refs = [self._name(key) for keys in carrier.refs(entity).values() for key in keys]
+        return [f"read roots {', '.join(dict.fromkeys([own, *refs]))}"]
+
+    def _class(self, entity: Any) -> type:
+        return self._catalog.carrier_of(entity).cls
+
+    def _kind(self, model: Any) -> Kind:
+        return self._operations.kind(model)
+
+    def _hashable(self, model: Any) -> None:
+        if not isinstance(model, type):
+            raise UsageError("this is no class of the schema", given=model)
+
+    def _name(self, place: bytes) -> str:
+        return self._catalog.name_of(place)
+
+    def _told(self, call: str, plan: list[str], bound: Bound) -> Explanation:
+        if self._numbers is None:
+            return Explanation(call, tuple(plan), bound)
+        notes = tuple(f"the numbers were measured elsewhere: {each}" for each in self._numbers.strange())
+        return Explanation(call, tuple(plan), bound, self._numbers.predicted(bound), notes)
+
+
+class Explains:
+    """What a database says of its costs before it does anything."""
+
+    operations: Operations
+    _secret: bytes | None
+
+    @property
+    def explain(self) -> Explainer:
+        """The verbs, explained: `print(db.explain.page(PurchasesOfBuyer, 12347, limit=10))`. No request is made."""
+        return Explainer(self.operations, self._secret)
+
+
+def _scan(of: Listed, within: RowRange, limit: int, *, reverse: bool) -> str:
+    way = "backwards " if reverse else ""
+    return f"scan {of.table} {way}from {within.start.hex()} to {within.stop.hex() or 'the end'}, {limit + 1} rows"
+
+
+def _call(verb: str, cls: Any, key: Iterable[Any], **named: Any) -> str:
+    given = [cls.__name__, *map(repr, key), *(f"{name}={value!r}" for name, value in named.items())]
+    return f"{verb}({', '.join(given)})"
+
+
+def _tuple(model: Any, key: Any) -> tuple[Any, ...]:
+    if not isinstance(key, tuple):
+        raise InvalidKey("get_many takes keys as tuples: [(1,), (2,)]", model=model, key=key)
+    return key  # pyright: ignore[reportUnknownVariableType]  callers may be untyped
