@@ -10,7 +10,7 @@ from oneread.maintenance.position import Position
 from oneread.transactions.root import BODY
 from tests.simulation.two_schemas import Found, TwoSchemas
 
-SEEDS = 120
+SEEDS = 60
 
 
 @pytest.mark.parametrize("start", range(0, SEEDS, 30))
