@@ -45,7 +45,7 @@ def test_nothing_to_do_is_done_at_once(oneread):
 
 
 def test_a_view_that_was_added_is_built(run):
-    assert run("tasks", "--drain").code == 0  # opened for writing, the store takes the schema over
+    assert run("worker", "--for", "0.01").code == 0  # like every program, it brings its schema into the store
     ran = run("get", "People", "--json")
     assert (ran.code, ran.failure().kind) == (1, "NotReady")
     assert ran.failure().hint == "`oneread backfill` builds it"
@@ -54,6 +54,15 @@ def test_a_view_that_was_added_is_built(run):
     assert (ran.document(Built).done, ran.document(Built).recommitted) == (True, 2)
     assert run("get", "People").code == 0
     assert run("verify").code == 0
+
+
+@pytest.mark.parametrize("arguments", [["repair"], ["tasks", "--drain"], ["shell", "--write", "-c", "1"]])
+def test_who_mends_brings_no_new_schema_in(run, older, arguments):
+    ran = run(*arguments)
+    assert ran.code == 1
+    assert "hint: `oneread migrate plan` says what differs and what to do\n" in ran.err
+    with connect(f"{older}?read_only=true", notes.BEFORE) as db:
+        assert db.survey().schema_version == 1
 
 
 def test_an_entity_that_cannot_be_in_the_view_is_named_and_code_1(run, older):
@@ -70,7 +79,7 @@ def test_an_entity_that_cannot_be_in_the_view_is_named_and_code_1(run, older):
 
 def test_who_still_writes_under_the_older_schema_is_named_and_code_1(run, older):
     with connect(older, notes.BEFORE, workers=0) as db:
-        assert run("tasks", "--drain").code == 0
+        assert run("worker", "--for", "0.01").code == 0
         db.patch(notes.Person, notes.BOB, name="Robert")
         ran = run("backfill", "--wait", "0", "--quiet-for", "60")
         assert ran.code == 1

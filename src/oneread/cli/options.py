@@ -164,22 +164,26 @@ def reading(db: str, schema: Schema) -> Database:
     return connect(_with_read_only(_url(db)), schema, workers=0)
 
 
-def writing(db: str, schema: Schema, *, make: bool = False, workers: int = 0) -> Database:
+def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True, workers: int = 0) -> Database:
     """Opens a store to change it.
 
     Arguments:
         db: its URL.
         schema: the declarations.
         make: whether a new store is made where none is.
+        evolve: whether the store takes over what the schema adds or changes, as it does for every program; who only
+            mends must not cut off programs with the older schema by the way.
         workers: threads that do the tasks of the outbox.
 
     Raises:
         InvalidUrl: as `connect`; and no store is there and none shall be made.
-        SchemaMismatch, StoreError: as `connect`.
+        SchemaMismatch, StoreError: as `connect`; and the schema differs from the store's and must not.
     """
     url = _url(db)
     if not make:
         _refuse_new(url)
+    if not evolve:
+        reading(url, schema).close()
     return connect(url, schema, workers=workers)
 
 

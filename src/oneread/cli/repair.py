@@ -70,7 +70,7 @@ def command(  # noqa: PLR0913 - an option each of the verb's
     wanted = declared(known, views)
     before = monotonic()
     with (
-        writing(db, known) as database,
+        writing(db, known, evolve=False) as database,
         faults.kept_in(faults_to) as watch,
         output.progress() as tell,
         faults.Resuming(tell) as progress,

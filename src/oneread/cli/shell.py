@@ -44,7 +44,7 @@ def command(
     Example: oneread shell --schema shop.models:shop --db lmdb://shop
     """
     known = schema_of(schema)
-    with writing(db, known, workers=1) if write else reading(db, known) as database:
+    with writing(db, known, evolve=False, workers=1) if write else reading(db, known) as database:
         names = named(known, database)
         if run:
             exec(compile(run, "<--run>", "exec"), names)  # noqa: S102 - it is what the user asked for

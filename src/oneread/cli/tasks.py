@@ -52,7 +52,7 @@ def command(
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
-    with writing(db, known) if drain else reading(db, known) as database:
+    with writing(db, known, evolve=False) if drain else reading(db, known) as database:
         batches = _drained(output, database) if drain else 0
         waiting = database.run(count_tasks())
         found = database.run(waiting_tasks(database.operations.catalog, limit)) if waiting else []
