@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -36,7 +37,7 @@ RELEASES = {"old": SHOP, "new": Schema(*SHOP.models, *SHOP.views, DailySales)}
 
 
 def write(url: str, release: str, most: int) -> None:
-    """Saves, changes and deletes purchases under one release, until it is refused or has done its share."""
+    """Saves, changes and deletes purchases under one release, until it is refused, has done its share, or is let go."""
     order = f"{release}-{os.getpid()}"
     with connect(url, RELEASES[release], timeout=120) as db:
         first = db.page(Purchase, limit=1).rows[0]
@@ -44,7 +45,7 @@ def write(url: str, release: str, most: int) -> None:
         print(f"the {release} program writes", flush=True)
         done = 0
         try:
-            while done < most:
+            while done < most and not select.select([sys.stdin], [], [], 0)[0]:
                 changed = {"order": order, "line": done % 500, "quantity": done % 7, "ordered_at": datetime.now(UTC)}
                 db.save(Purchase(**fields | changed))
                 if done % 5 == 1:
@@ -114,17 +115,16 @@ def grow(url: str, most: int, kills: int) -> int:
         except NotReady as refusal:
             print(f"reading it: {refusal}")
     for _ in range(kills):
-        killed = _program(url, "--backfill")
-        assert killed.stdout is not None
-        print(killed.stdout.readline().rstrip())
-        killed.kill()
+        with _program(url, "--backfill") as killed:
+            assert killed.stdout is not None
+            print(killed.stdout.readline().rstrip())
+            killed.kill()
         print("  (killed)")
-        killed.wait()
     for fenced in ([], ["--fence"]):
         print(f"backfill{' --fence' if fenced else ''}", flush=True)
         subprocess.run([*_SELF, "--db", url, "--backfill", *fenced], check=True)  # noqa: S603 - this module
     for program in (old, new):
-        print(program.communicate()[0].strip())
+        print(program.communicate()[0].strip())  # its standard input ends, and so does it
     groups, wrong = differing(url)
     print(f"{groups:,} groups compared with all purchases: {wrong} wrong")
     return wrong
@@ -134,13 +134,14 @@ _SELF = (sys.executable, "-m", "examples.shop.growing")
 
 
 def _program(url: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([*_SELF, "--db", url, *arguments], stdout=subprocess.PIPE, text=True)  # noqa: S603 - this module
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*_SELF, "--db", url, *arguments], stdin=pipe, stdout=pipe, text=True)  # noqa: S603 - this module
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.shop.growing", description=__doc__)
     parser.add_argument("--db", required=True, help="URL of a loaded store")
-    parser.add_argument("--lines", type=int, default=20_000, help="purchases that each program writes (20000)")
+    parser.add_argument("--lines", type=int, default=20_000, help="purchases that each program writes at most (20000)")
     parser.add_argument("--kills", type=int, default=0, help="times that the backfill is killed first (0)")
     parser.add_argument("--write", choices=sorted(RELEASES), help=argparse.SUPPRESS)
     parser.add_argument("--backfill", action="store_true", help=argparse.SUPPRESS)
