@@ -25,7 +25,7 @@ class Format(StrEnum):
 
 ModelsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[MODEL]...", help="What to dump. [default: everything]", autocompletion=completed),
+    typer.Argument(metavar="MODEL", help="What to dump. [default: everything]", autocompletion=completed),
 ]
 OutOption = Annotated[
     str, typer.Option("--out", "-o", metavar="FILE", help="The new file; compressed when it ends in .gz; - for stdout.")

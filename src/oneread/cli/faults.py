@@ -20,7 +20,7 @@ from oneread.maintenance.reports import Fault, FaultKind, Progress, Reporter
 ViewsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="[VIEW]...", help="Views and models to look at; everything by default.", autocompletion=completed
+        metavar="VIEW", help="Views and models to look at; everything by default.", autocompletion=completed
     ),
 ]
 PaceOption = Annotated[
