@@ -49,6 +49,9 @@ COMMANDS: Final[dict[str, Entry]] = {
     "backfill": Entry(
         "Change the schema", "oneread.cli.backfill:command", "build the views that were added or changed"
     ),
+    "explain": Entry("Know the costs", "oneread.cli.explain:command", "show what a call would ask of the store"),
+    "cost": Entry("Know the costs", "oneread.cli.cost:command", "show what every verb may cost; check the bound file"),
+    "numbers": Entry("Know the costs", "oneread.cli.numbers:command", "measure this machine, to predict times"),
     "dump": Entry("Move data", "oneread.cli.dump:command", "write entities to a file, as JSON lines or CSV"),
     "load": Entry("Move data", "oneread.cli.load:command", "load a dump, JSON lines or CSV, in batches"),
     "backup": Entry("Move data", "oneread.cli.backup:command", "copy the store while it is in use"),

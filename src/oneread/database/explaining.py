@@ -140,6 +140,10 @@ class Explainer:
         bound = self.costs.save(cls, entities=len(given))
         return self._told(f"save_all({len(given)} x {cls.__name__})", plan, bound)
 
+    def any_of(self, verb: str, model: Any, bound: Bound) -> Explanation:
+        """A bound as an explanation of any call of this verb, with its time."""
+        return self._told(f"{verb}({model.__name__})", [], bound)
+
     def _write(self, verb: str, entity: Any, bound: Bound) -> Explanation:
         return self._told(f"{verb}({type(entity).__name__})", self._reads(entity), bound)
 

@@ -1,0 +1,83 @@
+"""`oneread cost`: what every verb may cost, from the declarations alone, and the bound file.
+
+Knows bounds. Must not know stores. The law is the page of the command line in the reference.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from oneread.cli.failures import FOUND
+from oneread.cli.options import JsonOption, QuietOption, SchemaOption, completed, declared, schema_of
+from oneread.cli.output import Output
+from oneread.cli.predicting import NumbersOption, TimesOption, numbers_of
+from oneread.costs.bound_file import compare, read, write
+from oneread.costs.bounds import Bound, readable
+from oneread.costs.declared import of
+from oneread.costs.numbers import Numbers, seconds_text
+from oneread.errors import UsageError
+
+NamesArgument = Annotated[
+    list[str], typer.Argument(metavar="NAME", help="Models and views; all by default.", autocompletion=completed)
+]
+
+
+def command(  # noqa: PLR0913 - each option is one question
+    names: NamesArgument = [],  # noqa: B006 - typer makes a list of its own
+    *,
+    schema: SchemaOption = "",
+    terms: Annotated[bool, typer.Option("--terms", help="Show what each bound is made of, and why.")] = False,
+    numbers: NumbersOption = "",
+    times: TimesOption = False,
+    write_to: Annotated[str, typer.Option("--write", metavar="FILE", help="Write the bound file.")] = "",
+    check: Annotated[str, typer.Option("--check", metavar="FILE", help="Fail if a bound rose above the file.")] = "",
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Shows the most that every verb may ask of the store: requests, rows and bytes, however full the store is.
+
+    Nothing is opened. Commit the file that --write makes, and let --check fail your build when a bound rises.
+
+    Example: oneread cost Purchase --terms --schema shop.models:shop
+    """
+    output = Output(as_json=as_json, quiet=quiet)
+    known = schema_of(schema)
+    if write_to and check:
+        raise UsageError("either --write or --check")
+    if write_to:
+        write(known, write_to)
+        output.document({"written": write_to})
+        output.note(f"wrote {write_to}; commit it beside the schema")
+        return
+    if check:
+        found = compare(known, read(Path(check)))
+        output.document(found)
+        output.text(str(found))
+        if not found.holds:
+            raise typer.Exit(FOUND)
+        return
+    wanted = {cls.__name__ for cls in declared(known, names)}
+    bounds = [bound for bound in of(known).table() if not wanted or bound.target in wanted]
+    measured = numbers_of(output, numbers, times=times)
+    output.document([_document(bound, measured) for bound in bounds])
+    if terms:
+        for bound in bounds:
+            for line in str(bound).splitlines():
+                output.text(line)
+        return
+    headers = ["target", "verb", "requests", "rows", "bytes", "typically", *(["time"] if measured else [])]
+    output.table(headers, [_row(bound, measured) for bound in bounds])
+
+
+def _row(bound: Bound, measured: Numbers | None) -> list[Any]:
+    cells = [bound.target, bound.verb, bound.requests, bound.rows, readable(bound.bytes), readable(bound.typical)]
+    return [*cells, seconds_text(measured.predicted(bound))] if measured else cells
+
+
+def _document(bound: Bound, measured: Numbers | None) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(bound)
+    return found | {"seconds": measured.predicted(bound)} if measured else found

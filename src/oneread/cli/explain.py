@@ -1,0 +1,98 @@
+"""`oneread explain`: what one call would ask of the store, without asking.
+
+Knows explanations. Must not know engines. The law is the page of the command line in the reference.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, completed, declared, reading, schema_of
+from oneread.cli.output import Output
+from oneread.cli.predicting import NumbersOption, TimesOption, numbers_of
+from oneread.cli.typed import values, wanted, whole_key
+from oneread.connect import connect
+from oneread.costs.explanations import Explanation
+from oneread.database.explaining import Explainer
+from oneread.errors import UsageError
+
+VERBS: Final = ("get", "page", "save", "create", "get_or_create", "upsert", "patch", "delete")
+
+VerbArgument = Annotated[str, typer.Argument(metavar="VERB", help=f"One of {', '.join(VERBS)}.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="A model or a view of the schema.", autocompletion=completed)
+]
+KeyArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="KEY", help="Parts of its key, as far as the verb takes them.", show_default=False),
+]
+
+
+def command(  # noqa: PLR0913 - each option narrows one call
+    verb: VerbArgument,
+    name: NameArgument,
+    key: KeyArgument = [],  # noqa: B006 - typer makes a list of its own
+    *,
+    schema: SchemaOption = "",
+    db: DbOption = "",
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Rows of a page.")] = None,
+    fields: Annotated[list[str], typer.Option("--field", metavar="FIELD", help="That a patch changes.")] = [],  # noqa: B006 - typer makes a list of its own
+    carriers: Annotated[int | None, typer.Option("--carriers", min=0, help="Entities that hold a copy.")] = None,
+    numbers: NumbersOption = "",
+    times: TimesOption = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Shows what a call would ask of the store: requests, keys, ranges, and the most that it costs. Nothing is read.
+
+    Without --db the keys are those of a store that is made anew.
+
+    Example: oneread explain page PurchasesOfBuyer 12347 --limit 10 --schema shop.models:shop --times
+    """
+    output = Output(as_json=as_json, quiet=quiet)
+    if verb not in VERBS:
+        raise UsageError("there is no such verb to explain", verb=verb, known=VERBS)
+    known = schema_of(schema)
+    (cls,) = declared(known, [name])
+    measured = numbers_of(output, numbers, times=times)
+    with reading(db, known) if db else connect("memory://", known, workers=0) as database:
+        explain = database.explain if measured is None else database.explain.by(measured)
+        parts = _key(cls, verb, wanted(database.operations.catalog, cls), key)
+        found = _explained(explain, verb, cls, parts, limit=limit, fields=fields, carriers=carriers)
+    output.document(found)
+    for line in str(found).splitlines():
+        output.text(line)
+
+
+def _key(cls: Any, verb: str, declared_parts: Any, words: list[str]) -> tuple[Any, ...]:
+    if verb == "page":
+        return values(cls, declared_parts, words)
+    if verb in ("get", "delete") or (verb == "patch" and words):
+        return whole_key(cls, declared_parts, words)
+    if words:
+        raise UsageError("this verb takes an entity, whose key does not matter here; leave it out", verb=verb)
+    return ()
+
+
+def _explained(
+    explain: Explainer,
+    verb: str,
+    cls: Any,
+    key: tuple[Any, ...],
+    *,
+    limit: int | None,
+    fields: list[str],
+    carriers: int | None,
+) -> Explanation:
+    if verb == "get":
+        return explain.get(cls, *key)
+    if verb == "page":
+        return explain.page(cls, *key, limit=limit)
+    if verb == "delete":
+        return explain.delete(cls, *key, carriers=carriers)
+    if verb == "patch":
+        return explain.any_of("patch", cls, explain.costs.patch(cls, *fields, carriers=carriers))
+    options = {} if verb in ("create", "get_or_create") else {"carriers": carriers}
+    return explain.any_of(verb, cls, getattr(explain.costs, verb)(cls, **options))
