@@ -15,7 +15,9 @@ from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
 from oneread.models.annotations import field_types, peeled
 from oneread.models.declarations import Declared
+from oneread.models.evolving import steps_of
 from oneread.models.model import Model
+from oneread.models.references import Copy
 from oneread.models.registry import root_model
 from oneread.models.shadow import is_ref
 
@@ -43,6 +45,8 @@ class Schema:
         self._check_classes(declarations)
         self._names: dict[str, Any] = {each.__name__: each for each in declarations}
         self._compiled = self.catalog(self._provisional())
+        for copy in {each.copy for carrier in self._compiled.carriers.values() for each in carrier.references}:
+            steps_of(copy or Copy)
 
     def _check_classes(self, declarations: tuple[Declaration, ...]) -> None:
         if not self.models:
@@ -60,6 +64,7 @@ class Schema:
                     "a variant needs its model in the schema", variant=model, model=root_model(model)
                 )
             check_model(model, self.named())
+            steps_of(model)
             _check_bounds(model, self.named())
         for view in self.views:
             check_view(view, self.named())
