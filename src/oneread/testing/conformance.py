@@ -21,13 +21,14 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from oneread.errors import Closed, InvalidKey, LimitExceeded, Unavailable, Unsupported, UsageError
 from oneread.plans.async_driver import AsyncDriver
-from oneread.plans.effects import Atomically, Now, Sleep, Snapshot, Together
+from oneread.plans.effects import Atomically, Together
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.engine import Answerer, Engine
-from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
+from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange, Table
+from oneread.testing.conformance_snapshots import ALL, Ask, SnapshotConformance, put, require
 from oneread.testing.store_machine import Drive, Refused, StoreMachine, asking
 
 OpenEngine: TypeAlias = Callable[[], Engine]
@@ -36,22 +37,14 @@ OpenEngine: TypeAlias = Callable[[], Engine]
 Drives: TypeAlias = Callable[[Engine], Drive]
 """How plans are run against an engine."""
 
-Ask: TypeAlias = Callable[[Request[Any]], Any]
-"""Makes one request of the engine under test, by a plan."""
-
-ALL = RowRange(b"", b"")
 THREADS = 6
-
-
-def put(key: bytes, value: bytes, stamp: int = 1, column: bytes = b"d:b") -> RowMutation:
-    return RowMutation(key, {column: Cell(value, stamp)})
 
 
 def number(value: int) -> bytes:
     return b"%d" % value
 
 
-class EngineConformance:
+class EngineConformance(SnapshotConformance):
     """Everything an engine has to do; extend it and give `open_engine`.
 
     Every test runs by the synchronous driver and by the asynchronous one.
@@ -432,59 +425,6 @@ class EngineConformance:
             with pytest.raises(Closed):
                 call()
 
-    # Snapshots
-
-    def test_a_snapshot_sees_one_moment_of_every_table(self, engine: Engine, ask: Ask, drive: Drive) -> None:
-        require(engine, "snapshot")
-        ask(Mutate("roots", [put(b"a", b"old")]))
-
-        def looked() -> Plan[Any]:
-            before = yield from Scan("roots", ALL, 10)
-            engine.answer(Mutate("roots", [put(b"a", b"new", 2), put(b"b", b"new")]))
-            engine.answer(Mutate("views", [put(b"v", b"new")]))
-            after = yield from Scan("roots", ALL, 10)
-            views = yield from Scan("views", ALL, 10, families="dm")
-            return before, after, (yield from Read("roots", [b"a", b"b"])), views
-
-        row = {b"d:b": Cell(b"old", 1)}
-        assert drive(Snapshot(looked).__iter__()) == ([(b"a", row)], [(b"a", row)], [row, None], [])
-        assert [key for key, _row in ask(Scan("roots", ALL, 10))] == [b"a", b"b"]
-
-    def test_a_snapshot_may_ask_for_time_and_wait(self, engine: Engine, drive: Drive) -> None:
-        require(engine, "snapshot")
-
-        def looked() -> Plan[Any]:
-            yield from Sleep(0.0)
-            return (yield from Now())
-
-        assert drive(Snapshot(looked).__iter__()) > 0
-
-    @pytest.mark.parametrize(
-        "asked",
-        [Mutate("roots", [put(b"a", b"1")]), Replace("roots", {b"a": None}), Increment("counts", b"n", b"d:n", 1)],
-    )
-    def test_a_snapshot_refuses_everything_but_reads(self, engine: Engine, ask: Ask, drive: Drive, asked: Any) -> None:
-        require(engine, "snapshot")
-        with pytest.raises(Unsupported):
-            drive(Snapshot(lambda: asking(asked)).__iter__())
-        assert ask(Scan("roots", ALL, 10)) == []
-
-    def test_a_snapshot_answers_no_write_past_the_drivers_either(self, engine: Engine) -> None:
-        require(engine, "snapshot")
-        with pytest.raises(Unsupported):
-            engine.snapshot(lambda answer: answer(Mutate("roots", [put(b"a", b"1")])))
-
-    def test_what_a_snapshot_raises_comes_out_and_ends_it(self, engine: Engine, ask: Ask) -> None:
-        require(engine, "snapshot")
-
-        def failing(_answer: Answerer) -> None:
-            raise ZeroDivisionError
-
-        with pytest.raises(ZeroDivisionError):
-            engine.snapshot(failing)
-        ask(Mutate("roots", [put(b"a", b"1")]))
-        assert engine.snapshot(lambda answer: len(answer(Scan("roots", ALL, 10)))) == 1
-
     # Everything at once
 
     def test_any_sequence_of_requests_answers_as_a_plain_dict_does(
@@ -496,12 +436,6 @@ class EngineConformance:
                 super().__init__(engine, drives(engine))
 
         run_state_machine_as_test(Machine)
-
-
-def require(engine: Engine, capability: str) -> None:
-    """Skips the test when the engine says it cannot."""
-    if not getattr(engine.capabilities, capability):
-        pytest.skip(f"the engine does not declare {capability}")
 
 
 def held(engine: Engine, table: Table, column: bytes) -> bytes | None:
