@@ -31,7 +31,7 @@ from oneread.models.fields import CREATED, GENERATED, UPDATED, reference
 from oneread.models.model import Key, Model
 from oneread.models.paths import each, within
 from oneread.models.references import Copy, Ref
-from oneread.plans.trace import Cost
+from oneread.plans.trace import Cost, Observer
 
 __all__ = [
     "CREATED",
@@ -46,6 +46,7 @@ __all__ = [
     "Index",
     "Key",
     "Model",
+    "Observer",
     "Page",
     "Ref",
     "Schema",

@@ -7,6 +7,7 @@ what databases do. The law is the API page.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
@@ -36,6 +37,7 @@ def connect(
     clock: Callable[[], int] = wall_clock,
     timeout: float = PATIENCE_SECONDS,
     observers: tuple[Observer, ...] = (),
+    telemetry: bool = False,
 ) -> Database:
     """Opens a store under a schema.
 
@@ -49,6 +51,8 @@ def connect(
         clock: whole milliseconds since 1970; one for everything this database stamps.
         timeout: seconds that a write waits for its turn before it raises Unavailable.
         observers: called with every request and its answer, the worker's included, by the thread that made it.
+        telemetry: each verb is told to OpenTelemetry, where opentelemetry-api is installed, and to the logger
+            `oneread`: its name, model or view, duration and cost; never keys or values.
 
     Costs one request; the first time with a new schema, a transaction.
 
@@ -57,11 +61,11 @@ def connect(
         SchemaMismatch: the store was written under another schema, or by a newer release.
         Unavailable, LimitExceeded, Corrupt: the store cannot be opened; the message says why.
     """
-    _check(cursor_secret, workers, clock, timeout, observers)
+    _check(cursor_secret, workers, clock, timeout, observers, telemetry)
     engine, operations, hands = _opened(url, schema, clock, timeout, workers)
-    return Database(
-        SyncDriver(engine, clock, timeout=timeout), operations, secret=cursor_secret, workers=hands, observers=observers
-    )
+    face = _traced(url) if telemetry else Database
+    driver = SyncDriver(engine, clock, timeout=timeout)
+    return face(driver, operations, secret=cursor_secret, workers=hands, observers=observers)
 
 
 def connect_async(
@@ -73,6 +77,7 @@ def connect_async(
     clock: Callable[[], int] = wall_clock,
     timeout: float = PATIENCE_SECONDS,
     observers: tuple[Observer, ...] = (),
+    telemetry: bool = False,
 ) -> Opening:
     """Opens a store under a schema for one event loop: the arguments and errors of `connect`.
 
@@ -86,15 +91,11 @@ def connect_async(
 
         from oneread.plans.async_driver import AsyncDriver
 
-        _check(cursor_secret, workers, clock, timeout, observers)
+        _check(cursor_secret, workers, clock, timeout, observers, telemetry)
         engine, operations, hands = await asyncio.to_thread(_opened, url, schema, clock, timeout, workers)
-        return AsyncDatabase(
-            AsyncDriver(engine, clock=clock, timeout=timeout),
-            operations,
-            secret=cursor_secret,
-            workers=hands,
-            observers=observers,
-        )
+        face = _traced_async(url) if telemetry else AsyncDatabase
+        driver = AsyncDriver(engine, clock=clock, timeout=timeout)
+        return face(driver, operations, secret=cursor_secret, workers=hands, observers=observers)
 
     return Opening(opening)
 
@@ -137,7 +138,31 @@ class Opening:
             await self._database.close()
 
 
-def _check(secret: object, workers: object, clock: object, timeout: object, observers: object) -> None:
+def _traced(url: str) -> Callable[..., Database]:
+    """The face that tells of its verbs; imported only now, because opentelemetry takes longer than all the rest."""
+    from oneread.database.sync_traced import Traced
+    from oneread.plans.telemetry import Telemetry
+
+    return partial(Traced, telemetry=Telemetry(_namespace(url)))
+
+
+def _traced_async(url: str) -> Callable[..., AsyncDatabase]:
+    from oneread.database.async_traced import AsyncTraced
+    from oneread.plans.telemetry import Telemetry
+
+    return partial(AsyncTraced, telemetry=Telemetry(_namespace(url)))
+
+
+def _namespace(url: str) -> str:
+    """A URL without its options and without who logs in: what telemetry may say."""
+    scheme, _, place = url.partition("?")[0].partition("://")
+    host, slash, path = place.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _check(
+    secret: object, workers: object, clock: object, timeout: object, observers: object, telemetry: object
+) -> None:
     """Raises UsageError for an argument that cannot be; callers may be untyped."""
     if secret is not None and not (isinstance(secret, bytes) and secret):
         raise UsageError("a cursor secret is bytes, at least one", given=type(secret))
@@ -149,6 +174,8 @@ def _check(secret: object, workers: object, clock: object, timeout: object, obse
         raise UsageError("a timeout is seconds, 0 or more", timeout=timeout)
     if not isinstance(observers, tuple) or not all(map(callable, observers)):
         raise UsageError("observers is a tuple of functions of a request and its answer", observers=observers)
+    if type(telemetry) is not bool:
+        raise UsageError("telemetry is True or False", telemetry=telemetry)
 
 
 def _check_schema(schema: object) -> None:

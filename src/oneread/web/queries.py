@@ -86,6 +86,7 @@ class PageQuery:
         view: type[P],
         *equal: Any,
         limit: int | None = None,
+        most: int | None = None,
         where: Expression | None = None,
         budget: int = BUDGET,
     ) -> Page[P]:
@@ -96,6 +97,7 @@ class PageQuery:
             view: the list.
             equal: values of its first key fields, as for `db.page`.
             limit: where the client names none.
+            most: what the client may name at most, where that is less than the view's `max_limit`.
             where: a condition on the rows.
             budget: rows that may be read beyond the limit.
 
@@ -103,6 +105,8 @@ class PageQuery:
             InvalidQuery: the limit is out of bounds, or a bound is not written as the key's type is.
             InvalidCursor: the cursor is of another page.
         """
+        if most is not None and self.limit is not None and self.limit > most:
+            raise InvalidQuery("the limit is larger than this list gives", field="limit", max_limit=most)
         bounded = {name: getattr(self, name) for name in ("since", "until", "starts_with")}
         if any(text is not None for text in bounded.values()):
             bounded = _typed(db, view, equal, bounded)

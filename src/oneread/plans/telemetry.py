@@ -1,0 +1,145 @@
+"""Telemetry: a span, a duration and counts for each verb, by OpenTelemetry where it is installed, and by logging.
+
+Knows verbs by name, costs and clocks. Must not know what a verb does. Imported only when a database is opened with
+`telemetry=True`. Keys, values and cursors never get here: they may be personal, and every value of them would be a
+series of its own. The law is docs/decisions/0028-telemetry.md; names are those of OpenTelemetry's conventions for
+database clients.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib import import_module
+from time import perf_counter
+from typing import Any, Final
+
+from oneread.errors import OnereadError, UsageError
+from oneread.plans.allowance import CURRENT, Allowance
+
+
+def _installed(name: str) -> Any:
+    """A module of opentelemetry-api; None where that is not installed, which a database says when it is opened."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        return None
+
+
+_TRACE: Final = _installed("opentelemetry.trace")
+_METRICS: Final = _installed("opentelemetry.metrics")
+
+SYSTEM: Final = "oneread"
+SLOW_SECONDS: Final = 0.1
+"""From here on a verb is logged as a warning."""
+BOUNDS: Final = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
+"""Seconds; those of the conventions, and two below for engines in this process."""
+
+_LOG: Final = logging.getLogger("oneread")
+_UNLIMITED: Final = (None, None, None)
+
+
+class Telemetry:
+    """Tells of each verb of one database.
+
+    Arguments:
+        namespace: which store it is: the scheme and path of its URL, without options.
+    """
+
+    def __init__(self, namespace: str) -> None:
+        self._common = {"db.system.name": SYSTEM, "db.namespace": namespace}
+        self._tracer: Any = None
+        if _TRACE is None:
+            _LOG.warning("telemetry: opentelemetry-api is not installed, so there are log records and nothing else")
+            return
+        self._tracer = _TRACE.get_tracer("oneread")
+        meter = _METRICS.get_meter("oneread")
+        self._durations = meter.create_histogram(
+            "db.client.operation.duration",
+            unit="s",
+            description="Duration of database client operations.",
+            explicit_bucket_boundaries_advisory=BOUNDS,
+        )
+        self._counters = {
+            name: meter.create_counter(f"oneread.{name}", unit=unit, description=text)
+            for name, unit, text in (
+                ("requests", "{request}", "Requests made to the store."),
+                ("rows", "{row}", "Rows asked for by key, returned by scans, and written."),
+                ("bytes", "By", "Bytes of keys and values read and written."),
+            )
+        }
+
+    @contextmanager
+    def verb(self, name: str, collection: str | None) -> Generator[None]:
+        """Tells of what happens inside: how long it took, what it asked of the store, and how it ended."""
+        about = self._common | {"db.operation.name": name}
+        if collection is not None:
+            about["db.collection.name"] = collection
+        spent = Allowance(_UNLIMITED, outer=CURRENT.get())
+        token = CURRENT.set(spent)
+        called = name if collection is None else f"{name} {collection}"
+        started = perf_counter()
+        failure: BaseException | None = None
+        try:
+            if self._tracer is None:
+                yield
+            else:
+                with self._tracer.start_as_current_span(
+                    called,
+                    kind=_TRACE.SpanKind.CLIENT,
+                    attributes=about,
+                    record_exception=False,
+                    set_status_on_exception=False,
+                ) as span:
+                    try:
+                        yield
+                    except BaseException as error:
+                        span.set_attribute("error.type", type(error).__name__)
+                        if _is_fault(error):
+                            span.set_status(_TRACE.StatusCode.ERROR, _said(error))
+                        raise
+                    finally:
+                        span.set_attributes(_measured(spent))
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            CURRENT.reset(token)
+            self._tell(called, about, spent, perf_counter() - started, failure)
+
+    def _tell(
+        self, called: str, about: dict[str, str], spent: Allowance, seconds: float, failure: BaseException | None
+    ) -> None:
+        if self._tracer is not None:
+            ended = about if failure is None else about | {"error.type": type(failure).__name__}
+            self._durations.record(seconds, ended)
+            for name, counter in self._counters.items():
+                counter.add(getattr(spent, name), about)
+        fault = failure is not None and _is_fault(failure)
+        level = logging.WARNING if fault or seconds >= SLOW_SECONDS else logging.DEBUG
+        if _LOG.isEnabledFor(level):
+            _LOG.log(
+                level,
+                "%s: %.6f s, %d requests, %d rows, %d bytes%s",
+                called,
+                seconds,
+                spent.requests,
+                spent.rows,
+                spent.bytes,
+                "" if failure is None else f", {type(failure).__name__}",
+            )
+
+
+def _measured(spent: Allowance) -> dict[str, int]:
+    return {"oneread.requests": spent.requests, "oneread.rows": spent.rows, "oneread.bytes": spent.bytes}
+
+
+def _is_fault(error: BaseException) -> bool:
+    """Whether a person should look: what an application expects, and a caller who went away, are no faults."""
+    return isinstance(error, Exception) and not isinstance(error, UsageError)
+
+
+def _said(error: BaseException) -> str:
+    """The static message of an error; its facts may hold keys and values."""
+    return error.message if isinstance(error, OnereadError) else type(error).__name__
