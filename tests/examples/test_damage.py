@@ -1,0 +1,58 @@
+"""The shop is spoiled on purpose: a verification finds exactly what was planted, and a repair mends all of it."""
+
+import json
+
+import pytest
+
+from examples.shop import damage, loading, stores
+from examples.shop.mistakes import Mistake
+
+GENERATED, FAULTS = 3_000, 230
+
+
+@pytest.fixture
+def url(tmp_path):
+    url = f"lmdb://{tmp_path}/shop"
+    with stores.for_loading(url) as db:
+        loading.load(db, loading.Source(None, GENERATED, 7))
+    return url
+
+
+def found_in(db):
+    return {
+        damage.Planted(fault.kind, fault.view, fault.entity, fault.table, fault.key.hex())
+        for fault in db.verify(keep=10 * FAULTS).faults
+    }
+
+
+def test_a_verification_finds_exactly_what_was_planted_and_a_repair_mends_it(url):
+    with stores.for_changing(url) as db:
+        assert db.verify().clean
+        planted = damage.damage(db, FAULTS, 7)
+        assert len(set(planted)) == FAULTS
+        assert found_in(db) == set(planted)
+        repaired = db.repair()
+        assert (repaired.mended, repaired.clean) == (FAULTS, True)
+        assert db.verify().clean
+
+
+def test_every_way_to_spoil_something_is_used_and_a_seed_is_one_set_of_faults(url, tmp_path):
+    with stores.for_changing(url) as db:
+        first = damage.damage(db, FAULTS, 1)
+        assert db.repair().clean
+        damage.damage(db, len(damage.WAYS), 2)
+        assert db.repair().clean
+        again = damage.damage(db, FAULTS, 1)
+    assert first == again
+    assert sum(count for _view, _kind, count in damage.summary(first)) == FAULTS
+    assert len(damage.summary(first)) > len(damage.WAYS)
+    damage.write(first, tmp_path / "faults.jsonl")
+    lines = (tmp_path / "faults.jsonl").read_text().splitlines()
+    assert [json.loads(line)["key"] for line in lines] == [each.key for each in first]
+
+
+def test_more_faults_than_there_is_to_spoil_are_refused(url):
+    with stores.for_changing(url) as db:
+        with pytest.raises(Mistake):
+            damage.damage(db, GENERATED, 7)
+        assert db.verify().clean
