@@ -7,10 +7,11 @@ import threading
 import pytest
 from msgspec.structs import replace
 
-from oneread import Index, Schema, by, connect
+from oneread import Index, Key, Model, Schema, ascending, by, connect, descending, field
 from oneread.database.worker import Worker
 from oneread.derivations.emitted import LAST, VIEWS
 from oneread.derivations.stored import replace_schema, stored_schema
+from oneread.encoding.ranges import prefix_range
 from oneread.errors import AlreadyExists, Corrupt, LimitExceeded, NotReady, SchemaMismatch, StoreError, UsageError
 from oneread.maintenance.backfill import Backfill, Backfilled, Options
 from oneread.maintenance.position import BACKFILL_ROW, position
@@ -19,9 +20,9 @@ from oneread.plans.effects import Atomically, Now, Random, Sleep
 from oneread.plans.performer import drive
 from oneread.plans.trace import Trace
 from oneread.store.requests import Mutate, Read, Request, Scan
-from oneread.store.rows import Cell, RowMutation
+from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions.outbox import TASKS
-from oneread.transactions.root import parse
+from oneread.transactions.root import BODY, parse
 from tests.unit.maintenance.growing import (
     ADDED,
     MODELS,
@@ -464,6 +465,81 @@ class TestAGenerationThatIsGone:
         assert newest.backfill(fence=True).done
         store.audited(newest)
         assert newest.run(stored_schema()).retired == ()
+
+
+class LargePurchases(Index[Purchase]):
+    """`PurchasesOfBuyer` in the release after next."""
+
+    stored_as = "PurchasesOfBuyer"
+    where = field(Purchase.quantity) > 4
+
+    buyer: Buyer = by(Purchase.buyer)
+    quantity: int = descending(Purchase.quantity)
+
+
+class TestAChangedView:
+    def test_is_a_generation_of_its_own_and_cuts_older_programs_off(self, store, old):
+        newest = store.program(Schema(*MODELS, LargePurchases, inline=2))
+        with pytest.raises(SchemaMismatch):
+            old.save(Country(code="y"))
+        with pytest.raises(NotReady):
+            newest.page(LargePurchases)
+        result = newest.backfill()
+        assert (result.done, result.passes, result.recommitted) == (True, 1, 10)
+        assert [row.quantity for row in newest.page(LargePurchases, 3)] == [8, 5]
+        before = old.operations.catalog.indexes[PurchasesOfBuyer].prefix
+        start, stop = prefix_range(before)
+        assert newest.run(Scan("views", RowRange(start, stop), 9).__iter__()) == []
+        store.audited(newest)
+        old.run(old.operations.refreshed())
+        with pytest.raises(SchemaMismatch):
+            old.page(PurchasesOfBuyer)
+
+    def test_may_change_again_before_it_is_built(self, store, old):
+        store.program(Schema(*MODELS, LargePurchases, inline=2))
+        again = store.program(OLD2)
+        assert again.backfill(fence=True).done
+        assert len(again.page(AllPurchases)) == len(old.page(Purchase))
+        store.audited(again)
+
+
+class AllPurchases(Index[Purchase]):
+    stored_as = "PurchasesOfBuyer"
+
+    quantity: int = ascending(Purchase.quantity)
+
+
+OLD2 = Schema(*MODELS, AllPurchases, inline=2)
+
+
+class Before(Model[int]):
+    stored_as = "Thing"
+
+    number: Key[int]
+    name: str
+
+
+class After(Model[int]):
+    stored_as = "Thing"
+
+    number: Key[int]
+    name: str
+    size: int = 7
+
+
+def test_documents_of_an_older_layout_are_written_anew(store):
+    old = store.program(Schema(Before))
+    old.save_all([Before(number=number, name="x") for number in range(3)])
+    old.delete(Before, 1)
+    new = store.program(Schema(After))
+    assert new.get(After, 2).size == 7
+    assert new.backfill().recommitted == 2
+    stored = new.run(stored_schema())
+    assert not stored.unfinished
+    layout = stored.layouts["Thing"].number.to_bytes(2, "big")
+    rows = store.engine.answer(Scan("roots", RowRange(b"", b""), 9))
+    assert [row[BODY].value[:2] for _key, row in rows if BODY in row] == [layout] * 2
+    store.audited(new)
 
 
 def dropped(store, view):
