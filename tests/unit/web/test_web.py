@@ -1,0 +1,432 @@
+"""A web application over oneread, in both frameworks: JSON, problems, conditions, budgets, and hostile clients."""
+
+import asyncio
+import logging
+
+import msgspec
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from oneread import Schema, connect, connect_async, errors, to_json
+from oneread.errors import InvalidDeclaration, InvalidValue, UsageError
+from oneread.models.json_form import Form, form
+from oneread.web import BudgetMiddleware, PageQuery, database, database_called, entity_of, etag, if_version, lifespan
+from oneread.web.problems import ANSWERS, answer_to
+from tests.unit.web.applications import (
+    SCHEMA,
+    Made,
+    MadeBy,
+    Maker,
+    TestClient,
+    Thing,
+    ThingsOfMaker,
+    fastapi,
+    starlette,
+    thing,
+)
+
+
+@pytest.fixture(params=[starlette, fastapi], ids=["starlette", "fastapi"])
+def client(request):
+    with TestClient(request.param()) as client:
+        db = client.app_state["db"]
+        client.portal.call(db.save, Maker(number=1, name="Ada"))
+        yield client
+
+
+def put(client, code="a", *, headers=None, **more):
+    return client.put(f"/things/{code}", json=thing(code, **more), headers=headers)
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_read_can_be_sent_back(client):
+    first = put(client).json()
+    assert first == {"code": "a", "maker": {"ref": [1], "deleted": False, "name": "Ada"}, "size": 1}
+    assert client.put("/things/a", json=first | {"size": 2}).json() == first | {"size": 2}
+    assert client.get("/things/a").json() == first | {"size": 2}
+
+
+def test_pages_are_walked_by_their_cursors(client):
+    for code in "abcde":
+        put(client, code)
+    first = client.get("/things").json()
+    assert [row["whole"] for row in first["rows"]] == ["a", "b"]
+    assert first["rows"][0] == {"source": ["a"], "maker": {"ref": [1]}, "size": 1, "whole": "a"}
+    assert first["previous"] is None
+    second = client.get("/things", params={"cursor": first["next"], "limit": 3}).json()
+    assert [row["whole"] for row in second["rows"]] == ["c", "d", "e"]
+    assert second["next"] is None
+    assert client.get("/things", params={"backward": "true", "limit": 1}).json()["rows"][0]["whole"] == "e"
+
+
+def test_bounds_are_read_by_the_type_of_the_key_field(client):
+    for size in (1, 5, 9):
+        put(client, f"s{size}", size=size)
+    found = client.get("/things", params={"since": "2", "until": "9"}).json()
+    assert [row["size"] for row in found["rows"]] == [5]
+    assert client.get("/things", params={"since": "two"}).json()["field"] == "since"
+
+
+def test_fields_that_are_sent_are_patched(client):
+    put(client)
+    assert client.patch("/things/a", json={"size": 7}).json()["size"] == 7
+    refused = client.patch("/things/a", json={"code": "b"})
+    assert (refused.status_code, refused.json()["field"]) == (422, "code")
+
+
+def test_a_page_links_to_the_pages_around_it_relatively():
+    with TestClient(starlette()) as client:
+        client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
+        for code in "abc":
+            put(client, code)
+        first = client.get("/things?limit=1&colour=a%20b", headers={"Host": "evil.example"})
+        assert first.headers["link"].startswith("</things?limit=1&colour=a+b&cursor=")
+        assert first.headers["link"].endswith('>; rel="next"')
+        assert "evil" not in first.headers["link"]
+        second = client.get(first.links["next"]["url"])
+        assert {"next", "prev"} == set(second.links)
+        assert [row["whole"] for row in second.json()["rows"]] == ["b"]
+
+
+def test_fastapi_knows_the_schemas_of_what_is_sent_and_read():
+    with TestClient(fastapi()) as client:
+        found = client.get("/openapi.json").json()
+        sent, read = (found["components"]["schemas"][name] for name in ("Thing-Input", "Thing-Output"))
+        assert sent["required"] == ["code", "maker"]
+        assert read["required"] == ["code", "maker", "size"]
+        assert sent["properties"]["maker"]["required"] == ["ref"]
+        page = found["paths"]["/things"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        assert set(page["properties"]["rows"]["items"]["properties"]) == {"source", "maker", "size", "whole"}
+        client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
+        put(client)
+        assert client.get("/typed/a").json() == client.get("/things/a").json()
+        assert client.get("/made").json() == [{"maker": {"ref": [1]}, "things": 1}]
+
+
+def test_to_json_takes_entities_rows_pages_and_what_holds_them():
+    with connect("memory://", SCHEMA) as db:
+        db.save(Maker(number=1, name="Ada"))
+        saved = db.save(Thing(code="a", maker=MadeBy.of(1)))
+        held = {"one": saved, "two": [saved, db.get(Made, 1)], "page": db.page(ThingsOfMaker), "none": None, "no": []}
+        found = msgspec.json.decode(to_json(held))
+    assert found["two"] == [found["one"], {"maker": {"ref": [1]}, "things": 1}]
+    assert found["page"] == {
+        "rows": [{"source": ["a"], "maker": {"ref": [1]}, "size": 1, "whole": "a"}], "next": None, "previous": None,
+    }  # fmt: skip
+    assert found["none"] is None
+    with pytest.raises(TypeError):
+        to_json(object())
+
+
+def test_a_class_that_json_cannot_name_is_refused_with_the_reason():
+    class Inside(Maker):
+        other: "Nowhere"  # noqa: F821 - that is the point
+
+    with pytest.raises(InvalidDeclaration, match="cannot be resolved"):
+        form(Inside)
+
+
+# --- Problems --------------------------------------------------------------------------------------------------------
+
+
+def test_errors_are_problems_that_name_the_field_and_tell_nothing_stored(client):
+    missing = client.get("/things/secret-key")
+    assert missing.status_code == 404
+    assert missing.headers["content-type"] == "application/problem+json"
+    assert missing.json() == {
+        "type": "urn:oneread:error:NotFound", "title": "There is none", "status": 404,
+        "detail": "there is no such entity", "retryable": False, "model": "Thing",
+    }  # fmt: skip
+    nobody = client.put("/things/a", json={"code": "a", "maker": {"ref": [4711]}})
+    assert (nobody.status_code, nobody.json()["field"]) == (422, "maker")
+    assert "4711" not in nobody.text
+    checked = put(client, size=-1)
+    assert (checked.status_code, "not negative" in checked.json()["reason"]) == (422, True)
+
+
+def test_every_error_of_the_tree_has_a_status():
+    classes = [
+        each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.OnereadError)
+    ]
+    found = {each.__name__: answer_to(each("no")).status for each in classes}
+    assert set(ANSWERS) <= set(classes)
+    assert {name for name, status in found.items() if status == 500} == {
+        "OnereadError", "UsageError", "InvalidDeclaration", "InvalidUrl", "SchemaMismatch", "StoreError", "Unsupported",
+        "Corrupt", "OutcomeUnknown",
+    }  # fmt: skip
+    assert {name for name, status in found.items() if status == 503} == {
+        "Closed", "Unavailable", "NotReady", "BudgetExceeded",
+    }  # fmt: skip
+    assert answer_to(errors.LimitExceeded("no", limit=1, bytes=2)).status == 413
+    assert answer_to(errors.LimitExceeded("no")).status == 507
+
+
+def test_faults_of_the_server_are_logged_in_full_and_say_when_to_come_back(caplog):
+    async def fails(_request):
+        raise errors.Unavailable("not now", path="/a/secret/path")
+
+    from_route = starlette()
+    from_route.routes.append(Route("/fails", fails))
+    with TestClient(from_route) as client, caplog.at_level(logging.ERROR, logger="oneread.web"):
+        answer = client.get("/fails")
+    assert (answer.status_code, answer.headers["retry-after"], answer.json()["retryable"]) == (503, "1", True)
+    assert "secret" not in answer.text
+    assert "secret" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=0", "limit=-1", "limit=21", "limit=x", "limit=", "limit=" + "9" * 5000, "limit=1e3", "cursor=",
+        "cursor=%00", "cursor=" + "A" * 9000, "cursor=AQ==", "backward=maybe", "since=%ff", "since=" + "9" * 5000,
+        "starts_with=a",
+    ],
+)  # fmt: skip
+def test_a_hostile_query_is_the_clients_fault(client, query):
+    answer = client.get(f"/things?{query}")
+    assert answer.status_code in (400, 422), answer.text
+
+
+@pytest.mark.parametrize("query", ["limit=1&limit=2", "limt=1", "cursor=a&cursor=b", "%00=1"])
+def test_a_parameter_twice_or_unknown_is_refused(query):
+    with TestClient(starlette()) as client:
+        assert client.get(f"/things?{query}").status_code == 400
+
+
+def test_a_bound_behind_the_last_key_field_is_refused():
+    async def ask():
+        async with connect_async("memory://", SCHEMA) as db:
+            return await PageQuery(since="1").page(db, ThingsOfMaker, 1, 2)
+
+    with pytest.raises(errors.InvalidQuery, match="no further key field"):
+        asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b"", None), (b"{", None), (b"[]", None), (b"\xff\xfe", None), (b"[" * 900, None), (b"null", None),
+        (b'{"code": 1, "maker": {"ref": [1]}}', "code"), (b'{"code": "a"}', "maker"),
+        (b'{"code": "a", "maker": {"ref": []}}', "maker"),
+        (b'{"code": "a", "maker": {"ref": [1]}, "colour": 1}', "colour"),
+        (b'{"code": "a", "maker": {"ref": [1]}, "size": 99999999999999999999999999.5}', "size"),
+    ],
+)  # fmt: skip
+def test_a_hostile_body_is_refused_and_names_its_field(body, field):
+    with TestClient(starlette()) as client:
+        answer = client.put("/things/a", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 422
+        assert answer.json().get("field") == field
+
+
+def test_other_content_than_json_is_refused(client):
+    answer = client.patch("/things/a", content=b"size=1", headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 415
+    assert client.patch("/things/a", content=b"{}", headers={"Content-Type": "application/x+json"}).status_code != 415
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_body_that_is_too_large_is_not_read_to_its_end(announced):
+    sent = []
+
+    def body():
+        for _ in range(100):
+            sent.append(1)
+            yield b" " * 100
+
+    with TestClient(starlette()) as client:
+        content = b" " * 10_000 if announced else body()
+        answer = client.put("/things/a", content=content, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 413
+        assert answer.json()["limit"] == 1000
+
+
+def test_a_client_that_hangs_up_ends_its_request_only():
+    async def ask():
+        async def receive():
+            return {"type": "http.disconnect"}
+
+        scope = {"type": "http", "headers": [(b"content-type", b"application/json")], "method": "PUT"}
+        with pytest.raises(ClientDisconnect):
+            await entity_of(Request(scope, receive), Thing)
+
+    asyncio.run(ask())
+
+
+def test_a_cancelled_request_tears_no_write_and_keeps_no_budget():
+    async def ask():
+        async with connect_async("memory://", SCHEMA) as db:
+            await db.save(Maker(number=1, name="Ada"))
+
+            async def app(_scope, _receive, _send):
+                await db.save(Thing(code="a", maker=MadeBy.of(1)))
+                await asyncio.Event().wait()
+
+            running = asyncio.ensure_future(BudgetMiddleware(app, requests=9)({"type": "http"}, None, None))
+            while not await db.exists(Thing, "a"):  # noqa: ASYNC110 - the store sets no event
+                await asyncio.sleep(0)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            assert (await db.get(Made, 1)).things == 1
+
+    asyncio.run(ask())
+
+
+# --- Conditions ------------------------------------------------------------------------------------------------------
+
+
+def test_a_write_under_a_condition_is_refused_when_it_no_longer_holds(client):
+    assert put(client, headers={"If-None-Match": "*"}).status_code == 200
+    again = put(client, headers={"If-None-Match": "*"})
+    assert (again.status_code, again.json()["retryable"]) == (412, False)
+    tag = client.get("/things/a").headers["etag"]
+    assert client.get("/things/a", headers={"If-None-Match": f'"x", W/{tag}'}).status_code == 304
+    assert put(client, size=2, headers={"If-Match": tag}).status_code == 200
+    assert put(client, size=3, headers={"If-Match": tag}).status_code == 412
+    assert client.get("/things/a", headers={"If-None-Match": tag}).json()["size"] == 2
+
+
+@pytest.mark.parametrize("tag", ['W/"v1"', '"other"', '""', '"v99999999999999999999"'])
+def test_a_tag_of_others_never_matches(client, tag):
+    put(client)
+    assert put(client, headers={"If-Match": tag}).status_code == 412
+
+
+@pytest.mark.parametrize("tag", ["*", '"v1", "v2"', "v1", '"', ""])
+def test_a_condition_that_cannot_be_kept_is_refused(client, tag):
+    answer = put(client, headers={"If-Match": tag})
+    assert (answer.status_code, answer.json()["field"]) == (422, "If-Match")
+
+
+def test_a_request_without_conditions_has_no_version():
+    assert if_version(Request({"type": "http", "headers": []})) is None
+    with pytest.raises(UsageError):
+        etag(Maker(number=1, name="made here"))
+
+
+# --- Budgets ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_tells_what_it_spent_and_ends_when_it_goes_beyond():
+    with TestClient(starlette()) as client:
+        client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
+        found = client.get("/summary")
+        assert found.headers["x-oneread-cost"].startswith("requests=2, rows=2, bytes=")
+        assert found.headers["server-timing"] == 'oneread;desc="2 requests, 2 rows"'
+        dear = client.get("/dear")
+        assert (dear.status_code, dear.json()["retryable"]) == (503, False)
+        assert "retry-after" not in dear.headers
+        assert client.get("/bounded").status_code == 200
+        assert client.get("/summary").headers["x-oneread-cost"].startswith("requests=2,")
+
+
+def test_requests_at_the_same_time_spend_their_own_budgets():
+    async def ask():
+        async with connect_async("memory://", SCHEMA) as db:
+            await db.save(Maker(number=1, name="Ada"))
+            told = []
+
+            async def app(_scope, _receive, send):
+                for _ in range(3):
+                    await db.get(Maker, 1)
+                    await asyncio.sleep(0)
+                await send({"type": "http.response.start", "status": 200, "headers": []})
+
+            async def send(message):
+                told.append(dict(message["headers"])[b"x-oneread-cost"][:10])
+
+            bounded = BudgetMiddleware(app, requests=3)
+            await asyncio.gather(*(bounded({"type": "http"}, None, send) for _ in range(20)))
+            assert told == [b"requests=3"] * 20
+
+    asyncio.run(ask())
+
+
+def test_a_budget_that_cannot_be_is_refused_when_the_application_is_made():
+    with pytest.raises(UsageError):
+        BudgetMiddleware(None, requests=-1)
+
+
+# --- Databases -------------------------------------------------------------------------------------------------------
+
+
+def test_each_start_opens_anew_and_each_end_closes(tmp_path):
+    app = starlette(f"lmdb://{tmp_path}/store")
+    for turn in range(2):
+        with TestClient(app) as client:
+            db = client.app_state["db"]
+            if turn == 0:
+                client.portal.call(db.save, Maker(number=1, name="Ada"))
+            put(client)
+            assert client.get("/things/a").status_code == 200
+        with pytest.raises(errors.Closed):
+            asyncio.run(db.get(Maker, 1))
+
+
+def test_several_databases_are_found_by_name_inside_another_lifespan():
+    events = []
+
+    class Around:
+        def __init__(self, _app):
+            pass
+
+        async def __aenter__(self):
+            events.append("in")
+            return {"kept": 1}
+
+        async def __aexit__(self, *_):
+            events.append("out")
+
+    opened = lifespan(
+        one=connect_async("memory://", SCHEMA), two=connect_async("memory://", Schema(Maker)), within=Around
+    )
+
+    async def names(request):
+        with pytest.raises(UsageError, match="without this database"):
+            database(request)
+        assert database_called("one")(request) is not database_called("two")(request)
+        return PlainTextResponse(str(request.state.kept))
+
+    with TestClient(Starlette(routes=[Route("/", names)], lifespan=opened)) as client:
+        assert client.get("/").text == "1"
+        assert events == ["in"]
+    assert events == ["in", "out"]
+
+
+def test_a_database_that_cannot_be_opened_leaves_none_open(tmp_path):
+    first = connect_async(f"lmdb://{tmp_path}/store", SCHEMA)
+    second = connect_async(f"lmdb://{tmp_path}/no/such/folder", SCHEMA)
+    opened = []
+
+    class Watched:
+        def __await__(self):
+            opened.append((yield from first.__await__()))
+            return opened[0]
+
+    async def start():
+        async with lifespan(one=Watched(), two=second)(None):
+            pass
+
+    with pytest.raises(errors.OnereadError):
+        asyncio.run(start())
+    with pytest.raises(errors.Closed):
+        asyncio.run(opened[0].get(Maker, 1))
+
+
+@pytest.mark.parametrize("wrong", [{}, {"db": "memory://"}, {"db": None}])
+def test_a_lifespan_without_a_database_is_refused(wrong):
+    with pytest.raises(UsageError):
+        lifespan(**wrong)
+
+
+def test_the_form_of_a_class_is_made_once_and_refuses_what_is_no_json():
+    assert form(Thing) is form(Thing)
+    assert isinstance(form(Thing), Form)
+    with pytest.raises(InvalidValue):
+        form(Thing).convert({"code": object()})
