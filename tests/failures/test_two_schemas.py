@@ -1,0 +1,210 @@
+"""Two programs with two schemas on one store: beside each other, both evolving at once, and damaged schema rows."""
+
+import multiprocessing
+import threading
+
+import msgspec
+import pytest
+
+from oneread import Index, Key, Model, Schema, by, connect
+from oneread.derivations.stored import SCHEMA_ROW, stored_schema
+from oneread.errors import Corrupt, SchemaMismatch
+from oneread.plans.effects import Atomically
+from oneread.store.requests import Read, Replace
+from oneread.store.rows import Cell
+from oneread.transactions.unit import SHOWN
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def one():
+    class Note(Model[int]):
+        number: Key[int]
+        text: str
+
+    return Schema(Note), Note
+
+
+def two():
+    class Note(Model[int]):
+        number: Key[int]
+        text: str
+        stars: int = 3
+
+    class NotesByText(Index[Note]):
+        text: str = by(Note.text)
+
+    return Schema(Note, NotesByText), Note
+
+
+def three():
+    class Note(Model[int]):
+        number: Key[int]
+        text: str
+        colour: str = "red"
+
+    return Schema(Note), Note
+
+
+def keep_writing(url, begun, told):
+    """An old program: writes until it is told that it may not."""
+    schema, note = one()
+    with connect(url, schema, workers=0) as db:
+        number = 0
+        while True:
+            try:
+                db.save(note(number=number, text=f"t{number}"))
+            except SchemaMismatch as error:
+                told.put((number, str(error)))
+                return
+            number += 1
+            if number == 20:
+                begun.set()
+
+
+def test_an_old_process_is_cut_off_by_a_new_one_and_loses_nothing(tmp_path):
+    url = f"lmdb://{tmp_path}/store?durability=none"
+    begun, told = SPAWN.Event(), SPAWN.Queue()
+    old = SPAWN.Process(target=keep_writing, args=(url, begun, told))
+    old.start()
+    assert begun.wait(60)
+    schema, note = two()
+    with connect(url, schema, workers=0) as db:
+        written, message = told.get(timeout=60)
+        old.join(60)
+        assert "newer program" in message
+        assert [row.number for row in pages(db, note)] == list(range(written))
+        assert {row.stars for row in pages(db, note)} == {3}
+        db.patch(note, 0, stars=5)
+        assert db.backfill(quiet=0).done
+        assert len(db.page(schema.views[0], "t0")) == 1
+        assert db.verify().clean
+
+
+def pages(db, model):
+    rows, cursor = [], None
+    while True:
+        page = db.page(model, cursor=cursor)
+        rows.extend(page)
+        cursor = page.next
+        if cursor is None:
+            return rows
+
+
+def test_two_programs_that_evolve_at_once_one_wins_and_the_other_is_told(tmp_path):
+    url = f"lmdb://{tmp_path}/store?durability=none"
+    schema, note = one()
+    with connect(url, schema, workers=0) as db:
+        db.save(note(number=1, text="x"))
+    ready, outcomes = threading.Barrier(2), []
+
+    def program(make):
+        schema, _note = make()
+        ready.wait()
+        try:
+            connect(url, schema, workers=0).close()
+            outcomes.append("in")
+        except SchemaMismatch as error:
+            outcomes.append(error.message)
+
+    threads = [threading.Thread(target=program, args=(make,)) for make in (two, three)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert "in" in outcomes
+    for make in (two, three):
+        schema, note = make()
+        try:
+            with connect(url, schema, workers=0) as db:
+                assert db.get(note, 1).text == "x"
+        except SchemaMismatch as error:
+            assert error.facts  # noqa: PT017 - who came later, and cannot be beside the winner, is told why
+
+
+def test_the_same_program_twice_at_once_changes_the_schema_once(tmp_path):
+    url = f"lmdb://{tmp_path}/store?durability=none"
+    schema, note = one()
+    with connect(url, schema, workers=0) as db:
+        db.save(note(number=1, text="x"))
+    ready = threading.Barrier(4)
+
+    def program():
+        schema, _note = two()
+        ready.wait()
+        connect(url, schema, workers=0).close()
+
+    threads = [threading.Thread(target=program) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    with connect(url, two()[0], workers=0) as db:
+        assert db.run(stored_schema()).version == 2
+
+
+def replaced(change):
+    """What puts another schema row in place."""
+
+    def plan():
+        (row,) = yield Read("system", [SCHEMA_ROW])
+        data = change(row[SHOWN].value)
+        yield Replace("system", {SCHEMA_ROW: {SHOWN: Cell(data, row[SHOWN].stamp + 1)}})
+
+    yield Atomically(plan)
+
+
+def changed(**facts):
+    return lambda data: msgspec.msgpack.encode(msgspec.msgpack.decode(data) | facts)
+
+
+DAMAGES = {
+    "torn": (lambda data: data[: len(data) // 2], Corrupt),
+    "empty": (lambda _data: b"", Corrupt),
+    "something else": (lambda _data: b"\xc0", Corrupt),
+    "a newer format": (changed(format=2), SchemaMismatch),
+    "a type that nobody can read": (
+        lambda data: data.replace(b"\xa3str", b"\xa3s{r"),
+        Corrupt,
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_schema_row_is_told_and_left_as_it_is(tmp_path, damage):
+    url = f"lmdb://{tmp_path}/store?durability=none"
+    change, expected = DAMAGES[damage]
+    schema, note = one()
+    with connect(url, schema, workers=0) as db:
+        db.save(note(number=1, text="x"))
+        db.run(replaced(change))
+    for _ in range(2):  # and again: nothing was changed by the first
+        with pytest.raises(expected) as refusal:
+            connect(url, two()[0], workers=0)
+        assert not refusal.value.retryable
+
+
+def test_a_history_that_was_cut_short_does_no_harm(tmp_path):
+    url = f"lmdb://{tmp_path}/store?durability=none"
+    schema, note = one()
+    with connect(url, schema, workers=0) as db:
+        db.save(note(number=1, text="x"))
+        db.run(replaced(changed(history=[])))
+    with connect(url, schema, workers=0) as db:
+        assert db.get(note, 1).text == "x"
+    schema, note = two()
+    with connect(url, schema, workers=0) as db:
+        assert db.get(note, 1).stars == 3
+    with pytest.raises(SchemaMismatch):
+        connect(url, one()[0], workers=0)
+
+
+def test_numbers_that_have_run_out_are_told_before_anything_is_written(tmp_path):
+    url = f"lmdb://{tmp_path}/store?durability=none"
+    schema, note = one()
+    with connect(url, schema, workers=0) as db:
+        db.save(note(number=1, text="x"))
+        db.run(replaced(changed(last=0x7FFF)))
+    with pytest.raises(SchemaMismatch) as refusal:
+        connect(url, two()[0], workers=0)
+    assert refusal.value.facts["limit"] == 0x7FFF
