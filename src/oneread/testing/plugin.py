@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import pkgutil
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from oneread.connect import connect, connect_async
+from oneread.costs.bound_file import check_bounds, write
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.sync_database import Database
 from oneread.derivations.schema import Schema
@@ -48,6 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         default=None,
         help="a test fails when it leaves a view, a sum or a copy other than its entities say",
+    )
+    group.addoption(
+        "--oneread-bounds", choices=("check", "update"), default="check", help="what oneread_bounds does with its file"
     )
     parser.addini("oneread_schema", "the schema of the oneread fixtures, as package.module:name")
     parser.addini("oneread_engine", "the engine of the oneread fixtures: memory or lmdb", default="memory")
@@ -106,6 +110,23 @@ def oneread_clock() -> Clock:
 def oneread_cost() -> Meter:
     """A meter: called with a cost it gives a block that costs exactly that, by `at_most` a block with a bound."""
     return Meter()
+
+
+@pytest.fixture
+def oneread_bounds(request: pytest.FixtureRequest, oneread_schema: Schema) -> Callable[[str | Path], None]:
+    """Fails where the schema costs more than its bound file allows: `oneread_bounds("bounds.json")`.
+
+    The file lies beside the configuration of pytest; `pytest --oneread-bounds=update` writes it anew.
+    """
+
+    def check(path: str | Path) -> None:
+        __tracebackhide__ = True
+        file = request.config.rootpath / path
+        if request.config.getoption("oneread_bounds") == "update":
+            write(oneread_schema, file)
+        check_bounds(oneread_schema, file)
+
+    return check
 
 
 @pytest.fixture

@@ -174,6 +174,23 @@ def test_in_a_loop_of_its_own(oneread_async_db):
     run(tests, "--oneread-engine=lmdb", "--oneread-audit", ini=NAMED).assert_outcomes(passed=2)
 
 
+def test_bounds_are_checked_and_updated_beside_the_configuration(run, pytester):
+    tests = """
+@pytest.mark.parametrize("schema", [
+    pytest.param(notes, marks=pytest.mark.oneread(schema=notes)),
+    pytest.param(None, marks=pytest.mark.oneread(schema=Schema(Author, Note))),
+])
+def test_it(oneread_bounds, schema):
+    oneread_bounds("bounds.json")
+"""
+    run(tests).assert_outcomes(failed=2)  # there is no file yet
+    run(tests, "--oneread-bounds=update", "-k", "None").assert_outcomes(passed=1, deselected=1)
+    assert (pytester.path / "bounds.json").exists()
+    result = run(tests)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*BoundRisen: *"])
+
+
 DAMAGED = """
 from oneread.store.requests import Replace
 from oneread.plans.effects import Atomically
