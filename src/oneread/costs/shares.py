@@ -23,7 +23,7 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.models.annotations import Names, field_types, peeled
 from oneread.models.fields import UPDATED
 from oneread.models.paths import Path, path_of
-from oneread.models.registry import KEY_BYTES, Kind
+from oneread.models.registry import KEY_BYTES, Kind, reference_target
 from oneread.models.shadow import is_copy
 from oneread.store.rows import Table
 from oneread.transactions.deltas import MAGNITUDE
@@ -207,19 +207,35 @@ class Weights:
         told = Size(2 * HEADER, 2).plus(*(share.told.times(share.rows) for share in shares))
         tokens = Size(3 * HEADER, 8).times(len(shares) + 4)
         used = [
-            self._sizes.value(kind, f"{carrier.cls.__name__}.{name}").plus(Size(len(name) + HEADER, len(name) + 2))
+            self._along(carrier.cls, name, kind).plus(Size(len(name) + HEADER, len(name) + 2))
             for each in carrier.references
             for name, _get, kind in each.hidden
         ]
         if carrier.told is None:
             return told.plus(tokens, *used)
         last = [
-            self._sizes.value(kind, f"{carrier.kind.cls.__name__}.{route}").plus(Size(len(route) + HEADER, 0))
+            self._along(carrier.kind.cls, route, kind).plus(Size(len(route) + HEADER, 0))
             for route, kind in carrier.told.types.items()
         ]
         routes = Size(sum(len(route) + HEADER for route in carrier.told.types) + 40, 17)
         living, gone = told.plus(*used), NOTHING.plus(*last)._replace(typical=0)
         return greatest((living, gone)).plus(tokens, routes)
+
+    def _along(self, cls: Any, route: str, kind: Any) -> Size:
+        """A value at the end of a route, which may lead through copies, references and nested classes.
+
+        Arguments:
+            cls: where the route begins.
+            route: names of fields, with dots.
+            kind: the value's type, for a route to nothing.
+        """
+        *before, last = route.split(".")
+        for name in before:
+            bare = peeled(field_types(cls, self._names)[name]).bare
+            target = reference_target(bare, cls, name, self._names)
+            cls = bare if target is None else target[0]
+        annotation = field_types(cls, self._names).get(last, kind)
+        return self._sizes.field(cls, last, annotation).plus(FLAG)
 
     def _indexed(self, view: IndexView) -> Iterator[Share]:
         rules = rules_of(view.cls)

@@ -221,6 +221,7 @@ def test_declared_maxima_bound_bytes_and_a_copy_is_as_short_as_its_source():
     assert costs.get(Post).undeclared == ("Post.words",)
     assert costs.get(Post).bytes == 1_000_008
     assert costs.get(Stars).undeclared == ()
+    assert costs.save(Author).undeclared == ("Post.words",)
     assert page.typical < page.bytes
 
 
