@@ -44,6 +44,9 @@ class Place(NamedTuple):
     width: int = 0
 
 
+_CHANGED = "the store's schema has changed since it was opened here; open it again with the newer schema"
+
+
 class Ground:
     """One store under one schema.
 
@@ -81,14 +84,15 @@ class Ground:
 
     def _refuse_another(self, catalog: Catalog, stored: StoredSchema) -> None:
         """What a newer program has declared since cannot be judged with the declarations of this one."""
+        for cls, carrier in catalog.carriers.items():
+            layout = stored.layouts.get(stored_name(cls))
+            if layout is None or layout.number != carrier.layout.layout_id:
+                raise SchemaMismatch(_CHANGED, model=cls)
         views: tuple[IndexView | AggregateView, ...] = (*catalog.indexes.values(), *catalog.aggregates.values())
         for view in views:
             known = stored.views.get(stored_name(view.cls))
             if known is None or known.number.to_bytes(2, "big") + known.generation.to_bytes(2, "big") != view.prefix:
-                raise SchemaMismatch(
-                    "the store's schema has changed since it was opened here; open it again with the newer schema",
-                    view=view.cls,
-                )
+                raise SchemaMismatch(_CHANGED, view=view.cls)
 
     def _judged(self, view: IndexView | AggregateView) -> bool:
         asked = not self._wanted or view.cls in self._wanted or self.judges(self.catalog.kinds[view.model])

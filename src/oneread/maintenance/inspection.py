@@ -18,7 +18,7 @@ from oneread.maintenance.digests import Digests
 from oneread.maintenance.findings import Wording, shown_of
 from oneread.maintenance.following import Following
 from oneread.maintenance.ground import Ground, Place
-from oneread.maintenance.testimony import Testimony, Witness
+from oneread.maintenance.testimony import DAMAGED, Testimony, Witness
 from oneread.maintenance.walk import Walk
 from oneread.models.registry import Kind
 from oneread.plans.plan import Plan
@@ -86,7 +86,7 @@ class Hearing:
         for key, row in zip(keys, rows, strict=True):
             try:
                 found[key] = self._ground.catalog.source(key, parse(row))
-            except (Corrupt, ValueError, TypeError):
+            except DAMAGED:
                 found[key] = NOBODY
         return found
 

@@ -27,7 +27,7 @@ from oneread.transactions.root import BODY, EMITTED, VERSION
 from oneread.transactions.unit import Operations
 
 _PRESENT: Final = b"\xc0"
-_DAMAGED: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
+DAMAGED: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
 """What reading bytes may raise that somebody damaged."""
 
 
@@ -100,7 +100,7 @@ class Witness:
                 return self._believed(key, record, (*flaws, _of_another(kind, entity)))
             carrier = self._carriers[type(entity)]
             refs = carrier.refs(entity)
-        except _DAMAGED as error:
+        except DAMAGED as error:
             return self._believed(key, record, (*flaws, Flaw("unreadable", "entity", "", str(error), mendable=False)))
         return self._told(key, entity, carrier, refs, record, flaws, sources)
 
@@ -126,7 +126,7 @@ class Witness:
         try:
             emission = carrier.emission(entity, used, key, refs)
             told = emitted.encode(emission.record)
-        except _DAMAGED as error:
+        except DAMAGED as error:
             return self._believed(key, record, (*flaws, Flaw("different", "entity", "", str(error), mendable=False)))
         if record is None or record.value != told:
             flaws += self._compared(record, emission.record)
@@ -142,7 +142,7 @@ class Witness:
             if USED not in told and not self._ground.lenient:
                 return None
             return carrier.used_in(told)
-        except _DAMAGED:
+        except DAMAGED:
             return None
 
     def _compared(self, record: Cell | None, expected: Record) -> tuple[Flaw, ...]:
@@ -207,7 +207,7 @@ class Witness:
                 take = _TAKES.get(token[:1])
                 if take is not None:
                     take(operations, digests, key, token[1:], each)
-        except _DAMAGED as error:
+        except DAMAGED as error:
             flaw = Flaw("unreadable", "record", "", str(error), mendable=False)
             return Testimony(None, {}, {}, _NOTHING, (*flaws, flaw), trusted=False)
         narrowed = self._narrow(operations) if self._narrowed else operations

@@ -169,19 +169,24 @@ def test_an_engine_without_snapshots_says_so(store, monkeypatch):
         store.db.verify()
 
 
-def test_a_store_whose_schema_moved_on_is_not_judged_by_the_old_one(store):
+@pytest.mark.parametrize("what", ["view", "layout"])
+def test_a_store_whose_schema_moved_on_is_not_judged_by_the_old_one(store, what):
     spoil(store, "an_index_row_is_missing")
     (row,) = store.engine.answer(Read("system", [b"schema"]))
     stored = decode(row[b"d:b"].value)
-    views = {
-        name: msgspec.structs.replace(view, generation=2) if name == "PurchasesOfBuyer" else view
-        for name, view in stored.views.items()
+    newer = {
+        "view": {"views": _changed(stored.views, "PurchasesOfBuyer", generation=2)},
+        "layout": {"layouts": _changed(stored.layouts, "Customer", number=99)},
     }
-    store.show("system", b"schema", encode(msgspec.structs.replace(stored, views=views)))
+    store.show("system", b"schema", encode(msgspec.structs.replace(stored, **newer[what])))
     with pytest.raises(SchemaMismatch):
         store.db.verify()
     with pytest.raises(SchemaMismatch):
         store.db.repair()
+
+
+def _changed(known, name, **fields):
+    return {**known, name: msgspec.structs.replace(known[name], **fields)}
 
 
 def test_both_faces_find_and_mend_the_same():
