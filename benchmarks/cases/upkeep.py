@@ -8,6 +8,7 @@ from pathlib import Path
 from time import perf_counter, sleep
 
 from benchmarks.benchmark import Benchmark
+from benchmarks.cases.building import built
 from benchmarks.cases.rename import CALM_SECONDS
 from benchmarks.context import Context
 from benchmarks.measure import Round, Series, interleaved, private_memory
@@ -43,11 +44,12 @@ def upkeep(context: Context) -> Sequence[Row]:
         loading.load(db, what)
         subject = Subject("P11", what.label, sizes.lines)
         rounds = min(sizes.rounds, LONG)
-        return [
+        rows = [
             _verified(db, subject, rounds),
             _read_meanwhile(db, folder, subject, rounds, sizes.reads),
             _memory(folder, subject),
         ]
+    return [*rows, *built(folder, subject)]
 
 
 def _verified(db: Database, subject: Subject, rounds: int) -> Row:
@@ -159,7 +161,7 @@ def _every(times: int, look: Callable[[Progress], None]) -> Callable[[Progress],
 BENCHMARKS = (
     Benchmark(
         "P11",
-        "verify of every view, live readers meanwhile, and the memory it takes",
+        "verify of every view, live readers meanwhile, the memory it takes, and backfill of a view",
         f"{VERIFIED}; reads {READERS}; memory {MEMORY}",
         upkeep,
     ),
