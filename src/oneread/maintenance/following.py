@@ -13,10 +13,9 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import astuple
 
 from oneread.derivations.copies import NOBODY, Reference, Source
-from oneread.errors import Corrupt, SchemaMismatch
 from oneread.maintenance.findings import Wording
 from oneread.maintenance.ground import Ground
-from oneread.maintenance.testimony import Testimony
+from oneread.maintenance.testimony import DAMAGED, Testimony
 from oneread.maintenance.walk import Walk
 from oneread.models.registry import Kind
 from oneread.plans.plan import Plan
@@ -81,7 +80,7 @@ class Following:
         for key, row in zip(wanted, rows, strict=True):
             try:
                 self._sources[key] = self._ground.catalog.source(key, parse(row))
-            except (Corrupt, SchemaMismatch, ValueError, TypeError):
+            except DAMAGED:
                 self._sources[key] = NOBODY
                 self._unreadable.add(key)
 
