@@ -1,5 +1,7 @@
 """--schema and --db: every obvious mistake is one line that says what to write, and exit code 2."""
 
+import sys
+
 import lmdb
 import pytest
 
@@ -33,7 +35,7 @@ def here(tmp_path, monkeypatch):
     (folder / "cli_failing").mkdir()
     (folder / "cli_failing" / "__init__.py").write_text("1 / 0\n")
     monkeypatch.chdir(folder)
-    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(sys, "path", [*sys.path])
     return folder
 
 

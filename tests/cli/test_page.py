@@ -77,11 +77,14 @@ def test_bytes_may_be_begun_in_hexadecimal(oneread):
     assert len(oneread("page", "--starts-with", "01", *begun).document(Paged).rows) == 0
 
 
-def test_none_has_a_word_of_its_own(paged):
+def test_none_has_a_word_of_its_own(paged, url):
     assert len(paged("NotesOfTopic", "@none").rows) == 2
     assert len(paged("NotesOfTopic", "@@none").rows) == 0
     assert len(paged("NotesOfTopic", "tea", "GLAD").rows) == 1
     assert len(paged("NotesOfTopic", "tea", "sad").rows) == 2
+    with notes.connect(url, notes.NOTES, workers=0) as db:
+        db.patch(notes.Note, notes.IDS[0], topic="@none")
+    assert [row["source"] for row in paged("NotesOfTopic", "@@none").rows] == [[str(notes.IDS[0])]]
 
 
 def test_a_hashed_part_is_found_by_its_text(paged):

@@ -66,6 +66,13 @@ def test_deleted_entities_are_told_apart(oneread, url):
     assert [(part.rows, part.deleted) for part in found.parts if part.name == "Note"] == [(5, 1)]
 
 
+def test_values_too_large_for_a_page_are_counted(oneread, url):
+    before = oneread("stat", "--quick", "--json").document(Survey).engine.tables["roots"].bytes
+    with connect(url, notes.NOTES, workers=0) as db:
+        db.patch(notes.Note, notes.IDS[0], topic=None, answers=notes.Note.at(notes.IDS[1]), body="x" * 100_000)
+    assert oneread("stat", "--quick", "--json").document(Survey).engine.tables["roots"].bytes >= before + 100_000
+
+
 def test_quick_counts_tables_only(oneread):
     assert oneread("stat", "--quick", "--json").document(Survey).parts == []
     assert "view" in oneread("stat", "--quick").out

@@ -82,6 +82,12 @@ def test_a_worker_stops_by_itself_when_it_is_given_a_time(oneread):
     assert (ran.code, ran.out) == (0, "stopped; 0 tasks waiting\n")
 
 
+def test_a_worker_that_ended_leaves_signals_as_they_were(oneread):
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    assert oneread("worker", "--for", "0.01").code == 0
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
 def test_ctrl_c_stops_a_worker_in_order(process):
     worker = process("worker")
     worker.stderr.readline()
