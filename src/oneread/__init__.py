@@ -4,10 +4,12 @@ The public names; each stands where its room is. The law is the API page.
 """
 
 from oneread.connect import connect, connect_async, migration
+from oneread.database.async_bulk import AsyncBulk
 from oneread.database.async_database import AsyncDatabase, AsyncTransaction
 from oneread.database.page_json import to_json
 from oneread.database.pages import Page, any_of
 from oneread.database.patches import add, append, remove
+from oneread.database.sync_bulk import Bulk
 from oneread.database.sync_database import Database, Transaction
 from oneread.derivations.rules import (
     ascending,
@@ -25,6 +27,7 @@ from oneread.derivations.rules import (
 )
 from oneread.derivations.schema import Schema
 from oneread.derivations.views import Aggregate, Index
+from oneread.maintenance.bulk import Refusal
 from oneread.models.evolving import renamed, retyped
 from oneread.models.expressions import field
 from oneread.models.fields import CREATED, GENERATED, UPDATED, reference
@@ -38,8 +41,10 @@ __all__ = [
     "GENERATED",
     "UPDATED",
     "Aggregate",
+    "AsyncBulk",
     "AsyncDatabase",
     "AsyncTransaction",
+    "Bulk",
     "Copy",
     "Cost",
     "Database",
@@ -49,6 +54,7 @@ __all__ = [
     "Observer",
     "Page",
     "Ref",
+    "Refusal",
     "Schema",
     "Transaction",
     "add",
