@@ -111,7 +111,7 @@ def migration(
         InvalidUrl: the scheme or an option is unknown.
         Unavailable, LimitExceeded, Corrupt: the store cannot be opened; the message says why.
     """
-    _check(None, None, clock, timeout, ())
+    _check(None, None, clock, timeout, (), telemetry=False)
     _check_schema(schema)
     engine, may_write = _engine(url, timeout)
     return Migration(SyncDriver(engine, clock, timeout=timeout), schema, may_write=may_write)

@@ -113,6 +113,10 @@ class AggregateView:
                 self._fold(name, rule, prefixes)
         if not self.folded and not self.extrema:
             raise InvalidDeclaration("an aggregate needs a fold: count(), total(...), mean(...), ...", view=cls)
+        self._decoders = {
+            each.prefix: msgspec.msgpack.Decoder(tuple[each.type]).decode  # type: ignore[name-defined]
+            for each in self.extrema
+        }
         self.tokens: tuple[bytes, ...] = (SUMS + prefix, *(each.token for each in self.extrema))
         self.width = len(self._slots)
         self.emit: Emit = self._generated()
@@ -235,7 +239,10 @@ class AggregateView:
 
     def extremum_value(self, extremum: Extremum, packed: bytes) -> Any:
         """The value that a row of a hidden index holds."""
-        return msgspec.convert(unpack_wide(packed), tuple[extremum.type])[0]  # type: ignore[name-defined]
+        try:
+            return self._decoders[extremum.prefix](packed)[0]
+        except msgspec.MsgspecError:  # an int beyond 64 bits
+            return msgspec.convert(unpack_wide(packed), tuple[extremum.type])[0]  # type: ignore[name-defined]
 
 
 def _as_declared(access: Access, values: tuple[Any, ...]) -> Any:
