@@ -92,7 +92,7 @@ _FIXED: Final[dict[Any, tuple[int, int]]] = {
 """Most and typical bytes in a document; an instant is an extension, or text in classes nested deep."""
 
 _FIXED_KEYS: Final[dict[Any, int]] = {
-    bool: 1, float: 9, date: 4, datetime: 9, timedelta: 10, UUID: 17, type(None): 1,
+    bool: 1, float: 9, date: 4, datetime: 9, timedelta: 12, UUID: 17, type(None): 1,
 }  # fmt: skip
 
 _TYPICAL: Final = {str: 20, bytes: 32, bytearray: 32, int: 3, Decimal: 6}

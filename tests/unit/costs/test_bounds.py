@@ -7,7 +7,24 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from oneread import Aggregate, Copy, Index, Key, Model, Ref, Schema, any_of, by, connect, count, field, least, shown
+from oneread import (
+    Aggregate,
+    Copy,
+    Index,
+    Key,
+    Model,
+    Ref,
+    Schema,
+    any_of,
+    by,
+    connect,
+    count,
+    field,
+    least,
+    reference,
+    shown,
+    within,
+)
 from oneread.costs import declared
 from oneread.costs.reads import DEFAULT_BUDGET, scans
 from oneread.database.pages import BUDGET
@@ -262,3 +279,73 @@ def test_what_cannot_be_priced_says_why(what):
 
 def test_sales_of_a_product_have_no_extremum():
     assert COSTS.get(SalesOfProduct).requests == 1
+
+
+def test_a_transaction_of_renames_sees_the_back_references_of_its_own_writes():
+    rename = COSTS.patch(Product, "name")
+    both = COSTS.transact([rename, COSTS.save(Purchase)])
+    assert "back-references of other writes" in str(both)
+    assert both.rows > rename.rows + COSTS.save(Purchase).rows
+
+
+class Town(Model[int]):
+    number: Key[int]
+    name: str
+
+
+class Where(Copy[Town]):
+    name: str
+
+
+class Person(Model[int]):
+    number: Key[int]
+    town: Where | None = None
+    friend: Ref["Person"] | None = reference(on_delete="refuse")
+
+
+class Host(Copy[Person]):
+    in_town: str | None = within(Person.town, Where.name)
+
+
+class Party(Model[int]):
+    number: Key[int]
+    host: Host
+
+
+def test_a_rename_two_hops_away_stays_below_its_bound():
+    schema = Schema(Town, Person, Party, inline=5)
+    costs = declared.of(schema)
+    with connect("memory://", schema, workers=0) as db:
+        db.save(Town(number=1, name="A"))
+        db.save_all([Person(number=number, town=Where.of(1)) for number in range(3)])
+        db.save_all([Party(number=number, host=Host.of(number)) for number in range(2)])
+        cost = db.cost(db.patch(Town, 1, name="B"))
+        assert db.get(Party, 1).host.in_town == "B"
+        known, bound = costs.patch(Town, "name", carriers=5), costs.patch(Town, "name")
+        assert cost.requests <= known.requests <= bound.requests
+        assert cost.rows <= known.rows <= bound.rows
+        assert cost.rows == known.rows
+    assert "tasks" in str(bound)
+    assert "copies in Person, Party" in str(bound)
+
+
+def test_a_delete_looks_for_holds_of_its_own_kind():
+    terms = declared.of(Schema(Town, Person)).delete(Person).terms
+    (holds,) = [term for term in terms if (term.act, term.what) == ("scan", "holds")]
+    assert (holds.requests, holds.rows, holds.because) == (1, 2, "Person.friend")
+
+
+class Untitled(Copy[Post]):
+    """Shows nothing but that it is there."""
+
+
+class Reply(Model[int]):
+    number: Key[int]
+    answered: Untitled
+
+
+def test_a_patch_tells_nobody_what_nobody_copies():
+    costs = declared.of(Schema(Author, Post, Reply))
+    assert not [term for term in costs.patch(Post, "title").terms if term.act == "scan"]
+    assert [term for term in costs.delete(Post).terms if term.act == "scan"]
+    assert costs.patch(Author, "name", carriers=0).rows == 3
