@@ -18,6 +18,9 @@ from oneread.models.versions import Description, Origin, StoredLayout
 
 What: TypeAlias = Literal["added", "dropped", "renamed", "retyped", "widened", "changed", "reordered", "new generation"]
 
+_WHOLE: Final = "#"
+"""Stands in a path for which fields a copy has, in their order."""
+
 _DECLARE_AS_WAS: Final = "declare it as it was"
 _LACKING: Final = (
     "entities from before show no such value until they are written anew, and never will where the source is deleted; "
@@ -243,6 +246,15 @@ class Comparison:
         for inner, text in old.inner.items():
             if inner not in self.inner_names[name]:
                 self._tell("dropped", f"{name}.{inner}", text)
+        self._compare_inner_order(name, list(old.inner), list(new.inner))
+
+    def _compare_inner_order(self, name: str, old: list[str], new: list[str]) -> None:
+        """Rows of views that show the whole copy hold its fields in their order."""
+        order = [self.inner_names[name].get(inner, "") for inner in old]
+        if order != new:
+            self.touched.add(f"{name}.{_WHOLE}")
+        if [inner for inner in order if inner] != [inner for inner in new if inner in order]:
+            self._tell("reordered", name, ", ".join(order), ", ".join(new))
 
     def _compare_copied(self, before: str, path: str, old: str, new: str, routes: Mapping[str, str]) -> None:
         (old_text, old_route), (new_text, new_route) = _of(old), _of(new)
