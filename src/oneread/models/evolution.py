@@ -299,7 +299,14 @@ class _Evolution:
                 )
             return
         self._differences.append(
-            Difference("new generation", "view", view.name, "", _rules(known.fields), _rules(view.fields))
+            Difference(
+                "new generation",
+                "view",
+                view.name,
+                "",
+                _rules(known.fields, view.fields),
+                _rules(view.fields, known.fields),
+            )
         )
         for name in (view.name, *own):
             self._retire(name)
@@ -397,5 +404,7 @@ def _copies(model: DeclaredModel) -> set[str]:
     return {name.partition(".")[0] for name in _copied_paths(model)}
 
 
-def _rules(fields: Iterable[tuple[str, str]]) -> str:
-    return "; ".join(f"{name}: {text}" for name, text in fields)
+def _rules(fields: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]]) -> str:
+    """Those that are not the same on the other side."""
+    known = set(others)
+    return "; ".join(f"{name}: {text}" for name, text in fields if (name, text) not in known)

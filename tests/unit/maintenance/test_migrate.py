@@ -1,0 +1,225 @@
+"""Migrating by hand: what a plan says, what it leaves alone, what is dropped, and the way back."""
+
+import types
+from decimal import Decimal
+
+import pytest
+
+from oneread import Copy, Index, Key, Model, Schema, by, connect, migration, renamed, retyped
+from oneread.errors import SchemaMismatch, Unsupported, UsageError
+from tests.golden.rows import rows_of
+
+
+def made(name, base, fields, /, **values):
+    space = {"__annotations__": dict(fields), "__module__": __name__} | values
+    return types.new_class(name, (base,), {}, lambda into: into.update(space))
+
+
+def note(fields, /, **values):
+    return made("Note", Model, {"number": Key[int]} | fields, **values)
+
+
+ONE = note({"text": str, "stars": int}, stars=0)
+BY_TEXT = made("ByText", Index[ONE], {"text": str}, text=by(ONE.text))
+TWO = note({"title": str, "tag": str | None}, evolution=(renamed("text", to="title"),))
+BY_TITLE = made("ByText", Index[TWO], {"text": str}, text=by(TWO.title))
+BY_TAG = made("ByTag", Index[TWO], {"tag": str}, tag=by(TWO.tag))
+OLD, NEW = Schema(ONE, BY_TEXT), Schema(TWO, BY_TITLE, BY_TAG)
+
+
+@pytest.fixture
+def url(tmp_path):
+    url = f"lmdb://{tmp_path}/store?durability=none"
+    with connect(url, OLD, workers=0) as db:
+        db.save_all([ONE(number=number, text=f"t{number}", stars=number) for number in range(5)])
+    return url
+
+
+def rows(url, schema=OLD):
+    with connect(url, schema, workers=0) as db:
+        return list(rows_of(db))
+
+
+def change(url, schema):
+    return migration(url, schema)
+
+
+def told(planned):
+    return [(each.what, each.name, each.field, each.loses) for each in planned.differences]
+
+
+def test_a_plan_tells_everything_and_writes_nothing(url):
+    before = rows(url)
+    with change(url, NEW) as it:
+        found = it.plan()
+    assert told(found) == [
+        ("renamed", "Note", "title", False),
+        ("added", "Note", "tag", False),
+        ("dropped", "Note", "stars", True),
+        ("added", "ByTag", "", False),
+    ]
+    assert (found.version, found.becomes, found.cuts_off, found.builds) == (1, 2, (1,), ("ByTag",))
+    assert found.rows == {"Note": 5}
+    assert not found.refused
+    assert not found.nothing
+    assert rows(url) == before
+
+
+def test_nothing_to_do(url):
+    with change(url, OLD) as it:
+        assert it.plan().nothing
+
+
+def test_a_plan_tells_all_that_is_refused_at_once(url):
+    worse = note({"text": bytes, "stars": str, "more": int})
+    with change(url, Schema(worse)) as it:
+        found = it.plan()
+        assert found.refused
+        assert [each.field or each.name for each in found.differences if each.refused] == [
+            "text", "stars", "more", "ByText",
+        ]  # fmt: skip
+        with pytest.raises(SchemaMismatch):
+            it.apply()
+
+
+def test_applying_then_backfilling_then_going_back(url):
+    with change(url, NEW) as it:
+        assert it.apply().becomes == 2
+        status = it.status()
+        assert [(each.version, each.may_write, each.declared) for each in status.versions] == [
+            (1, False, False), (2, True, True),
+        ]  # fmt: skip
+        assert [(each.model, each.needs) for each in status.older] == [("Note", ())]
+        assert status.unfinished
+    with pytest.raises(SchemaMismatch):
+        connect(url, OLD, workers=0)
+    with change(url, OLD) as it:
+        assert it.plan().refused
+        with pytest.raises(SchemaMismatch):
+            it.apply()
+    with connect(url, NEW, workers=0) as db:
+        db.patch(TWO, 1, tag="x")
+        assert db.backfill(quiet=0).done
+    with change(url, OLD) as it:
+        with pytest.raises(SchemaMismatch) as refusal:
+            it.rollback()
+        assert refusal.value.facts == {"model": "Note", "field": "tag"}
+        found = it.rollback(lose=["Note.tag"])
+        assert ("renamed", "Note", "text", False) in told(found)
+        assert ("dropped", "ByTag", "", False) in told(found)
+    with connect(url, OLD, workers=0) as db:
+        assert [(row.number, row.text, row.stars) for row in db.page(ONE)] == [(n, f"t{n}", 0) for n in range(5)]
+        assert len(db.page(BY_TEXT, "t1")) == 1
+        assert db.backfill(quiet=0).done
+        assert db.verify().clean
+    with pytest.raises(SchemaMismatch):
+        connect(url, NEW, workers=0)
+
+
+def test_going_back_before_a_backfill_loses_nothing_that_was_not_written_since(url):
+    with change(url, NEW) as it:
+        it.apply()
+    with change(url, OLD) as it:
+        it.rollback(lose=["Note.tag"])
+    with connect(url, OLD, workers=0) as db:
+        assert [row.text for row in db.page(ONE)] == [f"t{n}" for n in range(5)]
+
+
+def test_a_renamed_field_of_a_copy_is_named_as_before_again(tmp_path):
+    def world(name, **said):
+        person = made("Person", Model, {"number": Key[int], name: str}, **said)
+        buyer = made("Buyer", Copy[person], {name: str}, **said)
+        return person, buyer, made("Sale", Model, {"number": Key[int], "buyer": buyer})
+
+    url = f"lmdb://{tmp_path}/store?durability=none"
+    person, buyer, sale = world("name")
+    with connect(url, Schema(person, sale), workers=0) as db:
+        db.save(person(number=1, name="Ada"))
+        db.save(sale(number=1, buyer=buyer.of(1)))
+    later, _buyer, sold = world("title", evolution=(renamed("name", to="title"),))
+    with connect(url, Schema(later, sold), workers=0) as db:
+        assert db.backfill(quiet=0).done
+    with change(url, Schema(person, sale)) as it:
+        it.rollback()
+    with connect(url, Schema(person, sale), workers=0) as db:
+        assert db.get(sale, 1).buyer.name == "Ada"
+
+
+def test_a_retyped_field_goes_back_by_a_function(tmp_path):
+    url = f"lmdb://{tmp_path}/store?durability=none"
+    cents = note({"price": int})
+    euros = note({"price": Decimal}, evolution=(retyped("price", was=int, by=lambda v: Decimal(v) / 100),))
+    with connect(url, Schema(cents), workers=0) as db:
+        db.save(cents(number=1, price=250))
+    connect(url, Schema(euros), workers=0).close()
+    with change(url, Schema(cents)) as it, pytest.raises(SchemaMismatch):
+        it.rollback()
+    back = (
+        retyped("price", was=int, by=lambda v: Decimal(v) / 100),
+        retyped("price", was=Decimal, by=lambda v: int(v * 100)),
+    )
+    again = note({"price": int}, evolution=back)
+    with change(url, Schema(again)) as it:
+        it.rollback()
+    with connect(url, Schema(again), workers=0) as db:
+        assert db.get(again, 1).price == 250
+
+
+class TestDropping:
+    def test_a_view(self, url):
+        with change(url, Schema(ONE)) as it:
+            assert it.plan().refused
+            assert not it.plan(drop=["ByText"]).refused
+            with pytest.raises(SchemaMismatch):
+                it.apply()
+            it.apply(drop=["ByText"])
+            assert it.status().retired == ("ByText, 1",)
+        with connect(url, Schema(ONE), workers=0) as db:
+            assert db.backfill(quiet=0).done
+            assert not [row for row in rows_of(db) if row[0] == "views"]
+            assert db.verify().clean
+
+    def test_a_model_once_it_is_empty(self, url):
+        other = made("Other", Model, {"number": Key[int]})
+        with connect(url, Schema(ONE, BY_TEXT, other), workers=0) as db:
+            db.save(other(number=1))
+        with change(url, OLD) as it:
+            for call in (it.plan, it.apply):
+                with pytest.raises(SchemaMismatch) as refusal:
+                    call(drop=["Other"])
+                assert refusal.value.facts["model"] == "Other"
+        with connect(url, Schema(ONE, BY_TEXT, other), workers=0) as db:
+            db.delete(other, 1)
+        with change(url, Schema(ONE, BY_TEXT, made("Third", Model, {"number": Key[int]}))) as it:
+            assert ("dropped", "Other", "", True) in told(it.apply(drop=["Other"]))
+
+    @pytest.mark.parametrize("name", ["Note", "ByText", "Nobody"])
+    def test_what_is_declared_or_unknown_is_not_dropped(self, url, name):
+        with change(url, OLD) as it, pytest.raises(SchemaMismatch) as refusal:
+            it.apply(drop=[name])
+        assert refusal.value.facts["name"] == name
+
+
+def test_a_missing_function_is_part_of_the_plan(tmp_path):
+    url = f"lmdb://{tmp_path}/store?durability=none"
+    one, two = note({"a": int}), note({"a": str}, evolution=(retyped("a", was=int, by=str),))
+    with connect(url, Schema(one), workers=0) as db:
+        db.save(one(number=1, a=5))
+    connect(url, Schema(two), workers=0).close()
+    with change(url, Schema(two)) as it:
+        assert [each.needs for each in it.status().older] == [("a",)]
+    with change(url, Schema(note({"a": str}))) as it:
+        assert it.plan().missing == (("Note", "a", "int"),)
+
+
+def test_who_may_only_read_changes_nothing(url):
+    with change(url.replace("durability=none", "read_only=true"), NEW) as it:
+        assert not it.plan().nothing
+        for call in (it.apply, it.rollback):
+            with pytest.raises(Unsupported):
+                call()
+
+
+def test_a_schema_is_asked_for(url):
+    with pytest.raises(UsageError):
+        migration(url, ONE)
