@@ -10,8 +10,10 @@ from oneread.maintenance.reports import silent
 from oneread.maintenance.walk import BATCH, Walk
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
+from oneread.transactions.deltas import encode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES
 from oneread.transactions.root import EMITTED, VERSION
+from oneread.transactions.unit import SHOWN
 from tests.simulation.schema import (
     WORLD,
     City,
@@ -22,6 +24,7 @@ from tests.simulation.schema import (
     Purchase,
     PurchasesOfBuyer,
     PurchasesOfTown,
+    SalesOfProduct,
     SalesOfTown,
 )
 from tests.unit.maintenance.damaged import Damaged
@@ -298,4 +301,50 @@ def test_faults_and_verifications_can_be_told_as_json():
     store.change_root(Purchase, 4, record=None)
     text = msgspec.json.encode(store.db.verify())
     assert b'"Purchase(4)"' in text
+    store.close()
+
+
+def meanwhile(monkeypatch, store, act):
+    """Does something between the snapshot that found faults and the first transaction that mends them."""
+    run = type(store.engine).transaction
+
+    def first(engine, work, timeout):
+        monkeypatch.setattr(type(store.engine), "transaction", run)
+        act()
+        return run(engine, work, timeout)
+
+    monkeypatch.setattr(type(store.engine), "transaction", first)
+
+
+@pytest.mark.parametrize("spoiled", [[40, 7], [1, 1], [0, 0], None])
+def test_a_sum_is_mended_by_what_it_is_off_by_whatever_is_committed_meanwhile(monkeypatch, spoiled):
+    store = Damaged("memory://")
+    key, row = next(iter(store.rows("counts", store.group(SalesOfProduct)).items()))
+    if spoiled is None:
+        store.put("counts", key, None)
+    else:
+        store.show("counts", key, encode_amounts(spoiled), row[SHOWN].stamp)
+
+    def written():
+        for number in (1, 2, 3, 4, 5):
+            store.db.patch(Purchase, number, quantity=100 + number)
+        for number in (6, 7):
+            store.db.delete(Purchase, number)
+
+    meanwhile(monkeypatch, store, written)
+    repaired = store.db.repair()
+    assert repaired.clean, repaired
+    store.close()
+
+
+def test_a_record_is_mended_before_the_sums_that_a_commit_by_it_moved(monkeypatch):
+    store = Damaged("memory://")
+    record = store.record(Purchase, 3)
+    token = next(token for token in record if token[1:] == store.group(SalesOfProduct))
+    record[token] = []
+    store.change_root(Purchase, 3, record=emitted.encode(record))
+    meanwhile(monkeypatch, store, lambda: store.db.patch(Purchase, 3, quantity=77))
+    repaired = store.db.repair()
+    assert repaired.clean, repaired
+    assert repaired.rounds > 1
     store.close()
