@@ -250,7 +250,9 @@ class _Bench:
         db, draw = self._db, self._chance.randrange
         numbers = [draw(STORED) for _ in range(4 * _BATCH)]
         keys = [(f"group {each % _GROUPS}", each) for each in numbers]
-        yield "get", (db.get, [(Plain, *key) for key in keys])
+        half = len(keys) // 2
+        some = [(Plain, *key) for key in keys[:half]] + [(Referring, *key) for key in keys[half:]]
+        yield "get", (db.get, some * 5)  # a few microseconds each: long enough to meet what disturbs others, too
         yield "miss", (db.find, [(Plain, group, -number - 2) for group, number in keys])
         yield "long get", (db.get, [(Plain, f"group {-1 % _GROUPS}", -1)] * _BATCH)
         yield "group get", (db.get, [(GroupedByGroup, group) for group, _number in keys])
