@@ -18,7 +18,7 @@ from tests.simulation import mutations
 
 SCHEMAS = {"shop": SHOP, "forum": FORUM, "everything": Schema(*EVERYTHING)}
 THOROUGH = settings().max_examples > 1000
-SOME = settings(max_examples=settings().max_examples // 3, deadline=None)
+SOME = settings(max_examples=settings().max_examples // 4, deadline=None)
 FEW = settings(max_examples=settings().max_examples // 10, deadline=None)
 
 each_schema = pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
@@ -69,7 +69,7 @@ BROKEN = [
 @pytest.mark.parametrize("broken", BROKEN, ids=[each.__name__ for each in BROKEN])
 @patient
 def test_a_broken_derivation_is_found(broken, monkeypatch):
-    schema = SCHEMAS["everything"]
+    schema = SCHEMAS["forum" if broken is mutations.claims_are_not_looked_at else "everything"]
 
     @settings(max_examples=100, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
     @given(strategies.histories(schema))

@@ -77,7 +77,10 @@ class Bounds(NamedTuple):
     def sizes(self, several: int = SEVERAL) -> dict[str, Any]:
         """The least and largest number of elements that is drawn."""
         least = self.min_length or 0
-        return {"min_size": least, "max_size": min(least + several, self.max_length or least + several)}
+        return {
+            "min_size": least,
+            "max_size": least + several if self.max_length is None else min(least + several, self.max_length),
+        }
 
     def fits(self, text: str | bytes) -> bool:
         """Whether a text is as long as it may be."""
@@ -129,10 +132,12 @@ class Drawn:
         sizes = bounds.sizes()
         if cls in _MAPPINGS:
             keys, elements = [self.of(each) for each in arguments or (str, Any)]
-            return st.dictionaries(keys, elements, **sizes)
+            return st.builds(dict) if keys.is_empty or elements.is_empty else st.dictionaries(keys, elements, **sizes)
         if cls is tuple and arguments and arguments[-1] is not ...:
             return st.tuples(*[self.of(each) for each in arguments])
         element = self.of(arguments[0] if arguments else Any)
+        if element.is_empty:  # a class that holds several of itself
+            return st.builds(list if cls in _LISTS else cls if cls in (tuple, frozenset) else set)
         if cls is tuple:
             return st.lists(element, **sizes).map(tuple)
         if cls in _LISTS:
