@@ -94,7 +94,7 @@ class MemoryEngine:
     def snapshot(self, run: Callable[[Answerer], T]) -> T:
         self._check_open()
         with self._latch:
-            rows = {table: each.copy() for table, each in self._rows.items()}
+            rows: dict[Table, _Rows] = {table: each.copy() for table, each in self._rows.items()}
 
         def answer(request: Request[Any]) -> Any:
             self._check_open()

@@ -117,7 +117,6 @@ class Verifier:
         self._done = _Done() if options.resume is None else _from_cursor(options.resume)
         self._faults: list[Fault] = []
         self._skipped: list[str] = []
-        self.untrusted = 0
 
     def plan(self) -> Plan[Verification]:
         """Inspects what is asked for, each kind and the leftovers in a snapshot of its own.
@@ -160,7 +159,6 @@ class Verifier:
         inspection = Inspection(ground, kind, self._walk, wording)
         yield from inspection.digested()
         yield from SecondLook(inspection).plan()
-        self.untrusted += inspection.untrusted
         return inspection.entities
 
     def _take(self, finding: Finding) -> None:

@@ -1,11 +1,15 @@
 """Corners of verification and repair: a backfill under way, two kinds that copy one, what cannot be mended now."""
 
+from decimal import Decimal
+
 import msgspec
 import pytest
 
 from oneread import Copy, Index, Key, Model, Schema, by, connect
 from oneread.derivations import emitted
+from oneread.derivations.emitted import LAST, TOLD
 from oneread.errors import Corrupt
+from oneread.maintenance.digests import Digests, residue
 from oneread.maintenance.reports import silent
 from oneread.maintenance.walk import BATCH, Walk
 from oneread.store.requests import Read, Replace, Scan
@@ -21,6 +25,7 @@ from tests.simulation.schema import (
     Customer,
     CustomersOfEmail,
     CustomersOfOrigin,
+    Product,
     Purchase,
     PurchasesOfBuyer,
     PurchasesOfTown,
@@ -348,3 +353,40 @@ def test_a_record_is_mended_before_the_sums_that_a_commit_by_it_moved(monkeypatc
     assert repaired.clean, repaired
     assert repaired.rounds > 1
     store.close()
+
+
+def test_what_a_deleted_entity_told_last_is_kept_when_its_record_is_mended():
+    store = Damaged("memory://")
+    record = store.record(Product, 3)
+    assert record[LAST]
+    store.change_root(Product, 3, record=emitted.encode(record | {TOLD: b"\x01other"}))
+    assert store.db.verify().found == {"record": {"different": 1}}
+    assert store.db.repair().clean
+    assert store.record(Product, 3)[LAST] == record[LAST]
+    store.close()
+
+
+def test_a_row_whose_entity_has_vanished_meanwhile_is_left_to_the_next_round(monkeypatch):
+    store = Damaged("memory://")
+    key, _row = store.row_of(store.index(PurchasesOfBuyer), Purchase, 3)
+    store.put("views", key, None)
+    root = store.change_root(Purchase, 4, record=None)
+    gone = store.root(Purchase, 3)[0]
+
+    def vanished():
+        store.put("roots", gone, None)
+        store.put("roots", root, None)
+
+    meanwhile(monkeypatch, store, vanished)
+    assert store.db.repair().clean
+    assert not any(place.endswith(gone[2:]) for place in store.rows("views", store.index(PurchasesOfBuyer)))
+    store.close()
+
+
+def test_coefficients_are_made_again_when_there_are_too_many_to_keep():
+    digests = Digests()
+    places = [b"%d" % number for number in range(40_000)]
+    digests.contribute([(place, (1, Decimal("0.5"), 3), 1) for place in places])
+    digests.contribute([(place, (1, Decimal("0.50"), 3), -1) for place in places])
+    assert digests.differing_sums() == set()
+    assert residue(7) == 7
