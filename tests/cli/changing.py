@@ -1,0 +1,32 @@
+"""A schema before and after a change, for `oneread migrate`."""
+
+from oneread import Index, Key, Model, Schema, by, renamed
+
+
+def before():
+    class Note(Model[int]):
+        number: Key[int]
+        text: str
+        stars: int = 0
+
+    class NotesByText(Index[Note]):
+        text: str = by(Note.text)
+
+    return Schema(Note, NotesByText)
+
+
+def after():
+    class Note(Model[int]):
+        evolution = (renamed("text", to="title"),)
+
+        number: Key[int]
+        title: str
+        tag: str | None = None
+
+    class NotesByTag(Index[Note]):
+        tag: str = by(Note.tag)
+
+    return Schema(Note, NotesByTag)
+
+
+BEFORE, AFTER = before(), after()

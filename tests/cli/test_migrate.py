@@ -1,0 +1,75 @@
+"""`oneread migrate`: exit codes, what it prints, and that a plan changes nothing."""
+
+import pytest
+
+from oneread import connect
+from oneread.cli.migrate import Changed
+from oneread.maintenance.migrate import Planned, Status
+from tests.cli.changing import BEFORE
+
+OLD, NEW = "tests.cli.changing:BEFORE", "tests.cli.changing:AFTER"
+
+
+@pytest.fixture
+def store(tmp_path):
+    url = f"lmdb://{tmp_path}/store"
+    note = BEFORE.named()["Note"]
+    with connect(url, BEFORE, workers=0) as db:
+        db.save_all([note(number=number, text=f"t{number}") for number in range(3)])
+    return url
+
+
+def test_a_plan_with_nothing_to_do_is_fine(bare, store):
+    ran = bare("migrate", "plan", "--schema", OLD, "--db", store)
+    assert (ran.code, ran.out) == (0, "nothing to do: the store is at version 1\n")
+
+
+def test_a_plan_says_what_is_to_be_done_and_refused(bare, store):
+    ran = bare("migrate", "plan", "--schema", NEW, "--db", store)
+    assert ran.code == 1
+    assert "LOSES DATA  dropped  Note.stars" in ran.out
+    assert "--drop NAME" in ran.out
+    planned = bare("migrate", "plan", "--schema", NEW, "--db", store, "--json").document(Planned)
+    assert [each.name for each in planned.differences if each.refused] == ["NotesByText"]
+    assert bare("migrate", "plan", "--schema", OLD, "--db", store).code == 0
+
+
+def test_what_is_refused_is_not_applied(bare, store):
+    ran = bare("migrate", "apply", "--schema", NEW, "--db", store, "--json")
+    assert ran.code == 1
+    assert ran.failure().facts["view"] == "NotesByText"
+
+
+def test_there_and_back(bare, store):
+    ran = bare("migrate", "apply", "--drop", "NotesByText", "--backfill", "--schema", NEW, "--db", store, "--json")
+    assert ran.code == 0, ran.err
+    changed = ran.document(Changed)
+    assert changed.planned.becomes == 2
+    assert changed.backfilled is not None
+    assert changed.backfilled.done
+    assert "t1" in bare("get", "Note", "1", "--schema", NEW, "--db", store).out
+    status = bare("migrate", "status", "--schema", NEW, "--db", store, "--json").document(Status)
+    assert not status.unfinished
+    ran = bare("migrate", "rollback", "--schema", OLD, "--db", store)
+    assert ran.code == 1
+    assert "--lose" in ran.err
+    ran = bare("migrate", "rollback", "--lose", "Note.tag", "--schema", OLD, "--db", store)
+    assert ran.code == 0, ran.err
+    assert "version 2 -> 3" in ran.out
+    assert "t1" in bare("get", "Note", "1", "--schema", OLD, "--db", store).out
+    ran = bare("migrate", "status", "--schema", OLD, "--db", store)
+    assert ran.code == 0
+    assert "building" in ran.out
+    assert "rows of layout" in ran.out
+
+
+def test_a_store_that_is_not_there_is_not_made(bare, tmp_path):
+    assert bare("migrate", "apply", "--schema", NEW, "--db", f"lmdb://{tmp_path}/none").code == 2
+    assert not (tmp_path / "none").exists()
+
+
+def test_migrate_alone_shows_its_help(bare):
+    ran = bare("migrate", "--help")
+    assert ran.code == 0
+    for name in ("plan", "apply", "status", "rollback"):
+        assert name in ran.out
