@@ -10,12 +10,12 @@ from oneread.maintenance.position import Position
 from oneread.transactions.root import BODY
 from tests.simulation.two_schemas import Found, TwoSchemas
 
-SEEDS = 60
+SEEDS = 40
 
 
-@pytest.mark.parametrize("start", range(0, SEEDS, 30))
+@pytest.mark.parametrize("start", range(0, SEEDS, 10))
 def test_a_backfill_ends_with_everything_right(start):
-    for seed in range(start, start + 30):
+    for seed in range(start, start + 10):
         TwoSchemas(seed).run()
 
 
