@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -22,17 +22,6 @@ from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.registry import Kind
 from oneread.transactions.root import Root
-
-
-class _Everyone:
-    """Holds every key."""
-
-    def __contains__(self, _key: object) -> bool:
-        return True
-
-
-EVERYONE: Final = _Everyone()
-"""As `told`: every source is asked again."""
 
 Refs: TypeAlias = dict[str, list[bytes]]
 """Field name to the keys of the commit rows that it refers to."""
@@ -146,8 +135,8 @@ class Carrier:
             refs: what its fields refer to, from `refs`.
             before: what the commit row says; its copies are taken over where the reference is the same.
             sources: of every reference that is not the same as before, and of those in `told`.
-            told: keys of the sources whose values are taken anew although the reference is the same: of the one that
-                changed, or `EVERYONE`.
+            told: keys of the sources whose values are taken anew although the reference is the same: of those that
+                changed, or may have.
             untold: tokens of views that are left out, as if they were not declared.
 
         Raises:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from oneread.derivations import emitted
-from oneread.derivations.carriers import EVERYONE, Carrier, Refs, Settled, State
+from oneread.derivations.carriers import Carrier, Refs, Settled, State
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
 from oneread.derivations.emitted import LAST, Emission, created, diff
@@ -293,7 +293,8 @@ class Reemit(_Writing):
     """Lets a commit row tell its views what is declared now, with the values its sources have now.
 
     What backfill does to each row that lacks something, deleted ones too (rule 17). The entity's own fields stay; a row
-    that was written under an older layout is written under the current one.
+    that was written under an older layout is written under the current one. A deleted source is not asked: what its
+    carriers may keep of it reaches those that held it by its task, and nobody else.
 
     Arguments:
         sources: commit rows that it will probably need, known from an earlier look.
@@ -323,7 +324,9 @@ class Reemit(_Writing):
         if before.entity is None:
             return self._of_deleted(seen, before, version)
         carrier = self._catalog.carrier_of(before.entity)
-        settled = carrier.settled(self.key, before.entity, refs, before, _Seen(self._catalog, sources), told=EVERYONE)
+        known = _Seen(self._catalog, sources)
+        told = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
+        settled = carrier.settled(self.key, before.entity, refs, before, known, told=told)
         found = decision(self._catalog, carrier, self.key, settled, seen, before, version)
         assert found.root is not None
         same = found.root.emitted == seen.emitted and found.root.body == seen.body
