@@ -189,9 +189,9 @@ class _Makers:
             marker = default.what if isinstance(default, Marker) else None
             if each.name in key_names(model) or (marker in _STAMPS and each.name not in given):
                 continue
-            needed = each.required or (marker == "reference" and not peeled(types[each.name]).optional)
+            left_out = not each.required and (marker != "reference" or peeled(types[each.name]).optional)
             made = given[each.name] if each.name in given else self.drawn.of(types[each.name])
-            (required if needed else optional)[each.name] = made
+            (optional if left_out and each.name not in given else required)[each.name] = made
         return required, optional
 
 
