@@ -98,4 +98,7 @@ def _own(entity: Any) -> Any:
 
 def _same(what: str, expected: Any, found: Any) -> None:
     if expected != found:
+        if isinstance(expected, dict) and isinstance(found, dict):
+            apart = [name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name)]
+            expected, found = ({name: each.get(name) for name in apart} for each in (expected, found))
         raise Offence(f"{what}: expected {expected!r}, found {found!r}")
