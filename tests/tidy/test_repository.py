@@ -55,6 +55,16 @@ def test_a_verb_that_does_not_exist_would_be_found():
     assert verbs(".PHONY: demo\ndemo: x ## y\n") == {"demo"}
 
 
+def test_decisions_are_numbered_without_a_gap_and_listed_by_their_titles():
+    folder = Path("docs/decisions")
+    pages = sorted(path for path in tree.files() if path.parent == folder and path.name != "README.md")
+    assert [path.name[:4] for path in pages] == [f"{number:04}" for number in range(1, len(pages) + 1)]
+    titles = [tree.text(path).partition("\n")[0].removeprefix(f"# {path.name[:4]}. ") for path in pages]
+    listed = tree.text(folder / "README.md")
+    absent = [path.name for path, title in zip(pages, titles, strict=True) if f"({path.name}) | {title}" not in listed]
+    assert not absent
+
+
 def test_the_continuous_check_is_the_whole_one():
     run = tree.ROOT / ".ci" / "run"
     assert "make test" in run.read_text()

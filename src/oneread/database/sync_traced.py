@@ -2,7 +2,7 @@
 """The synchronous face that tells of its verbs: what `connect(..., telemetry=True)` opens.
 
 Knows verbs by name and telemetry. Must not know who listens. A class of its own, so that a database without telemetry
-pays nothing for it. The synchronous face is generated from this module. The law is docs/decisions/0028-telemetry.md.
+pays nothing for it. The synchronous face is generated from this module. The law is docs/decisions/0015-telemetry.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Knows verbs by name, costs and clocks. Must not know what a verb does. Imported only when a database is opened with
 `telemetry=True`. Keys, values and cursors never get here: they may be personal, and every value of them would be a
-series of its own. The law is docs/decisions/0028-telemetry.md; names are those of OpenTelemetry's conventions for
+series of its own. The law is docs/decisions/0015-telemetry.md; names are those of OpenTelemetry's conventions for
 database clients.
 """
 
