@@ -16,8 +16,9 @@ from oneread.cli.failures import FOUND
 from oneread.cli.faults import Resuming
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, schema_of, writing
 from oneread.cli.output import Output, counted
-from oneread.maintenance.backfill import QUIET_SECONDS, WAIT_SECONDS, Backfilled
+from oneread.maintenance.backfill import Backfilled
 from oneread.maintenance.position import Refusal
+from oneread.maintenance.reports import QUIET_SECONDS, WAIT_SECONDS
 
 PaceOption = Annotated[
     float | None,

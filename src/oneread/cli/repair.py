@@ -17,8 +17,7 @@ from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption,
 from oneread.cli.output import Output, counted
 from oneread.cli.verify import AgeOption
 from oneread.maintenance.repair import Repaired
-from oneread.maintenance.reports import Fault, FaultKind
-from oneread.maintenance.verify import MAX_AGE
+from oneread.maintenance.reports import MAX_AGE, Fault, FaultKind
 
 
 class Mended(msgspec.Struct, frozen=True):

@@ -1,4 +1,21 @@
 """Costs: what an operation may ask of a store, from the declarations alone; budgets; and what that takes in time.
 
-Knows declarations, bounds and measured numbers. Must not know engines or faces. The law is docs/explanation/costs.md.
+Knows declarations, bounds and measured numbers. Must not know engines or faces. The modules named here are imported
+when they are first asked for, since most programs are never explained. The law is docs/explanation/costs.md.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oneread.costs import declared, explanations
+
+__all__ = ["declared", "explanations"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(name)
+    return import_module(f"{__name__}.{name}")

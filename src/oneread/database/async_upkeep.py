@@ -9,27 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from oneread import maintenance
 from oneread.database.async_bulk import AsyncBulk
 from oneread.database.explaining import Explains
 from oneread.database.operations import Operations
 from oneread.database.worker import Worker
 from oneread.errors import Unsupported
 from oneread.maintenance import checkpoints
-from oneread.maintenance.backfill import QUIET_SECONDS, WAIT_SECONDS, Backfill, Backfilled
-from oneread.maintenance.backfill import Options as Backfilling
 from oneread.maintenance.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
-from oneread.maintenance.dump import Dump, End
-from oneread.maintenance.repair import Repaired, Repairer
-from oneread.maintenance.reports import Progress, Reporter, silent
-from oneread.maintenance.survey import Survey, survey
-from oneread.maintenance.tables import Table
-from oneread.maintenance.verify import KEEP, MAX_AGE, Options, Verification, Verifier, Watch
+from oneread.maintenance.reports import KEEP, MAX_AGE, QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, Watch, silent
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
 from oneread.store.backup import Copyable
 from oneread.store.statistics import Measured
 
 if TYPE_CHECKING:
+    from oneread.maintenance.backfill import Backfilled
+    from oneread.maintenance.dump import End
+    from oneread.maintenance.repair import Repaired
+    from oneread.maintenance.survey import Survey
+    from oneread.maintenance.verify import Verification
     from oneread.plans.async_driver import AsyncDriver
 
 R = TypeVar("R")
@@ -82,9 +81,11 @@ class AsyncUpkeep(Explains):
             SchemaMismatch: the store has a newer schema than this program.
             Unsupported: the engine writes one row at a time, or the store was opened to be read only.
         """
-        options = Backfilling(pace, fence, quiet, wait, progress)
+        options = maintenance.backfill.Options(pace, fence, quiet, wait, progress)
         try:
-            return await self.run(Backfill(self.operations, self.operations.fence.version, options).run())
+            return await self.run(
+                maintenance.backfill.Backfill(self.operations, self.operations.fence.version, options).run()
+            )
         finally:
             await self.run(self.operations.refreshed())
 
@@ -118,8 +119,8 @@ class AsyncUpkeep(Explains):
             UsageError: a class that is no view or model of the schema; an option that cannot be.
             Unsupported: the engine has no snapshots.
         """
-        options = Options(wanted, pace, max_age, on_fault, progress, keep, resume)
-        return await self.run(Verifier(self.operations.catalog, options).plan())
+        options = maintenance.verify.Options(wanted, pace, max_age, on_fault, progress, keep, resume)
+        return await self.run(maintenance.verify.Verifier(self.operations.catalog, options).plan())
 
     async def repair(
         self,
@@ -148,9 +149,9 @@ class AsyncUpkeep(Explains):
             UsageError: a class that is no view or model of the schema; an option that cannot be.
             Unsupported: the engine has no snapshots or its transactions do not span rows.
         """
-        options = Options(wanted, pace, max_age, on_fault, progress, keep)
+        options = maintenance.verify.Options(wanted, pace, max_age, on_fault, progress, keep)
         operations = self.operations
-        return await self.run(Repairer(operations.catalog, operations.inline, options).plan())
+        return await self.run(maintenance.repair.Repairer(operations.catalog, operations.inline, options).plan())
 
     def bulk(
         self,
@@ -206,7 +207,7 @@ class AsyncUpkeep(Explains):
         """
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
-        return await self.run(survey(counted, progress, exact=exact))
+        return await self.run(maintenance.survey.survey(counted, progress, exact=exact))
 
     async def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = silent) -> End:
         """Writes every entity, or those of some models, as JSON lines, from one moment of the store.
@@ -225,7 +226,7 @@ class AsyncUpkeep(Explains):
         """
         for model in models:
             self.operations.kind(model)
-        work = Dump(self.operations.catalog, models, write, progress)
+        work = maintenance.dump.Dump(self.operations.catalog, models, write, progress)
         return await self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.lines())
 
     async def dump_table(self, model: type, write: Callable[[bytes], object], *, progress: Reporter = silent) -> int:
@@ -236,7 +237,7 @@ class AsyncUpkeep(Explains):
             InvalidValue: a value has no exact form in CSV.
         """
         self.operations.kind(model)
-        work = Table(self.operations.catalog, model, write, progress)
+        work = maintenance.tables.Table(self.operations.catalog, model, write, progress)
         return await self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.rows())
 
     async def backup(self, target: str, *, progress: Reporter = silent) -> int:

@@ -7,12 +7,9 @@ are checked as the call itself checks them. The law is docs/explanation/costs.md
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from oneread.costs.bounds import Bound
-from oneread.costs.declared import Costs
-from oneread.costs.explanations import Explanation
-from oneread.costs.numbers import Numbers
+from oneread import costs
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned
@@ -21,6 +18,11 @@ from oneread.errors import InvalidKey, InvalidQuery, UsageError
 from oneread.models.fields import GENERATED
 from oneread.models.registry import Kind
 from oneread.store.rows import RowRange
+
+if TYPE_CHECKING:
+    from oneread.costs.bounds import Bound
+    from oneread.costs.explanations import Explanation
+    from oneread.costs.numbers import Numbers
 
 
 class Explainer:
@@ -37,7 +39,7 @@ class Explainer:
         self._catalog = operations.catalog
         self._secret = secret
         self._numbers = numbers
-        self.costs = Costs(operations.catalog, operations.inline)
+        self.costs = costs.declared.Costs(operations.catalog, operations.inline)
 
     def by(self, numbers: Numbers) -> Explainer:
         """The same, with predicted times: `db.explain.by(read_numbers("numbers.json")).get(...)`."""
@@ -170,9 +172,9 @@ class Explainer:
 
     def _told(self, call: str, plan: list[str], bound: Bound) -> Explanation:
         if self._numbers is None:
-            return Explanation(call, tuple(plan), bound)
+            return costs.explanations.Explanation(call, tuple(plan), bound)
         notes = tuple(f"the numbers were measured elsewhere: {each}" for each in self._numbers.strange())
-        return Explanation(call, tuple(plan), bound, self._numbers.predicted(bound), notes)
+        return costs.explanations.Explanation(call, tuple(plan), bound, self._numbers.predicted(bound), notes)
 
 
 class Explains:

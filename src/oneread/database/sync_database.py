@@ -306,8 +306,8 @@ class Database(Upkeep):
         """Lets an entity stand as given, as a whole, and everything derived from it; returns it as it will be read.
 
         Costs one transaction: a read of the fence, of the entity and of what it refers to, a read of the groups it
-        counts in, and a write for each table touched; copies of it are changed within the commit up to the schema's `inline` bound, more
-        become tasks (`db.tasks`).
+        counts in, and a write for each table touched; copies of it are changed within the commit up to the schema's
+        `inline` bound, more become tasks (`db.tasks`).
 
         Arguments:
             entity: its copies may be unfilled: `Buyer.of(12347)`.

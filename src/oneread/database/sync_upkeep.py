@@ -10,27 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from oneread import maintenance
 from oneread.database.explaining import Explains
 from oneread.database.operations import Operations
 from oneread.database.sync_bulk import Bulk
 from oneread.database.worker import Worker
 from oneread.errors import Unsupported
 from oneread.maintenance import checkpoints
-from oneread.maintenance.backfill import QUIET_SECONDS, WAIT_SECONDS, Backfill, Backfilled
-from oneread.maintenance.backfill import Options as Backfilling
 from oneread.maintenance.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
-from oneread.maintenance.dump import Dump, End
-from oneread.maintenance.repair import Repaired, Repairer
-from oneread.maintenance.reports import Progress, Reporter, silent
-from oneread.maintenance.survey import Survey, survey
-from oneread.maintenance.tables import Table
-from oneread.maintenance.verify import KEEP, MAX_AGE, Options, Verification, Verifier, Watch
+from oneread.maintenance.reports import KEEP, MAX_AGE, QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, Watch, silent
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Observer, Trace
 from oneread.store.backup import Copyable
 from oneread.store.statistics import Measured
 
 if TYPE_CHECKING:
+    from oneread.maintenance.backfill import Backfilled
+    from oneread.maintenance.dump import End
+    from oneread.maintenance.repair import Repaired
+    from oneread.maintenance.survey import Survey
+    from oneread.maintenance.verify import Verification
     from oneread.plans.sync_driver import SyncDriver
 
 R = TypeVar("R")
@@ -83,9 +82,11 @@ class Upkeep(Explains):
             SchemaMismatch: the store has a newer schema than this program.
             Unsupported: the engine writes one row at a time, or the store was opened to be read only.
         """
-        options = Backfilling(pace, fence, quiet, wait, progress)
+        options = maintenance.backfill.Options(pace, fence, quiet, wait, progress)
         try:
-            return self.run(Backfill(self.operations, self.operations.fence.version, options).run())
+            return self.run(
+                maintenance.backfill.Backfill(self.operations, self.operations.fence.version, options).run()
+            )
         finally:
             self.run(self.operations.refreshed())
 
@@ -119,8 +120,8 @@ class Upkeep(Explains):
             UsageError: a class that is no view or model of the schema; an option that cannot be.
             Unsupported: the engine has no snapshots.
         """
-        options = Options(wanted, pace, max_age, on_fault, progress, keep, resume)
-        return self.run(Verifier(self.operations.catalog, options).plan())
+        options = maintenance.verify.Options(wanted, pace, max_age, on_fault, progress, keep, resume)
+        return self.run(maintenance.verify.Verifier(self.operations.catalog, options).plan())
 
     def repair(
         self,
@@ -149,9 +150,9 @@ class Upkeep(Explains):
             UsageError: a class that is no view or model of the schema; an option that cannot be.
             Unsupported: the engine has no snapshots or its transactions do not span rows.
         """
-        options = Options(wanted, pace, max_age, on_fault, progress, keep)
+        options = maintenance.verify.Options(wanted, pace, max_age, on_fault, progress, keep)
         operations = self.operations
-        return self.run(Repairer(operations.catalog, operations.inline, options).plan())
+        return self.run(maintenance.repair.Repairer(operations.catalog, operations.inline, options).plan())
 
     def bulk(
         self,
@@ -207,7 +208,7 @@ class Upkeep(Explains):
         """
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
-        return self.run(survey(counted, progress, exact=exact))
+        return self.run(maintenance.survey.survey(counted, progress, exact=exact))
 
     def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = silent) -> End:
         """Writes every entity, or those of some models, as JSON lines, from one moment of the store.
@@ -226,7 +227,7 @@ class Upkeep(Explains):
         """
         for model in models:
             self.operations.kind(model)
-        work = Dump(self.operations.catalog, models, write, progress)
+        work = maintenance.dump.Dump(self.operations.catalog, models, write, progress)
         return self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.lines())
 
     def dump_table(self, model: type, write: Callable[[bytes], object], *, progress: Reporter = silent) -> int:
@@ -237,7 +238,7 @@ class Upkeep(Explains):
             InvalidValue: a value has no exact form in CSV.
         """
         self.operations.kind(model)
-        work = Table(self.operations.catalog, model, write, progress)
+        work = maintenance.tables.Table(self.operations.catalog, model, write, progress)
         return self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.rows())
 
     def backup(self, target: str, *, progress: Reporter = silent) -> int:

@@ -23,7 +23,7 @@ from oneread.derivations.stored import FENCE_ROW, fence, fence_of, replace_schem
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import Closed, Conflict, Corrupt, LimitExceeded, OnereadError, SchemaMismatch, UsageError
 from oneread.maintenance.position import BACKFILL_ROW, Phase, Position, Refusal, encode, read
-from oneread.maintenance.reports import Progress, Reporter, silent
+from oneread.maintenance.reports import QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, silent
 from oneread.models.versions import Retired, StoredSchema, built
 from oneread.plans.effects import Atomically, Now, Sleep
 from oneread.plans.plan import Plan
@@ -36,12 +36,6 @@ from oneread.transactions.unit import SHOWN, Unit
 
 BATCH: Final = 200
 """Commit rows of one step: what other writers may have to wait for."""
-
-QUIET_SECONDS: Final = 10.0
-"""Older code that wrote nothing for so long is taken to have ended."""
-
-WAIT_SECONDS: Final = 60.0
-"""How long a backfill waits for older code to be quiet."""
 
 _UNSAVED: Final = 10_000
 """Rows that may be looked at again after a kill, where none of them was lacking."""

@@ -7,11 +7,23 @@ decisions page.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from oneread.store.rows import Table
+
+KEEP: Final = 1000
+"""Faults that a verification keeps; all are counted."""
+
+MAX_AGE: Final = 600.0
+"""Seconds that one snapshot may take."""
+
+QUIET_SECONDS: Final = 10.0
+"""Older code that wrote nothing for so long is taken to have ended."""
+
+WAIT_SECONDS: Final = 60.0
+"""How long a backfill waits for older code to be quiet."""
 
 FaultKind: TypeAlias = Literal["missing", "dangling", "different", "unreadable"]
 """A row that should be there is not; one is there that should not; it says something else; it cannot be read."""
@@ -41,6 +53,10 @@ class Fault(msgspec.Struct, frozen=True):
     mendable: bool
     table: Table
     key: bytes
+
+
+Watch: TypeAlias = Callable[[Fault], None]
+"""Called with every fault, in the thread that does the work."""
 
 
 class Progress(msgspec.Struct, frozen=True):

@@ -8,7 +8,6 @@ docs/decisions/0013-verify-by-digests.md.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -20,22 +19,14 @@ from oneread.maintenance.findings import Finding, Report, Wording
 from oneread.maintenance.ground import Ground
 from oneread.maintenance.inspection import Inspection
 from oneread.maintenance.leftovers import Leftovers
-from oneread.maintenance.reports import Fault, FaultKind, Reporter, silent
+from oneread.maintenance.reports import KEEP, MAX_AGE, Fault, FaultKind, Reporter, Watch, silent
 from oneread.maintenance.second_look import SecondLook
 from oneread.maintenance.walk import TooOld, Walk
 from oneread.models.registry import Kind
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 
-KEEP: Final = 1000
-"""Faults that a verification keeps; all are counted."""
-
-MAX_AGE: Final = 600.0
-"""Seconds that one snapshot may take."""
-
 _LEFTOVERS: Final = ""
-
-Watch = Callable[[Fault], None]
 
 
 class Verification(msgspec.Struct, frozen=True):
