@@ -36,12 +36,8 @@ class Fence:
         self.version = version
         self.is_stale = False
         self._seen = seen
-        prefixes: dict[type, bytes] = {view: each.prefix for view, each in catalog.indexes.items()}
-        prefixes.update({view: each.prefix for view, each in catalog.aggregates.items()})
-        self._places = {
-            view: (int.from_bytes(prefix[:2], "big"), int.from_bytes(prefix[2:], "big"))
-            for view, prefix in prefixes.items()
-        }
+        self._prefixes: dict[type, bytes] = {view: each.prefix for view, each in catalog.indexes.items()}
+        self._prefixes.update({view: each.prefix for view, each in catalog.aggregates.items()})
         self._building = building
         self._overtaken: StoredSchema | None = None
         self.retired: frozenset[type] = frozenset()
@@ -72,13 +68,11 @@ class Fence:
         self.is_stale = False
 
     def _learn(self, stored: StoredSchema) -> None:
-        states: dict[tuple[int, int], State] = {
-            (each.number, each.generation): each.state for each in stored.views.values()
-        }
+        states: dict[bytes, State] = {each.prefix: each.state for each in stored.views.values()}
         if self.version < stored.writers:
             self._overtaken = stored
-        self._building = frozenset(view for view, place in self._places.items() if states.get(place) == "building")
-        self.retired = frozenset(view for view, place in self._places.items() if place not in states)
+        self._building = frozenset(view for view, place in self._prefixes.items() if states.get(place) == "building")
+        self.retired = frozenset(view for view, place in self._prefixes.items() if place not in states)
 
     def is_readable(self, view: Any) -> bool:
         """Whether a view may be read, as far as is known; `ready` says more of one that may not."""

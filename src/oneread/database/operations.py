@@ -6,6 +6,7 @@ verb's meaning stands in `async_database`, its law in "Semantics" of the decisio
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -19,8 +20,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Delete, Mode, Patch, Save, Written, following
 from oneread.derivations.indexes import IndexView
 from oneread.derivations.stored import FENCE_ROW
-from oneread.encoding.ranges import prefix_range
-from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
+from oneread.errors import Closed, Corrupt, InvalidKey, InvalidQuery, NotFound, SchemaMismatch, UsageError
 from oneread.models.fields import GENERATED, Marker
 from oneread.models.generated import uuid7
 from oneread.models.registry import Kind
@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 Beside: TypeAlias = Callable[[Unit, int], Plan[None]]
 """What is committed beside changes: given their unit of work and the time, before anything is decided."""
+
+_log = logging.getLogger(__name__)
 
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
@@ -235,11 +237,51 @@ class Operations:
         return view.instance(values, found[0], dict(zip([each.field for each in view.extrema], found[1:], strict=True)))
 
     def drain_step(self, batch: int) -> Plan[bool]:
-        """Does one batch of the first task of the outbox; False when there is none."""
-        tasks = yield from Scan("system", outbox.TASKS, 1)
-        if tasks:
-            yield from Atomically(lambda: self.task_batch(tasks[0][0], batch))
-        return bool(tasks)
+        """Does one batch of the first task of the outbox that can be read; False when there is none.
+
+        Raises:
+            Corrupt: only tasks that cannot be read are left.
+        """
+        unreadable: Corrupt | None = None
+        within = outbox.TASKS
+        while tasks := (yield from Scan("system", within, 1)):
+            key, row = tasks[0]
+            try:
+                outbox.read(row)
+            except Corrupt as error:  # it waits for `repair`, and those behind it do not wait for it
+                unreadable, within = error, RowRange(key + b"\x00", within.stop)
+                continue
+            yield from self._advance(key, batch)
+            return True
+        if unreadable is not None:
+            raise unreadable
+        return False
+
+    def _advance(self, key: bytes, batch: int) -> Plan[None]:
+        """One batch of a task; around a carrier that refuses, one carrier at a time, and past it."""
+        try:
+            yield from Atomically(lambda: self.task_batch(key, batch))
+        except (Closed, SchemaMismatch):
+            raise
+        except (Corrupt, UsageError):
+            if batch > 1:
+                yield from self._advance(key, 1)
+                return
+            _log.exception("a copy could not follow its source and is passed over; verify names it")
+            yield from Atomically(lambda: self._pass_over(key))
+
+    def _pass_over(self, key: bytes) -> Plan[None]:
+        """Moves a task behind its next carrier."""
+        unit = Unit(self.catalog.name_of)
+        yield from unit.load("system", [key])
+        row = unit.get("system", key)
+        if row is not None:
+            task = outbox.read(row)
+            within = outbox.carriers_of(task.source)
+            targets = yield from unit.scan("views", RowRange(outbox.rest_of(task), within.stop), 1)
+            after = outbox.Task(task.source, targets[0][0], task.done + 1) if targets else task
+            outbox.save(unit, key, after, (yield from Now()))
+            yield from unit.flush(row[SHOWN].stamp)
 
     def task_batch(self, key: bytes, batch: int) -> Plan[None]:
         """What `drain_step` does inside its transaction."""
@@ -252,8 +294,7 @@ class Operations:
         task = outbox.read(row)
         now = yield from Now()
         within = outbox.carriers_of(task.source)
-        start = task.cursor + b"\x00" if task.cursor else within.start
-        targets = yield from unit.scan("views", RowRange(start, within.stop), batch)
+        targets = yield from unit.scan("views", RowRange(outbox.rest_of(task), within.stop), batch)
         changes = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
         yield from self.decide(unit, changes, now)
         if key in unit.tasks:  # what followed changed the source again: the task starts anew
@@ -282,6 +323,5 @@ def _counts(key: bytes) -> Plan[Any]:
 
 def extreme(view: AggregateView, extremum: Extremum, group: bytes) -> Plan[Any]:
     """The least or greatest value of a group: the first row of its hidden index."""
-    start, stop = prefix_range(extremum.prefix + group)
-    rows = yield from Scan("views", RowRange(start, stop or b""), 1)
+    rows = yield from Scan("views", RowRange.under(extremum.prefix + group), 1)
     return view.extremum_value(extremum, rows[0][1][SHOWN].value) if rows else None

@@ -39,7 +39,7 @@ from oneread.models.layout import LAST_ID, Layout
 from oneread.models.model import Model
 from oneread.models.older import OlderLayout
 from oneread.models.registry import Kind, root_model
-from oneread.models.versions import StoredLayout
+from oneread.models.versions import StoredLayout, view_prefix
 from oneread.transactions.root import Root
 
 
@@ -175,11 +175,11 @@ class Catalog:
 
     def _add_view(self, view: type[View[Any]]) -> None:
         model = self._viewed(view)
-        prefix = _view_prefix(self._numbers.views[stored_name(view)])
+        prefix = view_prefix(*self._numbers.views[stored_name(view)])
         if issubclass(view, Index):
             self.indexes[view] = IndexView(view, model, prefix, self._accesses, self.kinds, self._nullable)
         elif issubclass(view, Aggregate):
-            prefixes = {field: _view_prefix(self._numbers.views[name]) for field, name in extremum_names(view).items()}
+            prefixes = {field: view_prefix(*self._numbers.views[name]) for field, name in extremum_names(view).items()}
             self.aggregates[view] = AggregateView(view, model, prefix, prefixes, self._accesses, self.kinds)
         else:
             raise InvalidDeclaration("a view is an Index or an Aggregate", view=view)
@@ -310,8 +310,3 @@ class Catalog:
             for references in self._references.values()
             for each in references.values()
         )
-
-
-def _view_prefix(number: tuple[int, int]) -> bytes:
-    view, generation = number
-    return view.to_bytes(2, "big") + generation.to_bytes(2, "big")

@@ -20,7 +20,6 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Reemit
 from oneread.derivations.stored import FENCE_ROW, fence, fence_of, replace_schema, schema_and_fence, stored_schema
-from oneread.encoding.ranges import prefix_range
 from oneread.errors import Closed, Conflict, Corrupt, LimitExceeded, OnereadError, SchemaMismatch, UsageError
 from oneread.maintenance.position import BACKFILL_ROW, Phase, Position, Refusal, encode, read
 from oneread.maintenance.reports import QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, silent
@@ -219,12 +218,12 @@ class Backfill:
 
     def _next_rows(self) -> Plan[list[Found]]:
         for prefix in self._kinds:
-            start, stop = prefix_range(prefix)
             if self._at.place[:2] > prefix:
                 continue
+            within = RowRange.under(prefix)
             if self._at.place[:2] == prefix:
-                start = self._at.place + b"\x00"
-            rows = yield from Scan("roots", RowRange(start, stop or b""), BATCH, families="dm")
+                within = within.behind(self._at.place)
+            rows = yield from Scan("roots", within, BATCH, families="dm")
             if rows:
                 return rows
         return []
@@ -350,8 +349,8 @@ class Backfill:
 
     def _drain(self) -> Plan[None]:
         """Does the tasks that are in the outbox now; those that come later are of code that knows the views."""
-        after = outbox.TASKS.start
-        while tasks := (yield from Scan("system", RowRange(after, outbox.TASKS.stop), BATCH)):
+        within = outbox.TASKS
+        while tasks := (yield from Scan("system", within, BATCH)):
             for key, row in tasks:
                 done = outbox.read(row).done
                 while True:
@@ -361,12 +360,11 @@ class Backfill:
                         break
                     done = outbox.read(left).done
                     yield from Sleep(0.0)
-            after = tasks[-1][0] + b"\x00"
+            within = within.behind(tasks[-1][0])
 
     def _sweep(self, table: Table, retired: Retired) -> Plan[None]:
         """Removes what is left of a generation that nobody declares any more."""
-        start, stop = prefix_range(retired.number.to_bytes(2, "big") + retired.generation.to_bytes(2, "big"))
-        within = RowRange(start, stop or b"")
+        within = RowRange.under(retired.prefix)
 
         def some() -> Plan[int]:
             yield from self._turn(Unit())

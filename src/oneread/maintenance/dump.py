@@ -18,7 +18,6 @@ from oneread.derivations.carriers import Carrier, State
 from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.copies import Source
 from oneread.derivations.emitted import LAST, USED
-from oneread.encoding.ranges import prefix_range
 from oneread.maintenance.forms import Form, document_text
 from oneread.maintenance.reports import Progress, Reporter
 from oneread.models.registry import Kind
@@ -152,9 +151,9 @@ class Dump:
         self._lines += 1
 
     def _kind(self, kind: Kind) -> Plan[None]:
-        start, stop = prefix_range(kind.prefix)
+        within = RowRange.under(kind.prefix)
         while True:
-            rows = yield from Scan("roots", RowRange(start, stop or b""), BATCH, families="dm")
+            rows = yield from Scan("roots", within, BATCH, families="dm")
             found = [(key, parse(row)) for key, row in rows]
             states = [(key, root, self._catalog.state(key, root)) for key, root in found]
             yield from self._load_sources(states)
@@ -167,7 +166,7 @@ class Dump:
             self._progress(Progress(f"dumping {stored_name(kind.cls)}", self._lines))
             if len(rows) < BATCH:
                 return
-            start = rows[-1][0] + b"\x00"
+            within = within.behind(rows[-1][0])
 
     def _load_sources(self, states: Iterable[tuple[bytes, Root, State]]) -> Plan[None]:
         """Reads the sources of a batch that are not remembered."""

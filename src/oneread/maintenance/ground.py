@@ -91,7 +91,7 @@ class Ground:
         views: tuple[IndexView | AggregateView, ...] = (*catalog.indexes.values(), *catalog.aggregates.values())
         for view in views:
             known = stored.views.get(stored_name(view.cls))
-            if known is None or known.number.to_bytes(2, "big") + known.generation.to_bytes(2, "big") != view.prefix:
+            if known is None or known.prefix != view.prefix:
                 raise SchemaMismatch(_CHANGED, view=view.cls)
 
     def _judged(self, view: IndexView | AggregateView) -> bool:
@@ -129,9 +129,7 @@ class Ground:
             return frozenset(number.to_bytes(2, "big") for number in self.stored.kinds.values()) | {
                 kind.prefix for kind in self.kinds
             }
-        views = {(each.number, each.generation) for each in self.stored.views.values()}
-        views |= {(each.number, each.generation) for each in self.stored.retired}
-        found = {number.to_bytes(2, "big") + generation.to_bytes(2, "big") for number, generation in views}
+        found = {each.prefix for each in self.stored.views.values()} | {each.prefix for each in self.stored.retired}
         if table == "views":
             found |= {BACK_REFERENCES + prefix for prefix in self.tracked}
             found |= {HOLDS + prefix for prefix in self.held}

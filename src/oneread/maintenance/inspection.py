@@ -12,7 +12,6 @@ from functools import partial
 
 from oneread.derivations.copies import NOBODY, Source
 from oneread.derivations.emitted import short_hash
-from oneread.encoding.ranges import prefix_range
 from oneread.errors import Corrupt
 from oneread.maintenance.digests import Digests
 from oneread.maintenance.findings import Wording, shown_of
@@ -28,12 +27,6 @@ from oneread.transactions.deltas import Number, decode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import parse
 from oneread.transactions.unit import SHOWN
-
-
-def within(prefix: bytes) -> RowRange:
-    """Every key that begins with these bytes."""
-    start, stop = prefix_range(prefix)
-    return RowRange(start, stop or b"")
 
 
 class Hearing:
@@ -105,7 +98,7 @@ class Pointers:
         self._kind = kind
         self._others = {each.prefix for each in kinds} - {kind.prefix}
         self._first = kinds[0] is kind
-        self.within = within(under + source)
+        self.within = RowRange.under(under + source)
         self._head = b"\x00"
 
     def mine(self, found: list[Found]) -> list[Found]:
@@ -159,12 +152,12 @@ class Inspection:
         """Adds up what is expected and what is there; afterwards `digests` say where they differ."""
         name = self.kind.cls.__name__
         self.walk.phase(f"{name}: entities")
-        yield from self.walk.over("roots", within(self.kind.prefix), self._expect)
+        yield from self.walk.over("roots", RowRange.under(self.kind.prefix), self._expect)
         for place in self.places:
             self.walk.phase(f"{name}: {place.name}")
             yield from self.walk.over(
                 place.table,
-                within(place.prefix),
+                RowRange.under(place.prefix),
                 partial(self._total, place) if place.width else self._find,
             )
         self.walk.phase(f"{name}: back-references and holds")

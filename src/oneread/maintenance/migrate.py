@@ -14,7 +14,6 @@ from typing import Final
 import msgspec
 
 from oneread.derivations.stored import replace_schema, stored_schema
-from oneread.encoding.ranges import prefix_range
 from oneread.errors import SchemaMismatch
 from oneread.maintenance.position import Position, position
 from oneread.models.comparison import Difference
@@ -143,8 +142,7 @@ def evolved_by(declared: Declared, stored: StoredSchema, drop: Collection[str] =
 
 
 def _rows_of(kinds: Mapping[str, int], name: str) -> RowRange:
-    start, stop = prefix_range(kinds[name].to_bytes(2, "big"))
-    return RowRange(start, stop or b"")
+    return RowRange.under(kinds[name].to_bytes(2, "big"))
 
 
 def planned(declared: Declared, drop: Collection[str] = (), *, count: bool = True) -> Plan[Planned]:
@@ -207,7 +205,7 @@ def _count(within: RowRange) -> Plan[int]:
         found += len(rows)
         if len(rows) < BATCH:
             return found
-        within = RowRange(rows[-1][0] + b"\x00", within.stop)
+        within = within.behind(rows[-1][0])
 
 
 def applied(declared: Declared, drop: Collection[str] = ()) -> Plan[Planned]:
@@ -278,7 +276,7 @@ def _refuse_populated(stored: StoredSchema, name: str, *, bury: bool) -> Plan[No
             yield from _buried(rows)
         if len(rows) < BATCH:
             return
-        within = RowRange(rows[-1][0] + b"\x00", within.stop)
+        within = within.behind(rows[-1][0])
 
 
 def rolled_back(declared: Declared, lose: Collection[str] = ()) -> Plan[Planned]:

@@ -13,10 +13,10 @@ from typing import Final
 from oneread.maintenance.digests import bucket_of
 from oneread.maintenance.findings import shown_of
 from oneread.maintenance.ground import Place
-from oneread.maintenance.inspection import Inspection, Pointers, amounts_of, within
+from oneread.maintenance.inspection import Inspection, Pointers, amounts_of
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
-from oneread.store.rows import Row, Table
+from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import Delta, Number
 from oneread.transactions.unit import Operations
 
@@ -50,7 +50,7 @@ class SecondLook:
         while forward or self._sums:
             self._walk.phase(f"{name}: a second look")
             self._groups, self._later = {}, set()
-            yield from self._walk.over("roots", within(self._of.kind.prefix), self._forward)
+            yield from self._walk.over("roots", RowRange.under(self._of.kind.prefix), self._forward)
             if forward:
                 yield from self._backward()
             yield from self._compare_groups()
@@ -109,7 +109,7 @@ class SecondLook:
     def _backward(self) -> Plan[None]:
         for place in self._of.places:
             if not place.width:
-                yield from self._walk.over(place.table, within(place.prefix), partial(self._dangling, place))
+                yield from self._walk.over(place.table, RowRange.under(place.prefix), partial(self._dangling, place))
         for each in self._of.pointers:
             yield from self._walk.over("views", each.within, partial(self._dangling_pointers, each))
 
@@ -152,7 +152,7 @@ class SecondLook:
             return
         for place in self._of.places:
             if place.width:
-                yield from self._walk.over("counts", within(place.prefix), partial(self._compare, place, now))
+                yield from self._walk.over("counts", RowRange.under(place.prefix), partial(self._compare, place, now))
         for key, delta in self._groups.items():
             if delta.amounts and delta.amounts[0]:
                 self._wording.group("missing", key, delta.amounts, "", None, mendable=self._sure)

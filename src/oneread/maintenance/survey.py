@@ -96,9 +96,9 @@ class _Names:
     def __init__(self, stored: StoredSchema) -> None:
         self._kinds = {number.to_bytes(2, "big"): name for name, number in stored.kinds.items()}
         self._views: dict[bytes, tuple[str, Standing]] = {
-            _prefix(view.number, view.generation): (name, view.state) for name, view in stored.views.items()
+            view.prefix: (name, view.state) for name, view in stored.views.items()
         }
-        self._views.update({_prefix(gone.number, gone.generation): (gone.name, "retired") for gone in stored.retired})
+        self._views.update({gone.prefix: (gone.name, "retired") for gone in stored.retired})
 
     def of(self, table: Table, prefix: bytes) -> tuple[str, Standing]:
         """The name and state of the rows under a prefix."""
@@ -110,10 +110,6 @@ class _Names:
         if table == "views" and prefix in (BACK_REFERENCES, HOLDS):
             return ("back-references" if prefix == BACK_REFERENCES else "holds"), ""
         return self._views.get(prefix, (prefix.hex(), "unknown"))
-
-
-def _prefix(number: int, generation: int) -> bytes:
-    return number.to_bytes(2, "big") + generation.to_bytes(2, "big")
 
 
 def _prefix_of(table: Table, key: bytes) -> bytes:
@@ -142,7 +138,7 @@ def _counted(table: Table, names: _Names, progress: Reporter, total: int | None)
         progress(Progress(f"counting rows of {table}", done, total))
         if len(rows) < BATCH:
             break
-        within = RowRange(rows[-1][0] + b"\x00", b"")
+        within = within.behind(rows[-1][0])
     found: list[Part] = []
     for prefix, count in counts.items():
         name, state = names.of(table, prefix)

@@ -15,7 +15,6 @@ from typing import Any, Final
 import msgspec
 
 from oneread.derivations.catalog import Catalog, stored_name
-from oneread.encoding.ranges import prefix_range
 from oneread.errors import InvalidValue
 from oneread.maintenance.dump import BATCH
 from oneread.maintenance.forms import Form
@@ -73,9 +72,9 @@ class Table:
         """
         self._line(self.columns)
         kind = self._form.carrier.kind
-        start, stop = prefix_range(kind.prefix)
+        within = RowRange.under(kind.prefix)
         while True:
-            found = yield from Scan("roots", RowRange(start, stop or b""), BATCH)
+            found = yield from Scan("roots", within, BATCH)
             for key, row in found:
                 body = parse(row).body
                 entity = None if body is None else kind.layouts.decode(body)
@@ -85,7 +84,7 @@ class Table:
             self._progress(Progress(f"dumping {stored_name(self._form.cls)}", self.entities))
             if len(found) < BATCH:
                 return self.entities
-            start = found[-1][0] + b"\x00"
+            within = within.behind(found[-1][0])
 
     def _cells(self, entity: Any, key: bytes) -> list[str]:
         text = self._form.written(entity)

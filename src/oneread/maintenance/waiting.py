@@ -11,7 +11,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
 from oneread.store.requests import Scan
-from oneread.store.rows import Row, RowRange
+from oneread.store.rows import Row
 from oneread.transactions import outbox
 
 BATCH = 500
@@ -45,7 +45,7 @@ def count_tasks() -> Plan[int]:
         found += len(rows)
         if len(rows) < BATCH:
             return found
-        within = RowRange(rows[-1][0] + b"\x00", within.stop)
+        within = within.behind(rows[-1][0])
 
 
 def _told(catalog: Catalog, key: bytes, row: Row) -> WaitingTask:

@@ -59,9 +59,8 @@ class Walk:
 
     def over(self, table: Table, within: RowRange, take: Take) -> Plan[None]:
         """Gives every row of a range to `take`, in batches in the order of the keys."""
-        start = within.start
         while True:
-            found = yield from self._scan(table, RowRange(start, within.stop))
+            found = yield from self._scan(table, within)
             if found:
                 more = take(found)
                 if more is not None:
@@ -69,7 +68,7 @@ class Walk:
                 yield from self._told(len(found))
             if len(found) < BATCH:
                 return
-            start = found[-1][0] + b"\x00"
+            within = within.behind(found[-1][0])
 
     def read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
         """Rows by key; one that cannot be read has no cells."""
@@ -94,9 +93,9 @@ class Walk:
                 raise
         found = yield from Scan(table, RowRange(within.start, broken), BATCH - 1, families="dm")
         if len(found) == BATCH - 1:
-            return [*found, *(yield from self._scan(table, RowRange(found[-1][0] + b"\x00", within.stop)))][:BATCH]
+            return [*found, *(yield from self._scan(table, within.behind(found[-1][0])))][:BATCH]
         found.append((broken, {}))
-        rest = yield from self._scan(table, RowRange(broken + b"\x00", within.stop))
+        rest = yield from self._scan(table, within.behind(broken))
         return [*found, *rest][:BATCH]
 
     def _told(self, rows: int) -> Plan[None]:

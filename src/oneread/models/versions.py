@@ -25,6 +25,11 @@ Description: TypeAlias = "tuple[tuple[str, str], ...]"
 """What a declaration says, as (field, type or rule) pairs in order."""
 
 
+def view_prefix(number: int, generation: int) -> bytes:
+    """What the keys of a view's rows begin with."""
+    return number.to_bytes(2, "big") + generation.to_bytes(2, "big")
+
+
 class Origin(msgspec.Struct, frozen=True):
     """Where a field of today is in rows of an older layout.
 
@@ -79,6 +84,11 @@ class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):
     fields: Description
     model: str = ""
 
+    @property
+    def prefix(self) -> bytes:
+        """What the keys of its rows begin with."""
+        return view_prefix(self.number, self.generation)
+
 
 class Past(msgspec.Struct, frozen=True):
     """One version of the schema that was declared at some time.
@@ -100,6 +110,11 @@ class Retired(msgspec.Struct, frozen=True):
     name: str
     number: int
     generation: int
+
+    @property
+    def prefix(self) -> bytes:
+        """What the keys of its rows begin with."""
+        return view_prefix(self.number, self.generation)
 
 
 class StoredSchema(msgspec.Struct, frozen=True):

@@ -12,6 +12,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from oneread.encoding.ranges import prefix_range
+
 Families: TypeAlias = Literal["d", "dm"]
 """Which families a read wants: what readers need, or everything."""
 
@@ -37,6 +39,16 @@ class RowRange(msgspec.Struct, frozen=True, gc=False):
 
     start: bytes
     stop: bytes
+
+    @classmethod
+    def under(cls, prefix: bytes) -> RowRange:
+        """Every key that begins with these bytes."""
+        start, stop = prefix_range(prefix)
+        return cls(start, stop or b"")
+
+    def behind(self, key: bytes) -> RowRange:
+        """What comes behind a key."""
+        return RowRange(key + b"\x00", self.stop)
 
     @property
     def is_empty(self) -> bool:

@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from oneread.encoding.ranges import prefix_range
 from oneread.errors import Corrupt
 from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.unit import SHOWN, Unit
@@ -63,14 +62,17 @@ def hold(source: bytes, carrier: bytes) -> bytes:
 
 def carriers_of(source: bytes) -> RowRange:
     """Where the back-references of a source lie. Keys are prefix-free, so nobody else's do."""
-    start, stop = prefix_range(BACK_REFERENCES + source)
-    return RowRange(start, stop or b"")
+    return RowRange.under(BACK_REFERENCES + source)
+
+
+def rest_of(task: Task) -> bytes:
+    """Where the back-references begin that a task has not been at."""
+    return task.cursor + b"\x00" if task.cursor else carriers_of(task.source).start
 
 
 def holders_of(source: bytes) -> RowRange:
     """Where the holds on a source lie."""
-    start, stop = prefix_range(HOLDS + source)
-    return RowRange(start, stop or b"")
+    return RowRange.under(HOLDS + source)
 
 
 def task_key(source: bytes) -> bytes:
