@@ -8,8 +8,11 @@ import pytest
 
 from oneread import Schema, connect, connect_async
 from oneread.database.worker import Worker
-from oneread.errors import Unavailable
+from oneread.errors import Corrupt, Unavailable
 from oneread.plans.plan import Plan
+from oneread.store.requests import Mutate
+from oneread.store.rows import Cell, RowMutation
+from oneread.transactions.outbox import TASKS
 from tests.unit.database.shop import SHOP, Buyer, Customer, Product, Purchase, PurchasesOfBuyer, Sold, fill
 
 FEW = Schema(*SHOP, inline=1)
@@ -115,6 +118,39 @@ def test_a_task_whose_source_changed_again_tells_the_newest(url):
         db.patch(Product, "p", name="Plum")
         db.drain()
         assert {each.product.name for each in db.page(Purchase, "o")} == {"Plum"}
+        assert db.drain() == 0
+
+
+def plant(db, table, key, column, value):
+    """Puts bytes where the library never would."""
+    cell = Cell(value, 1 << 50)
+    db.run(Mutate(table, [RowMutation(key, {column: cell})]).__iter__())
+
+
+def test_a_carrier_that_cannot_be_read_does_not_keep_the_others_from_following(url, caplog):
+    with connect(url, FEW, workers=0) as db:
+        fill(db, purchases=5)
+        spoiled = db.operations.kind(Purchase).key(("o", 2))
+        plant(db, "roots", spoiled, b"d:b", b"\x00\x00 torn")
+        renamed = db.patch(Product, "p", name="Pear")
+        with caplog.at_level(logging.ERROR):
+            db.drain()
+        assert db.tasks(renamed).done()
+        assert "passed over" in caplog.text
+        assert {db.get(Purchase, "o", line).product.name for line in (1, 3, 4, 5)} == {"Pear"}
+        assert [fault.entity for fault in db.verify().faults] == ["Purchase('o', 2)"]
+
+
+def test_a_task_that_cannot_be_read_does_not_hold_up_those_behind_it(url):
+    with connect(url, FEW, workers=0) as db:
+        fill(db)
+        plant(db, "system", TASKS.start + b"\x00" + db.operations.kind(Product).key(("a",)), b"d:b", b"torn")
+        renamed = db.patch(Product, "p", name="Pear")
+        with pytest.raises(Corrupt):
+            db.drain()
+        assert db.tasks(renamed).done()
+        assert db.get(Purchase, "o", 1).product.name == "Pear"
+        assert db.repair().clean
         assert db.drain() == 0
 
 
