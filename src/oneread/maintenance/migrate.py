@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -23,7 +24,7 @@ from oneread.models.evolving import Renamed
 from oneread.models.versions import State, StoredSchema
 from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
-from oneread.store.requests import Found, Replace, Scan
+from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions.root import BODY
 
@@ -219,33 +220,52 @@ def applied(declared: Declared, drop: Collection[str] = ()) -> Plan[Planned]:
     """
     before = yield from planned(declared, drop, count=False)
     stored = yield from stored_schema()
+    yield from _accepted(stored, declared, drop)  # what is refused must not have buried anything
     yield from _refuse_drops(stored, declared, drop, bury=True)
     yield from Atomically(lambda: _apply(declared, drop))
     return before
 
 
-def _apply(declared: Declared, drop: Collection[str]) -> Plan[None]:
-    stored = yield from stored_schema()
+def _accepted(stored: StoredSchema, declared: Declared, drop: Collection[str]) -> Plan[StoredSchema]:
+    """The next version of the stored schema; the given one where nothing is to be done.
+
+    Raises:
+        SchemaMismatch: something is refused.
+    """
     version = _version_of(stored, declared)
     if version and version < stored.writers:
         raise SchemaMismatch(_OLDER, version=version, newest=stored.version)
     if version and not drop:
-        return
+        return stored
     evolved = yield from evolved_by(declared, stored, drop)
     refuse(evolved)
     refuse_undeclared(evolved.stored, declared)
+    return evolved.stored
+
+
+def _apply(declared: Declared, drop: Collection[str]) -> Plan[None]:
+    """Inside a transaction; entities that came to be after the first look are found here."""
+    stored = yield from stored_schema()
+    accepted = yield from _accepted(stored, declared, drop)
+    if accepted is stored:
+        return
     for name in drop:
-        if name in stored.kinds and (yield from Scan("roots", _rows_of(stored.kinds, name), 1)):
-            raise SchemaMismatch(_POPULATED, model=name)
-    if evolved.stored is not stored:
-        yield from replace_schema(evolved.stored, (yield from Now()))
+        if name in stored.kinds:
+            if (yield from Scan("roots", _rows_of(stored.kinds, name), 1)):
+                raise SchemaMismatch(_POPULATED, model=name)
+        elif name in stored.layouts:
+            yield from _refuse_populated(stored, name, bury=False)
+    yield from replace_schema(accepted, (yield from Now()))
 
 
-def _buried(found: list[Found]) -> Plan[None]:
-    """Takes away what is left of deleted entities."""
-    gone: dict[bytes, Row | None] = {key: None for key, _row in found}
+def _bury(keys: list[bytes]) -> Plan[None]:
+    """Inside a transaction: takes away what is left of those entities that are still deleted."""
+    rows = yield from Read("roots", keys)
+    gone: dict[bytes, Row | None] = {
+        key: None for key, row in zip(keys, rows, strict=True) if row is not None and BODY not in row
+    }
     if gone:
-        yield from Atomically(lambda: Replace("roots", gone).__iter__())
+        yield from Replace("roots", gone)
 
 
 def _refuse_drops(stored: StoredSchema, declared: Declared, drop: Collection[str], *, bury: bool) -> Plan[None]:
@@ -272,8 +292,8 @@ def _refuse_populated(stored: StoredSchema, name: str, *, bury: bool) -> Plan[No
         for key, row in rows:
             if BODY in row and (is_whole or int.from_bytes(row[BODY].value[:2], "big") & 0x7FFF in numbers):
                 raise SchemaMismatch(_POPULATED, model=name, key=key.hex())
-        if is_whole and bury:
-            yield from _buried(rows)
+        if is_whole and bury and rows:
+            yield from Atomically(partial(_bury, [key for key, _row in rows]))
         if len(rows) < BATCH:
             return
         within = within.behind(rows[-1][0])

@@ -6,7 +6,12 @@ from decimal import Decimal
 import pytest
 
 from oneread import Copy, Index, Key, Model, Schema, by, connect, migration, renamed, retyped
+from oneread.engines.lmdb import LmdbEngine
 from oneread.errors import SchemaMismatch, Unsupported, UsageError
+from oneread.maintenance.migrate import BATCH, applied
+from oneread.plans.sync_driver import SyncDriver
+from oneread.plans.trace import Trace
+from oneread.store.requests import Scan
 from tests.golden.rows import rows_of
 
 
@@ -223,3 +228,54 @@ def test_who_may_only_read_changes_nothing(url):
 def test_a_schema_is_asked_for(url):
     with pytest.raises(UsageError):
         migration(url, ONE)
+
+
+LONG_NOTE = made("LongNote", ONE, {"more": str})
+LOOSE = made("Loose", Model, {"number": Key[int], "text": str})
+WITH_LOOSE = Schema(ONE, BY_TEXT, LONG_NOTE, LOOSE)
+
+
+@pytest.fixture
+def loose(url):
+    """A store with a model that has one deleted entity, and a variant that has none."""
+    with connect(url, WITH_LOOSE, workers=0) as db:
+        db.save(LOOSE(number=1, text="once"))
+        db.delete(LOOSE, 1)
+    return url
+
+
+def test_a_refused_change_leaves_the_deleted_entities_of_what_it_would_drop(loose):
+    before = rows(loose, WITH_LOOSE)
+    with change(loose, Schema(note({"text": bytes, "stars": int}))) as it, pytest.raises(SchemaMismatch):
+        it.apply(drop=["Loose", "LongNote", "ByText"])
+    assert rows(loose, WITH_LOOSE) == before
+
+
+@pytest.mark.parametrize(
+    ("dropped", "entity"),
+    [("Loose", LOOSE(number=1, text="again")), ("LongNote", LONG_NOTE(number=9, text="t", more=""))],
+)
+def test_an_entity_that_comes_to_be_while_its_model_is_dropped_is_kept_and_the_drop_refused(loose, dropped, entity):
+    declared = Schema(ONE, BY_TEXT, *({LOOSE, LONG_NOTE} - {type(entity)}))
+    looks = []
+    engine = LmdbEngine(loose.removeprefix("lmdb://").partition("?")[0], durability="none")
+    with connect(loose, WITH_LOOSE, workers=0) as db:
+
+        def watch(request, _answer):
+            if isinstance(request, Scan) and request.limit == BATCH:
+                looks.append(request)
+                if len(looks) == 2:
+                    db.save(entity)
+
+        with pytest.raises(SchemaMismatch) as refused:
+            SyncDriver(engine).run(applied(declared.declared(), [dropped]), Trace((watch,)))
+        assert refused.value.facts["model"] == dropped
+        assert db.get(type(entity), entity.number) == entity
+    engine.close()
+
+
+def test_a_model_without_living_entities_is_dropped_with_what_is_left_of_deleted_ones(loose):
+    assert len({row[1][:2] for row in rows(loose, WITH_LOOSE) if row[0] == "roots"}) == 2
+    with change(loose, OLD) as it:
+        it.apply(drop=["Loose", "LongNote"])
+    assert len({row[1][:2] for row in rows(loose) if row[0] == "roots"}) == 1
