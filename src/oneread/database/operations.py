@@ -30,7 +30,7 @@ from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts
-from oneread.transactions.native import Change, commit
+from oneread.transactions.native import Change, commit, tell_followed
 from oneread.transactions.root import BODY, parse
 from oneread.transactions.unit import SHOWN, Unit
 
@@ -87,6 +87,7 @@ class Operations:
         if beside is not None:
             yield from beside(unit, now)
         yield from self.decide(unit, changes, now)
+        tell_followed(unit, changes)
         yield from unit.flush(now)
         return unit.tasks
 

@@ -20,7 +20,7 @@ from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.rows import Row
-from oneread.transactions.native import Change
+from oneread.transactions.native import Change, tell_followed
 from oneread.transactions.root import NOTHING, parse
 from oneread.transactions.unit import Unit
 
@@ -114,6 +114,7 @@ class UnitOfWork:
         yield from self._checked(unit)
         for change in self._changes:
             yield from self._operations.decide(unit, [change], self._now)
+        tell_followed(unit, self._changes)
         yield from unit.flush(self._now)
         return unit.tasks
 

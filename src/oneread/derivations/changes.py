@@ -70,6 +70,9 @@ class _Writing:
     def links(self, seen: Root) -> Iterable[bytes]:  # noqa: ARG002 - part of the contract
         return ()
 
+    def followed(self, root: Root) -> None:
+        self.written.entity, self.written.version = self._catalog.state(self.key, root).entity, root.version
+
     def _seen(self, seen: Root) -> State:
         """The state before, once the version is what the caller expects."""
         if self._if_version is not None:

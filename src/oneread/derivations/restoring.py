@@ -84,6 +84,9 @@ class Bury:
     def links(self, seen: Root) -> tuple[bytes, ...]:  # noqa: ARG002 - part of the contract
         return ()
 
+    def followed(self, root: Root) -> None:
+        """Who is not there follows nobody."""
+
     def decide(self, seen: Root, version: int, sources: Sources) -> Decision:  # noqa: ARG002 - part of the contract
         if seen.version:
             self.written.version = seen.version

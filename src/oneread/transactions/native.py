@@ -73,6 +73,10 @@ class Change(Protocol):
         """
         ...
 
+    def followed(self, root: Root) -> None:
+        """The row that was decided on was committed again in the same transaction, because its source changed."""
+        ...
+
 
 Follow: TypeAlias = Callable[[bytes, bytes], Change]
 """(source key, carrier key) to the change that gives the carrier the source's new values."""
@@ -100,7 +104,16 @@ def commit(unit: Unit, changes: Sequence[Change], now: int, follow: Follow, inli
         left -= len(targets)
         follows = [follow(source, key[len(carriers.start) :]) for key, _row in targets]
         yield from _decide(unit, follows, now, told, guarded)
+        unit.followed.update([each.key for each in follows])
     yield from _refuse_referenced(unit, guarded)
+
+
+def tell_followed(unit: Unit, changes: Iterable[Change]) -> None:
+    """Tells changes whose rows were committed again, by following a source, how these stand now."""
+    if unit.followed:
+        for change in changes:
+            if change.key in unit.followed:
+                change.followed(parse(unit.get("roots", change.key)))
 
 
 def _refuse_referenced(unit: Unit, guarded: list[tuple[bytes, RowRange]]) -> Plan[None]:

@@ -60,13 +60,15 @@ class Unit:
     Arguments:
         name_of: a commit row's key as errors show it.
 
-    `tasks` are the keys of the tasks that were put into the outbox; `loaded` are the commit rows as the store had them.
+    `tasks` are the keys of the tasks that were put into the outbox; `loaded` are the commit rows as the store had them;
+    `followed` those of carriers that followed a source.
     """
 
     def __init__(self, name_of: Callable[[bytes], object] = bytes.hex) -> None:
         self.name_of = name_of
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
+        self.followed: set[bytes] = set()
         self._known: dict[Table, Rows] = {"roots": Rows(), "views": Rows(), "counts": Rows(), "system": Rows()}
         self._changed: dict[Table, dict[bytes, Row | None]] = {"roots": {}, "views": {}, "counts": {}, "system": {}}
         self._deltas: dict[bytes, Delta] = {}
