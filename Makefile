@@ -83,7 +83,7 @@ bench: setup postgres ## every benchmark against its peers
 
 .PHONY: docs
 docs: setup ## the documentation, in site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 .PHONY: clean
 clean: ## take away what tools made, the virtual environment included

@@ -59,7 +59,7 @@ def command(
         raise UsageError("CSV holds the entities of one model; name it", given=models or [])
     with reading(db, known) as database, written(out) as file, output.progress() as tell:
         if form is Format.csv:
-            found: object = {"entities": database.dump_table(wanted[0], file.write, progress=tell)}
+            found: object = {"entities": database.dump_csv(file.write, wanted[0], progress=tell)}
         else:
             found = database.dump(file.write, *wanted, progress=tell)
     output.document(found)

@@ -93,6 +93,6 @@ def _explained(
     if verb == "delete":
         return explain.delete(cls, *key, carriers=carriers)
     if verb == "patch":
-        return explain.any_of("patch", cls, explain.costs.patch(cls, *fields, carriers=carriers))
+        return explain.verb("patch", cls, explain.costs.patch(cls, *fields, carriers=carriers))
     options = {} if verb in ("create", "get_or_create") else {"carriers": carriers}
-    return explain.any_of(verb, cls, getattr(explain.costs, verb)(cls, **options))
+    return explain.verb(verb, cls, getattr(explain.costs, verb)(cls, **options))

@@ -229,15 +229,20 @@ class AsyncUpkeep(Explains):
         work = maintenance.dump.Dump(self.operations.catalog, models, write, progress)
         return await self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.lines())
 
-    async def dump_table(self, model: type, write: Callable[[bytes], object], *, progress: Reporter = silent) -> int:
+    async def dump_csv(self, write: Callable[[bytes], object], model: type, *, progress: Reporter = silent) -> int:
         """Writes the living entities of one model as CSV; returns how many. Costs what `dump` costs.
+
+        Arguments:
+            write: given each line, the header first, in the thread that does the work.
+            model: whose entities; those of its variants are left out.
+            progress: called after every batch, in that thread.
 
         Raises:
             UsageError: the class is no model of the schema.
             InvalidValue: a value has no exact form in CSV.
         """
         self.operations.kind(model)
-        work = maintenance.tables.Table(self.operations.catalog, model, write, progress)
+        work = maintenance.csv_dump.CsvDump(self.operations.catalog, model, write, progress)
         return await self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.rows())
 
     async def backup(self, target: str, *, progress: Reporter = silent) -> int:

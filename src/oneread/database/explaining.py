@@ -47,7 +47,7 @@ class Explainer:
 
     def get(self, model: Any, *key: Any) -> Explanation:
         """What `get`, `find` and `exists` would do."""
-        self._hashable(model)
+        self._check_class(model)
         call = _call("get", model, key)
         if model in self._catalog.kinds:
             kind = self._operations.kind(model)
@@ -90,7 +90,7 @@ class Explainer:
         budget: int = BUDGET,
     ) -> Explanation:
         """What `page` would do, with the ranges that it would read."""
-        self._hashable(view)
+        self._check_class(view)
         of = listed(self._operations, view)
         rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, rows, cursor, backward, since, until, starts_with, where, budget)
@@ -142,7 +142,7 @@ class Explainer:
         bound = self.costs.save(cls, entities=len(given))
         return self._told(f"save_all({len(given)} x {cls.__name__})", plan, bound)
 
-    def any_of(self, verb: str, model: Any, bound: Bound) -> Explanation:
+    def verb(self, verb: str, model: Any, bound: Bound) -> Explanation:
         """A bound as an explanation of any call of this verb, with its time."""
         return self._told(f"{verb}({model.__name__})", [], bound)
 
@@ -163,7 +163,7 @@ class Explainer:
     def _kind(self, model: Any) -> Kind:
         return self._operations.kind(model)
 
-    def _hashable(self, model: Any) -> None:
+    def _check_class(self, model: Any) -> None:
         if not isinstance(model, type):
             raise UsageError("this is no class of the schema", given=model)
 

@@ -13,11 +13,11 @@ import pytest
 
 from oneread import CREATED, Copy, Key, Model, Ref, Schema, connect
 from oneread.errors import InvalidValue
+from oneread.maintenance.csv_dump import CsvDump
 from oneread.maintenance.dump import Dump
 from oneread.maintenance.forms import Form, document_entity, document_text
 from oneread.maintenance.load import Dumped, head_of
 from oneread.maintenance.reports import silent
-from oneread.maintenance.tables import Table
 
 
 class Colour(Enum):
@@ -134,7 +134,7 @@ def test_what_json_would_not_bring_back_is_written_as_its_document(db, form, fie
         other.dump(again.append)
         assert again == lines
     with pytest.raises(InvalidValue, match="dump JSON lines"):
-        db.run(Table(db.operations.catalog, Everything, lines.append, silent).whole())
+        db.run(CsvDump(db.operations.catalog, Everything, lines.append, silent).whole())
 
 
 def test_a_field_that_is_missing_takes_its_default(form):
@@ -183,7 +183,7 @@ def test_a_table_has_a_column_for_each_part_of_a_key(db):
     db.save(Everything(id=1, thing=ShownThing.of("x", b"\x00", NOON)))
     db.save(Everything(id=2))
     lines = []
-    assert db.dump_table(Everything, lines.append) == 2
+    assert db.dump_csv(lines.append, Everything) == 2
     header, first, second = (line.decode().rstrip("\n").split(",") for line in lines)
     place = header.index("thing.name")
     assert header[place : place + 3] == ["thing.name", "thing.seal", "thing.since"]

@@ -1,4 +1,4 @@
-"""Entities of one model as rows of a table: the columns of CSV.
+"""CSV dumps: the living entities of one model, a row each under a header.
 
 Knows forms. Must not know files. A reference by a key of one part is its value, by several parts a column for each
 (`product.order`); what is neither text nor a number is JSON in its cell. None is an empty cell; text that is empty or
@@ -29,7 +29,7 @@ _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Table:
+class CsvDump:
     """Writes the living entities of one model, variants left out.
 
     Arguments:
