@@ -117,7 +117,7 @@ def test_both_faces_write_the_same_bytes_and_read_them_back(data):
     descending = [position for position in positions if codec.elements[position].descending]
     none_last = [position for position in positions if codec.elements[position].none == "last"]
     assert key == encode(values, descending=descending, none_last=none_last)
-    assert key == b"".join(codec.encode_element(position, values[position]) for position in positions)
+    assert key == b"".join(codec.parts[position].put(values[position]) for position in positions)
     assert codec.decode(key) == values == decode(key)
     assert [type(value) for value in codec.decode(key)] == [type(value) for value in values]
     lead, tail = data.draw(st.binary(max_size=3)), data.draw(st.binary(max_size=3))

@@ -98,12 +98,12 @@ class _Writing:
         version: int,
         rows: Sources,
     ) -> Decision:
-        settled = carrier.settled(self.key, entity, refs, before, _Seen(self._catalog, rows))
+        settled = carrier.settled(self.key, entity, refs, before, Seen(self._catalog, rows))
         self.written.entity, self.written.version, self.written.created = settled.entity, version, before.entity is None
         return decision(self._catalog, carrier, self.key, settled, seen, before, version)
 
 
-class _Seen:
+class Seen:
     """Sources by key, read out of commit rows when asked for and kept with them; a row that nobody loaded is nobody."""
 
     __slots__ = ("_catalog", "_rows")
@@ -237,7 +237,7 @@ class Delete(_Writing):
         if seen.body is None or not isinstance(before.entity, self._model):
             return NO_CHANGE
         carrier = self._catalog.any_carrier(self.key)
-        whole = self._catalog.carrier_of(before.entity).completed(before, _Seen(self._catalog, sources))
+        whole = self._catalog.carrier_of(before.entity).completed(before, Seen(self._catalog, sources))
         record = carrier.gone(whole)
         self.written.version, self.written.created = version, False
         return Decision(
@@ -279,7 +279,7 @@ class Follow(_Writing):
             before.entity,
             refs,
             before,
-            _Seen(self._catalog, sources),
+            Seen(self._catalog, sources),
             told=(self._source,),
             untold=carrier.untold(before.record),
         )
@@ -327,7 +327,7 @@ class Reemit(_Writing):
         if before.entity is None:
             return self._of_deleted(seen, before, version)
         carrier = self._catalog.carrier_of(before.entity)
-        known = _Seen(self._catalog, sources)
+        known = Seen(self._catalog, sources)
         told = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
         settled = carrier.settled(self.key, before.entity, refs, before, known, told=told)
         found = decision(self._catalog, carrier, self.key, settled, seen, before, version)

@@ -55,9 +55,6 @@ USED: Final = b"u"
 TOLD: Final = b"f"
 LAST: Final = b"l"
 
-VIEWS: Final = (ROWS, SUMS, UNIQUE)
-"""Kinds of tokens that belong to views."""
-
 TOLD_DELETED: Final = b"\x00"
 """What copies were told last: that their source is gone."""
 
@@ -92,7 +89,7 @@ def decode(data: bytes | None) -> Record:
         return {}
     try:
         return _decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Corrupt("the emitted record of a commit row cannot be read") from error
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from oneread.derivations import emitted
 from oneread.derivations.carriers import State
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import Save, Written, _Seen
+from oneread.derivations.changes import Save, Seen, Written
 from oneread.derivations.emitted import LAST, diff
 from oneread.transactions.native import NO_CHANGE, Decision, Sources
 from oneread.transactions.root import Root
@@ -54,7 +54,7 @@ class Restore(Save):
 
     def _as_held(self, before: State, sources: Sources) -> State:
         """The state before, as if it already showed what is held of sources that are not there."""
-        rows = _Seen(self._catalog, sources)
+        rows = Seen(self._catalog, sources)
         known = {each.name: getattr(before.entity, each.name, None) for each in self._carrier.references}
         for name in self._names:
             if any(rows[key].entity is None for key in self._refs.get(name, ())):

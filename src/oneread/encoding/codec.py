@@ -94,10 +94,6 @@ class Codec:
             self._prefix_encoders[count] = encoder
         return encoder
 
-    def encode_element(self, position: int, value: object) -> bytes:
-        """The bytes of one element, for keys that are put together by the caller."""
-        return self.parts[position].put(value)
-
     def decode(self, data: bytes) -> tuple[object, ...]:
         """All values of a whole key, of the declared types, up to equality; instants in UTC.
 

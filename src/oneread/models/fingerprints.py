@@ -7,7 +7,6 @@ The law is "Documents" of docs/formats/rows.md.
 from __future__ import annotations
 
 import enum
-import hashlib
 from types import MappingProxyType, NoneType
 from typing import Annotated, Any, Final, ForwardRef, Literal, get_args, get_origin
 
@@ -36,12 +35,6 @@ def describe(cls: type, names: Names = _NO_NAMES) -> list[tuple[str, str, bool]]
 def text_of(annotation: Any, cls: type, field: str, names: Names = _NO_NAMES) -> str:
     """A type as `describe` writes it. `cls` and `field` are for errors."""
     return _Writer(names).text(annotation, cls, field)
-
-
-def fingerprint(cls: type, names: Names = _NO_NAMES) -> bytes:
-    """16 bytes that differ when `describe` does."""
-    lines = [f"{name}: {text}{' = ...' if default else ''}" for name, text, default in describe(cls, names)]
-    return hashlib.blake2b("\n".join(lines).encode(), digest_size=16).digest()
 
 
 def _defaulted(cls: Any) -> set[str]:

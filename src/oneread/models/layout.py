@@ -117,10 +117,6 @@ class Layout(Generic[E]):
             return [self.decode(doc) for doc in docs]  # one of them is wide or strange: each says for itself
         return decoded
 
-    def checked_decode(self, doc: bytes) -> E:
-        """`decode`, then the entity's own `check`, for documents that older code wrote. Raises InvalidValue as well."""
-        return self._checked(self.decode(doc))
-
     def validated(self, entity: E) -> tuple[bytes, E]:
         """The document of an entity, and the entity as it will be read: types, constraints and its own `check` hold.
 
