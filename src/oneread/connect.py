@@ -229,6 +229,8 @@ def _lmdb(path: str, given: Options, timeout: float) -> tuple[Engine, bool]:
 
     if not path:
         raise InvalidUrl("the URL names no folder: lmdb:///var/lib/shop, or lmdb://shop for a relative one")
+    if "\0" in path:
+        raise InvalidUrl("a path has no zero byte", path=path)
     options: dict[str, Any] = {"timeout": timeout} | options_from_url(given)
     return LmdbEngine(path, **options), not options.get("read_only", False)
 

@@ -1,6 +1,7 @@
 """`oneread dump` and `oneread load`: what is written comes back exactly; what cannot be loaded is kept, with why."""
 
 import gzip
+import os
 import signal
 import subprocess
 import sys
@@ -309,6 +310,21 @@ class TestGoingOn:
         assert load(path, "--model", "Person").code == 0
         written(tmp_path / "p.jsonl.rejects", "nonsense")
         assert load(path, "--model", "Person", "--resume").code == 3
+
+    def test_a_load_that_was_stopped_says_how_to_go_on(self, process, url, tmp_path):
+        endless = tmp_path / "endless.jsonl"
+        os.mkfifo(endless)
+        loading = process("load", endless, "--model", "Person", "--batch", "1")
+        with endless.open("w") as pipe, connect(url, NOTES, workers=0) as db:
+            pipe.write(f"{person(901)}\n{person(902)}\n")
+            pipe.flush()
+            while db.find(Person, 902) is None:  # from here on it waits for the next line
+                assert loading.poll() is None
+            loading.send_signal(signal.SIGINT)
+            assert loading.wait(timeout=60) == 130
+        assert loading.stderr.read() == (
+            "stopped\nhint: what is stored stays stored; the same command with --resume goes on\n"
+        )
 
     def test_a_killed_load_loads_or_rejects_each_record_once(self, tmp_path, other):
         texts = ["{torn" if number % 97 == 0 else person(number) for number in range(1, 3001)]

@@ -92,3 +92,49 @@ def test_progress_is_shown_on_a_terminal_only(capsys):
     with Output(as_json=False, quiet=False).progress() as tell:
         tell(None)
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["page", "Note", "--limit", "x", "--json"], "valid integer"),
+        (["page", "Note", "--nothing", "--json"], "--nothing"),
+        (["nothing", "--json"], "nothing"),
+        (["--json", "page"], "--json"),
+        (["page", "--json"], "VIEW"),
+    ],
+)
+def test_a_wrong_command_line_is_a_document_as_well(bare, arguments, message):
+    ran = bare(*arguments)
+    failure = ran.failure()
+    assert (ran.code, failure.kind, failure.retryable) == (2, "UsageError", False)
+    assert message in failure.message
+    assert ran.err.startswith("Usage: oneread")
+
+
+def test_words_that_are_no_text_are_told_as_json(oneread):
+    ran = oneread("get", "Person", "\udcff", "--json")
+    assert ran.code == 2
+    assert ran.failure().facts["given"] == "\\udcff"
+
+
+def test_code_that_fails_in_the_shell_is_told_without_this_programs_frames(url):
+    ran = subprocess.run(
+        [sys.executable, "-m", "oneread", "shell", "--schema", "tests.cli.notes:NOTES", "--db", url, "-c", "1 / 0"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 1
+    assert ran.stderr.startswith('Traceback (most recent call last):\n  File "<--run>", line 1, in <module>\n')
+    assert ran.stderr.endswith("ZeroDivisionError: division by zero\n")
+
+
+@pytest.mark.parametrize(
+    ("query", "hinted"),
+    [("", True), ("?colour=red", False), ("?prefix=nothing", False)],
+    ids=["path", "option", "prefix"],
+)
+def test_how_urls_are_written_is_hinted_where_that_is_at_fault(bare, url, query, hinted):
+    db = f"{url}{query}" if query else "no-url"
+    ran = bare("get", "Person", "1", "--schema", "tests.cli.notes:NOTES", "--db", db, "--json")
+    assert ran.code == 2
+    assert ran.failure().hint.startswith("a store is named like") is hinted

@@ -97,3 +97,12 @@ def test_an_index_that_is_not_unique_is_told(oneread):
 
 def test_quiet_shows_no_cost(oneread):
     assert oneread("get", "Person", "1", "--quiet").err == ""
+
+
+def test_a_list_that_is_not_unique_is_told_before_its_values_are_counted(oneread):
+    for values in ([], ["1"], ["1", "2026-01-31", "too", "many"]):
+        ran = oneread("get", "NotesOfAuthor", *values)
+        assert (ran.code, ran.err) == (
+            2,
+            "error: get needs a unique index; `oneread page` shows this one (view=NotesOfAuthor)\n",
+        )

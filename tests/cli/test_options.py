@@ -16,6 +16,8 @@ MODULES = {
     "syntax": "class Broken(\n",
     "leaving": "import sys\nsys.exit(7)\n",
     "raising": "1 / 0\n",
+    "opening": "from oneread.errors import UsageError\nraise UsageError('opened in passing')\n",
+    "asking": "from oneread import Schema, connect\nconnect('memory://', 7)\n",
     "wrong": "from oneread import Schema\nbad = Schema(int)\n",
 }
 
@@ -51,6 +53,8 @@ def here(tmp_path, monkeypatch):
         ("cli_empty", "say which schema of this module: --schema package.module:name", {"schemas": []}),
         ("cli_two:THIRD", "the module has nothing of this name", {"name": "THIRD", "schemas": ["NOTES", "OTHER"]}),
         ("cli_empty:x", "this is no Schema(...)", {"name": "x", "found": "int"}),
+        ("tests.cli.notes:Person", "this is no Schema(...)", {"name": "Person", "found": "Person"}),
+        ("cli_opening:x", FAILED, {"error": "UsageError: opened in passing"}),
         ("cli_package.models:Held.nothing", "the module has nothing of this name", {"name": "Held.nothing"}),
         ("cli_one.py:only", NO_FILE, {"perhaps": "cli_one"}),
         ("./cli_package/models.py", NO_FILE, {"perhaps": "cli_package.models"}),
@@ -77,6 +81,9 @@ def test_a_module_that_fails_is_told_with_its_line(bare, url, here):
     assert bare("get", "Person", "1", "--schema", "cli_syntax:x", "--db", url, "--json").failure().facts["at"] == (
         f"{here}/cli_syntax.py:1"
     )
+    assert bare("get", "Person", "1", "--schema", "cli_asking:x", "--db", url, "--json").failure().facts["at"] == (
+        f"{here}/cli_asking.py:2"
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,6 +103,8 @@ def test_schema_and_store_come_from_the_environment(bare, url):
     [
         ("", "say which store: --db lmdb:///var/lib/shop, or ONEREAD_DB", {}),
         ("./notes", "a store is named by a URL, not by a path", {"perhaps": "lmdb://./notes"}),
+        ("lmdb:/notes", "a store is named by a URL, not by a path", {"perhaps": "lmdb:///notes"}),
+        ("lmdb://no%00tes", "a path has no zero byte", {"path": "no\0tes"}),
         ("lmbd://notes", "the scheme of the URL is unknown", {"known": ["lmdb", "memory"]}),
         ("lmdb://", "the URL names no folder: lmdb:///var/lib/shop, or lmdb://shop for a relative one", {}),
         ("lmdb://notes?colour=red", "an option that lmdb: URLs do not have", {"option": "colour"}),

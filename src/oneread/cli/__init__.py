@@ -11,6 +11,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
+from oneread.cli.streams import made_safe
+
 NEEDED: Final = ("typer", "rich")
 """What `pip install "oneread[cli]"` adds."""
 
@@ -19,6 +21,7 @@ WRONG_USE: Final = 2
 
 def main() -> None:
     """Runs the command line on the arguments of this process; ends the process with the exit code."""
+    made_safe()
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         sys.stderr.write(

@@ -24,6 +24,7 @@ from typing import Any, Final
 import msgspec
 import typer
 
+from oneread.cli.streams import write_json
 from oneread.errors import (
     AlreadyExists,
     Closed,
@@ -48,6 +49,9 @@ INTERRUPTED: Final = 130
 JSON: Final = "oneread.json"
 """The key in a context's `meta` that says whether --json was given."""
 
+_WRONG_LINE: Final[Any] = typer.BadParameter.__bases__[0]
+"""What typer raises for a wrong command line; it is told on stderr by typer itself, with the usage of the command."""
+
 _REFUSED: Final = (NotFound, AlreadyExists, MissingReference, StillReferenced, SchemaMismatch, NotReady)
 
 _HINTS: Final[Mapping[type[OnereadError], str]] = {
@@ -58,6 +62,10 @@ _HINTS: Final[Mapping[type[OnereadError], str]] = {
     NotReady: "`oneread backfill` builds it",
     Closed: "run the command again",
 }
+
+
+_NOT_ITS_FORM: Final = ("error", "option", "prefix")
+"""Facts of an InvalidUrl that is well formed: the hint how URLs are written would lead astray."""
 
 
 def code_of(error: OnereadError) -> int:
@@ -76,6 +84,9 @@ def telling(context: typer.Context) -> Generator[None]:
     except OnereadError as error:
         _tell(context, error, error.message, facts=error.facts, retryable=error.retryable, hint=hint(error))
         raise typer.Exit(code_of(error)) from error
+    except _WRONG_LINE as error:
+        _document(context, "UsageError", error.format_message())
+        raise
     except BrokenPipeError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not even the last flush
         raise typer.Exit(FINE) from error
@@ -95,6 +106,8 @@ def _noted(error: BaseException) -> str:
 def hint(error: OnereadError) -> str:
     """What to do about an error: what was noted on its way, else what its class suggests."""
     known = next((text for cls, text in _HINTS.items() if isinstance(error, cls)), "")
+    if isinstance(error, InvalidUrl) and not error.facts.keys().isdisjoint(_NOT_ITS_FORM):
+        known = ""
     return "; ".join(filter(None, [known or ("trying again can help" if error.retryable else ""), _noted(error)]))
 
 
@@ -107,23 +120,39 @@ def _tell(
     retryable: bool = False,
     hint: str = "",
 ) -> None:
-    if context.meta.get(JSON):
-        told: dict[str, Any] = {
-            "kind": type(error).__name__,
-            "message": message,
-            "facts": {name: _plain(fact) for name, fact in facts.items()},
-            "retryable": retryable,
-            "hint": hint,
-        }
-        sys.stdout.write(msgspec.json.encode({"error": told}).decode() + "\n")
+    _document(context, type(error).__name__, message, facts=facts, retryable=retryable, hint=hint)
     sys.stderr.write("stopped\n" if isinstance(error, KeyboardInterrupt) else f"error: {error}\n")
     if hint:
         sys.stderr.write(f"hint: {hint}\n")
 
 
+def _document(
+    context: typer.Context,
+    kind: str,
+    message: str,
+    *,
+    facts: Mapping[str, object] = MappingProxyType({}),
+    retryable: bool = False,
+    hint: str = "",
+) -> None:
+    """Writes a failure as JSON, with --json only."""
+    if not context.meta.get(JSON):
+        return
+    told: dict[str, Any] = {
+        "kind": kind,
+        "message": _plain(message),
+        "facts": {name: _plain(fact) for name, fact in facts.items()},
+        "retryable": retryable,
+        "hint": hint,
+    }
+    write_json(msgspec.json.encode({"error": told}).decode())
+
+
 def _plain(fact: object) -> object:
-    """A fact as JSON can say it."""
-    if fact is None or isinstance(fact, (bool, int, float, str)):
+    """A fact as JSON can say it; words that are no UTF-8 with escapes in them."""
+    if isinstance(fact, str):
+        return fact.encode(errors="backslashreplace").decode()
+    if fact is None or isinstance(fact, (bool, int, float)):
         return fact
     if isinstance(fact, (list, tuple, set, frozenset)):
         return [_plain(each) for each in fact]  # pyright: ignore[reportUnknownVariableType]

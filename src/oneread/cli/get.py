@@ -14,6 +14,7 @@ from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption,
 from oneread.cli.output import Output
 from oneread.cli.records import cost_text, plain, show_one
 from oneread.cli.typed import wanted, whole_key
+from oneread.errors import InvalidQuery
 from oneread.models.model import Model
 from oneread.plans.trace import Cost
 
@@ -61,6 +62,9 @@ def command(
     known = schema_of(schema)
     (cls,) = declared(known, [model])
     with reading(db, known) as database:
+        view = database.operations.catalog.indexes.get(cls)
+        if view is not None and not view.unique:
+            raise InvalidQuery("get needs a unique index; `oneread page` shows this one", view=cls)
         parts = whole_key(cls, wanted(database.operations.catalog, cls), key)
         entity = database.get(cls, *parts)
         cost = database.cost(entity)

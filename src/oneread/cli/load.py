@@ -5,8 +5,9 @@ Knows files and loading. Must not know rows. The law is docs/formats/dumps.md.
 
 from __future__ import annotations
 
+import contextlib
 import csv
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -19,7 +20,7 @@ from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption,
 from oneread.cli.output import Output
 from oneread.database.loading import Make, Numbered, load
 from oneread.database.sync_database import Database
-from oneread.errors import Corrupt, InvalidValue, UsageError
+from oneread.errors import Corrupt, InvalidValue, StoreError, UsageError
 from oneread.maintenance.bulk import BATCH
 from oneread.maintenance.load import LINE_BYTES, Dumped, Records, end_of, head_of, verified
 
@@ -71,21 +72,32 @@ def command(  # noqa: PLR0913 - each is an option of its own
     aside = Path(rejects or (f"{file}.rejects" if file != STANDARD else "stdin.rejects"))
     with writing(db, known, make=make, workers=1) as database, output.progress() as tell, opened(file) as source:
         records, making = _read(database, source, file, cls, given)
-        found = load(
-            database,
-            records,
-            making,
-            aside,
-            checkpoint=f"load:{Path(file).name}"[:200],
-            resume=resume,
-            batch=batch,
-            progress=tell,
-        )
+        with _resumable():
+            found = load(
+                database,
+                records,
+                making,
+                aside,
+                checkpoint=f"load:{Path(file).name}"[:200],
+                resume=resume,
+                batch=batch,
+                progress=tell,
+            )
     output.document(found)
     output.text(f"{found.stored:,} stored, {found.rejected:,} refused")
     if found.rejected:
         output.note(f"refused records and reasons are in {aside}")
         raise typer.Exit(FOUND)
+
+
+@contextlib.contextmanager
+def _resumable() -> Generator[None]:
+    """Says how to go on where the load did not end by itself."""
+    try:
+        yield
+    except (KeyboardInterrupt, OSError, StoreError) as error:
+        error.add_note("what is stored stays stored; the same command with --resume goes on")
+        raise
 
 
 def _mapped(given: list[str]) -> dict[str, str]:

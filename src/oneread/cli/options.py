@@ -68,6 +68,8 @@ SUBCOMMANDS: Final[dict[str, Any]] = {
 }
 """How a command with subcommands makes its `typer.Typer`."""
 
+_LIBRARY: Final = f"{Path(__file__).parents[1]}/"
+
 READ_ONLY: Final = "read_only"
 """The option of URLs whose stores can be opened without being written to."""
 
@@ -97,9 +99,8 @@ def schema_of(spec: str) -> Schema:
             )
         found = getattr(found, part)
     if not isinstance(found, Schema):
-        raise UsageError(
-            "this is no Schema(...)", module=name, name=attribute, found=type(found), schemas=sorted(schemas)
-        )
+        kind = found if isinstance(found, type) else type(found)
+        raise UsageError("this is no Schema(...)", module=name, name=attribute, found=kind, schemas=sorted(schemas))
     return found
 
 
@@ -115,8 +116,8 @@ def _imported(name: str) -> ModuleType:
     _refuse_absent(name, here)
     try:
         return import_module(name)
-    except OnereadError as error:
-        raise InvalidDeclaration(error.message, module=name, **error.facts) from error
+    except InvalidDeclaration as error:
+        raise InvalidDeclaration(error.message, **{"module": name, **error.facts}) from error
     except (Exception, SystemExit) as error:
         raise UsageError(
             "importing the module of the schema failed", module=name, at=_line_of(error), error=_said(error)
@@ -148,6 +149,8 @@ def _line_of(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}"
     frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith("<frozen")]
+    if isinstance(error, OnereadError):  # raised in here; asked for by a line of theirs
+        frames = [each for each in frames if not each.filename.startswith(_LIBRARY)] or frames
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
@@ -212,7 +215,8 @@ def _url(db: str) -> str:
     if not db:
         raise UsageError("say which store: --db lmdb:///var/lib/shop, or ONEREAD_DB")
     if "://" not in db:
-        raise InvalidUrl("a store is named by a URL, not by a path", given=db, perhaps=f"lmdb://{db}")
+        path = db.removeprefix("lmdb:")
+        raise InvalidUrl("a store is named by a URL, not by a path", given=db, perhaps=f"lmdb://{path}")
     return db
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from oneread.cli.streams import write_json
 from oneread.errors import InvalidValue
 from oneread.maintenance.reports import Reporter, silent
 
@@ -35,7 +36,7 @@ class Output:
     def document(self, value: object) -> None:
         """Prints a value as one line of JSON, with --json only."""
         if self.as_json:
-            sys.stdout.write(f"{encoded(value)}\n")
+            write_json(encoded(value))
 
     def text(self, line: str = "") -> None:
         """Prints a line for a person, without --json only."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from importlib import import_module, metadata
+from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from oneread.cli.failures import telling
+from oneread.cli.failures import JSON, telling
 from oneread.cli.table import COMMANDS, SECTIONS
 
 
@@ -29,6 +30,12 @@ class Commands(TyperGroup):
         """The command that is run, in place of what stands for it in lists."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, None if found is None else loaded(str(name)), rest
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the options of the program, and notes --json: a wrong command line is a document, too."""
+        ctx.meta[JSON] = "--json" in takewhile(lambda each: each != "--", args)
+        with telling(ctx):
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs a command; what it raises becomes a message and an exit code."""

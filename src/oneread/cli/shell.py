@@ -11,6 +11,7 @@ import contextlib
 import readline
 import rlcompleter
 import sys
+import traceback
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ import typer
 
 import oneread
 from oneread import errors
+from oneread.cli.failures import FOUND
 from oneread.cli.options import DbOption, QuietOption, SchemaOption, reading, schema_of, writing
 from oneread.derivations.schema import Schema
 from oneread.errors import OnereadError
@@ -47,9 +49,25 @@ def command(
     with writing(db, known, evolve=False, workers=1) if write else reading(db, known) as database:
         names = named(known, database)
         if run:
-            exec(compile(run, "<--run>", "exec"), names)  # noqa: S102 - it is what the user asked for
+            _run(run, names)
             return
         _ask(names, "" if quiet else banner(known, db, write=write))
+
+
+def _run(text: str, names: dict[str, Any]) -> None:
+    """Runs what was given; errors of the code are told as Python tells them, without the frames of this program.
+
+    Raises:
+        OnereadError, OSError: told as every command tells them.
+    """
+    try:
+        exec(compile(text, "<--run>", "exec"), names)  # noqa: S102 - it is what the user asked for
+    except (OnereadError, OSError):
+        raise
+    except Exception as error:
+        frames = error.__traceback__
+        traceback.print_exception(error.with_traceback(frames.tb_next if frames else None))
+        raise typer.Exit(FOUND) from error
 
 
 def named(schema: Schema, database: Any) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""What a terminal cannot show: escapes, and JSON that stays JSON."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from oneread.cli.streams import escaped
+
+NAME = "日本 é \N{GRINNING FACE}"
+
+
+@pytest.fixture
+def printed(tmp_path):
+    """What the command line prints of an entity with that name, in an encoding."""
+    (tmp_path / "made.py").write_text(
+        "from oneread import Key, Model, Schema\n"
+        "class Named(Model[str]):\n"
+        "    name: Key[str]\n"
+        "schema = Schema(Named)\n",
+    )
+    command = [sys.executable, "-m", "oneread"]
+    where = ["--schema", "made", "--db", "lmdb://store", "-q"]
+    (tmp_path / "names.jsonl").write_text(json.dumps({"name": NAME}) + "\n")
+    load = [*command, "load", "names.jsonl", "--model", "Named", "--make", *where]
+    subprocess.run(load, cwd=tmp_path, check=True, capture_output=True)
+
+    def run(encoding, *arguments):
+        environment = os.environ | {"PYTHONIOENCODING": encoding}
+        ran = subprocess.run(
+            [*command, *arguments, *where], cwd=tmp_path, env=environment, capture_output=True, check=False
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_json_is_the_same_under_every_encoding(printed, encoding):
+    assert json.loads(printed(encoding, "page", "Named", "--json").decode())["rows"] == [{"name": NAME}]
+
+
+def test_what_a_terminal_lacks_is_escaped(printed):
+    assert "日本 é \N{GRINNING FACE}" in printed("utf-8", "page", "Named").decode()
+    assert b"\\u65e5\\u672c \xe9 \\ud83d\\ude00" in printed("latin-1", "page", "Named")
+    assert b"\\u65e5\\u672c \\u00e9 \\ud83d\\ude00" in printed("ascii", "page", "Named")
+
+
+def test_bytes_that_are_no_text_are_not_this_handlers():
+    with pytest.raises(UnicodeDecodeError):
+        escaped(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"))
