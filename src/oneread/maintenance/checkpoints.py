@@ -69,7 +69,7 @@ def read(row: Row | None) -> Checkpoint:
         return Checkpoint()
     try:
         return _decode(row[SHOWN].value)
-    except (KeyError, msgspec.MsgspecError) as error:
+    except (KeyError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Corrupt("a checkpoint cannot be read") from error
 
 

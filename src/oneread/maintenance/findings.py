@@ -88,7 +88,7 @@ class Wording:
             self.row_name(table, key),
             self._ground.name_of(owner) if owner else "",
             _text(expected),
-            "" if found is None else "no readable cell" if shown is None else _text(shown),
+            "" if found is None else _cells(found) if shown is None else _text(shown),
             mendable,
             table,
             key,
@@ -143,9 +143,14 @@ class Wording:
 
 
 def shown_of(row: Row) -> bytes | None:
-    """What a derived row shows; None when it has no such cell."""
+    """What a derived row shows; None when it has no such cell, or others beside it."""
     cell = row.get(SHOWN)
-    return None if cell is None else cell.value
+    return None if cell is None or len(row) > 1 else cell.value
+
+
+def _cells(row: Row) -> str:
+    """What is wrong with the cells of a row that shows nothing."""
+    return "cells that no view writes beside its own" if SHOWN in row else "no readable cell"
 
 
 def _value(value: Any) -> str:

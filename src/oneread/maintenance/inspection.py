@@ -187,7 +187,7 @@ class Inspection:
 
     def _find(self, found: list[Found]) -> None:
         """A batch of rows, each of which shows something."""
-        self.digests.find([(key, row[SHOWN].value if SHOWN in row else None) for key, row in found])
+        self.digests.find([(key, row[SHOWN].value if SHOWN in row and len(row) == 1 else None) for key, row in found])
 
     def _find_mine(self, pointers: Pointers, found: list[Found]) -> None:
         self._find(pointers.mine(found))

@@ -25,7 +25,7 @@ from oneread.store.rows import Cell, Row
 from oneread.transactions import native, outbox
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 from oneread.transactions.native import Follow
-from oneread.transactions.root import BODY, EMITTED, Root, next_version, row_of
+from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION, Root, next_version, row_of
 from oneread.transactions.unit import SHOWN, Unit
 
 
@@ -99,7 +99,7 @@ class Mender:
             carrier = self._catalog.carrier_of(said.entity)
             record = carrier.emission(said.entity, said.used, key, said.refs).record
         now = yield from Now()
-        version = next_version(now, max(cell.stamp for cell in row.values()))
+        version = next_version(now, _seen(row, now))
         unit = Unit(self._catalog.name_of)
         unit.put("roots", key, row_of(Root(version, None if body is None else body.value, emitted.encode(record))))
         if told.get(TOLD) != record.get(TOLD):
@@ -195,6 +195,14 @@ class Mender:
             outbox.put(unit, source, now)
         yield from unit.flush(now)
         return True
+
+
+def _seen(row: Row, now: int) -> int:
+    """The newest stamp of a commit row; where the version belies its own, stamps far ahead are a part of the damage."""
+    stamps, version = [cell.stamp for cell in row.values()], row.get(VERSION)
+    if version is None or version.value != version.stamp.to_bytes(8, "big"):
+        stamps = [stamp for stamp in stamps if stamp <= now + AHEAD_MILLISECONDS]
+    return max(stamps, default=0)
 
 
 def _record(row: Row) -> Record:

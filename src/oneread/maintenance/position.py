@@ -85,7 +85,7 @@ def read(row: Row | None) -> tuple[bytes | None, Position | None]:
     try:
         data = row[SHOWN].value
         return data, _decode(data)
-    except (KeyError, msgspec.MsgspecError) as error:
+    except (KeyError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Corrupt("the row that says how far a backfill is cannot be read") from error
 
 

@@ -161,7 +161,7 @@ def decode(data: bytes) -> StoredSchema:
     """
     try:
         stored = msgspec.msgpack.decode(data, type=StoredSchema)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Corrupt("the schema row of this store cannot be read") from error
     if stored.format > FORMAT:
         raise SchemaMismatch(

@@ -17,9 +17,10 @@ def test_a_record_with_ints_of_any_size_is_read_back(number):
     assert emitted.decode(emitted.encode(record)) == record
 
 
-def test_bytes_that_are_no_record_are_corrupt():
+@pytest.mark.parametrize("data", [b"\xc1", b"", b"\x81\xc4\x01u\x81\xa1\xff\x01"])
+def test_bytes_that_are_no_record_are_corrupt(data):
     with pytest.raises(Corrupt):
-        emitted.decode(b"\xc1")
+        emitted.decode(data)
 
 
 class Maker(Model[int]):

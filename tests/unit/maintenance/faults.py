@@ -102,6 +102,13 @@ def an_index_row_has_no_cell_to_read(store):
     return "unreadable", "PurchasesOfTown", "views", key, "Purchase(5)"
 
 
+@planted
+def an_index_row_has_a_cell_too_many(store):
+    key, row = store.row_of(store.index(PurchasesOfTown), Purchase, 5)
+    store.put("views", key, row | {b"m:x": row[SHOWN]})
+    return "unreadable", "PurchasesOfTown", "views", key, "Purchase(5)"
+
+
 # Least and greatest.
 
 
@@ -221,6 +228,13 @@ def a_group_cannot_be_read(store):
 
 
 @planted
+def a_group_has_a_cell_too_many(store):
+    key = store.sums(SalesOfProduct, lambda numbers: numbers)
+    store.put("counts", key, store.rows("counts", key)[key] | {b"d:x": Cell(b"?", 1)})
+    return "unreadable", "SalesOfProduct", "counts", key, ""
+
+
+@planted
 def a_group_to_which_nobody_contributes_is_there(store):
     _key, row = next(iter(store.rows("counts", store.group(SalesOfTown)).items()))
     stray = store.group(SalesOfTown) + b"\x03nowhere\x00"
@@ -296,6 +310,12 @@ def a_record_cannot_be_read(store):
 
 
 @planted
+def a_record_has_text_that_is_no_text(store):
+    key = store.change_root(Purchase, 3, record=b"\x81\xc4\x01u\x81\xa1\xff\x01")
+    return "unreadable", "record", "roots", key, "Purchase(3)"
+
+
+@planted
 def a_record_of_hidden_copies_cannot_be_read(store):
     key = store.change_root(Customer, 3, record=b"\x81")
     return "unreadable", "record", "roots", key, "Customer(3)"
@@ -324,6 +344,13 @@ def a_version_is_missing(store):
 @planted
 def a_version_is_not_its_stamp(store):
     key = store.change_root(Purchase, 3, version=b"\x00" * 8)
+    return "different", "version", "roots", key, "Purchase(3)"
+
+
+@planted
+def a_version_is_stamped_in_the_far_future(store):
+    key, row = store.root(Purchase, 3)
+    store.put("roots", key, row | {VERSION: Cell(row[VERSION].value, 2**62)})
     return "different", "version", "roots", key, "Purchase(3)"
 
 
