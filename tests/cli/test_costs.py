@@ -41,6 +41,8 @@ def test_the_bound_file_is_written_and_checked(cost, tmp_path):
     document["bounds"][MODEL]["get"]["requests"] = 0
     file.write_text(json.dumps(document))
     failed = cost("--check", file)
+    assert "\\n" not in failed.out
+    assert failed.out.count("\n") > 1
     assert failed.code == 1
     assert f"get {MODEL}: requests 0 -> 1" in failed.out
     assert cost("--check", file, "--json").document(dict[str, Any])["risen"]

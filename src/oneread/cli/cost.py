@@ -56,7 +56,8 @@ def command(  # noqa: PLR0913 - each option is one question
     if check:
         found = compare(known, read(Path(check)))
         output.document(found)
-        output.text(str(found))
+        for line in str(found).splitlines():
+            output.text(line)
         if not found.holds:
             raise typer.Exit(FOUND)
         return

@@ -16,7 +16,12 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
-from hypothesis import strategies as st
+
+try:
+    from hypothesis import strategies as st
+except ModuleNotFoundError as error:
+    error.add_note("the strategies of oneread.testing need it: pip install hypothesis")
+    raise
 
 from oneread.derivations.schema import Schema
 from oneread.errors import UsageError

@@ -4,7 +4,11 @@ Knows Starlette; FastAPI is Starlette to it. Must not know engines. Nothing of t
 the page of the web in the reference.
 """
 
-from oneread.web.bodies import changes_of, entity_of
+try:
+    from oneread.web.bodies import changes_of, entity_of
+except ModuleNotFoundError as error:
+    error.add_note("what oneread.web needs comes along with: pip install 'oneread[web]'")
+    raise
 from oneread.web.budgets import BudgetMiddleware
 from oneread.web.conditional import etag, if_version
 from oneread.web.databases import database, database_called, lifespan

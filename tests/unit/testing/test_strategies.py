@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from datetime import datetime
 from decimal import Decimal
 from typing import Annotated
@@ -156,3 +158,10 @@ def test_different_values_are_told_apart():
         proof.oracle.save(Maker(name="a", country="H"), 1)
         with pytest.raises(Disagreement, match="row 0: should be"):
             proof.look()
+
+
+def test_without_hypothesis_the_import_says_what_to_install():
+    code = "import sys\nsys.modules['hypothesis'] = None\nimport oneread.testing.strategies\n"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr.endswith("the strategies of oneread.testing need it: pip install hypothesis\n")

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 
 import msgspec
 import pytest
@@ -432,3 +434,10 @@ def test_the_form_of_a_class_is_made_once_and_refuses_what_is_no_json():
     assert isinstance(form(Thing), Form)
     with pytest.raises(InvalidValue):
         form(Thing).convert({"code": object()})
+
+
+def test_without_starlette_the_import_says_what_to_install():
+    code = "import sys\nsys.modules['starlette.exceptions'] = None\nimport oneread.web\n"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr.endswith("what oneread.web needs comes along with: pip install 'oneread[web]'\n")
