@@ -20,17 +20,16 @@ from oneread.derivations.copies import Source
 from oneread.derivations.emitted import LAST, USED
 from oneread.maintenance.forms import Form, document_text
 from oneread.maintenance.reports import Progress, Reporter
+from oneread.maintenance.waiting import untold_sources
 from oneread.models.registry import Kind
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import RowRange
-from oneread.transactions import outbox
 from oneread.transactions.root import NOTHING, Root, parse
 
 FORMAT: Final = 1
 BATCH: Final = 500
-_TASKS: Final = 1 << 30
 _REMEMBERED: Final = 20_000
 """Sources that are remembered while their carriers are dumped."""
 
@@ -133,8 +132,7 @@ class Dump:
         names = tuple(stored_name(cls) for kind in self.kinds for cls in self._classes(kind))
         self._line(_encode(Head(FORMAT, schema_digest(self._catalog), names)))
         self._lines = 0
-        tasks = yield from Scan("system", outbox.TASKS, _TASKS)
-        self._untold = {outbox.read(row).source for _key, row in tasks}
+        self._untold = yield from untold_sources()
         for kind in self.kinds:
             yield from self._kind(kind)
         end = End(self._lines, self._entities, self._deleted, self._digest.hexdigest())

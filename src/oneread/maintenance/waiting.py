@@ -5,16 +5,20 @@ Knows tasks and names of rows. Must not know who does the tasks. The law is "Tas
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
-from oneread.store.requests import Scan
+from oneread.store.requests import Found, Scan
 from oneread.store.rows import Row
 from oneread.transactions import outbox
 
-BATCH = 500
+BATCH: Final = 500
+"""Tasks of one scan."""
 
 
 class WaitingTask(msgspec.Struct, frozen=True):
@@ -39,12 +43,30 @@ def waiting_tasks(catalog: Catalog, limit: int) -> Plan[list[WaitingTask]]:
 
 def count_tasks() -> Plan[int]:
     """How many tasks there are; a request for each `BATCH` of them."""
-    found, within = 0, outbox.TASKS
+    sizes: list[int] = []
+    yield from _over(lambda rows: sizes.append(len(rows)))
+    return sum(sizes)
+
+
+def untold_sources() -> Plan[set[bytes]]:
+    """The keys of all entities whose carriers have yet to be told; a request for each `BATCH` of them.
+
+    Raises:
+        Corrupt: a task cannot be read.
+    """
+    found: set[bytes] = set()
+    yield from _over(lambda rows: found.update(outbox.read(row).source for _key, row in rows))
+    return found
+
+
+def _over(take: Callable[[list[Found]], None]) -> Plan[None]:
+    """Gives every task to `take`, in batches."""
+    within = outbox.TASKS
     while True:
         rows = yield from Scan("system", within, BATCH)
-        found += len(rows)
+        take(rows)
         if len(rows) < BATCH:
-            return found
+            return
         within = within.behind(rows[-1][0])
 
 
