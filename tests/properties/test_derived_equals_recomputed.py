@@ -29,7 +29,7 @@ from oneread.encoding.ranges import prefix_range
 from oneread.errors import AlreadyExists, Conflict, MissingReference, NotFound, StillReferenced
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
-from oneread.testing.oracle import Oracle, look
+from oneread.testing.oracle import Oracle, look, written_at
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from tests.properties import schema_of_everything as of
 from tests.properties.schema_of_everything import (
@@ -278,7 +278,8 @@ class Machine(RuleBasedStateMachine):
                 self.oracle.save_all([(entity, 0) for entity in batch])
             return
         self.pending = self.pending or any(self.db.tasks(each) for each in saved)
-        self.oracle.save_all([(entity, self.db.version(each)) for entity, each in zip(batch, saved, strict=True)])
+        versions = [written_at(each, self.db.version(each)) for each in saved]
+        self.oracle.save_all(list(zip(batch, versions, strict=True)))
 
     @rule(order=orders, line=lines, data=st.data())
     def patch(self, order, line, data):
@@ -398,7 +399,7 @@ class Machine(RuleBasedStateMachine):
         version = self.db.version(last)
         made = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=version - 1)
         purchase = msgspec.structs.replace(purchase, quantity=5, made_at=made)
-        self.oracle.save_all([(entity, self.db.version(first)), (purchase, version)])
+        self.oracle.save_all([(entity, written_at(first, self.db.version(first))), (purchase, version)])
 
     @rule(order=orders, line=lines, off=st.sampled_from([-1, 0, 1]))
     def save_if_version(self, order, line, off):

@@ -29,7 +29,7 @@ from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
 from oneread.testing.naive import FOLDS, comparable, key_value, look, sort_by, sortable
 
-__all__ = ["Oracle", "look"]
+__all__ = ["Oracle", "look", "written_at"]
 
 Place = tuple[type, tuple[Any, ...]]
 """Where an entity lies: the model that declares its key, and the key."""
@@ -443,6 +443,20 @@ def _far(field: Field, route: Route) -> Route:
         return route
     default = next(each.default for each in msgspec.structs.fields(field.copy) if each.name == route[0])
     return (*(default.names if isinstance(default, Path) else (route[0],)), *route[1:])
+
+
+def written_at(entity: Any, version: int) -> int:
+    """The version that dated an entity's stamps, of one that the database returned with `version`.
+
+    They differ where it followed its source in the same transaction: its row was then committed again.
+    """
+    fields = msgspec.structs.fields(type(entity))
+    for stamp in (UPDATED, CREATED):
+        for each in fields:
+            if each.default == stamp:
+                at: datetime = getattr(entity, each.name)
+                return (at - _EPOCH) // timedelta(milliseconds=1)
+    return version
 
 
 def _stamped(entity: Any, before: Any, version: int) -> Any:

@@ -28,7 +28,7 @@ from oneread.store.requests import Scan
 from oneread.testing.audit import Audit
 from oneread.testing.clock import Clock
 from oneread.testing.naive import listed, look
-from oneread.testing.oracle import Oracle
+from oneread.testing.oracle import Oracle, written_at
 from oneread.testing.steps import Delete, Drain, Look, Step, Tick, Write
 from oneread.transactions import outbox
 
@@ -94,7 +94,7 @@ class Proof:
             self._refused_too(step, refusal)
             return
         try:
-            wanted = step.tell(self.oracle, [self.database.version(each) for each in saved])
+            wanted = step.tell(self.oracle, [written_at(each, self.database.version(each)) for each in saved])
         except UsageError as refusal:
             raise Disagreement(f"{step} must be refused: {refusal!r}") from refusal
         if isinstance(step, Delete):
