@@ -65,11 +65,14 @@ BROKEN = [
     mutations.more_than_the_bound_is_forgotten,
 ]
 
+FOUND_IN_THE_FORUM = {mutations.claims_are_not_looked_at, mutations.a_leaf_copy_does_not_follow}
+"""Where everything depends on everything, few copies are leaves and few unique values meet."""
+
 
 @pytest.mark.parametrize("broken", BROKEN, ids=[each.__name__ for each in BROKEN])
 @patient
 def test_a_broken_derivation_is_found(broken, monkeypatch):
-    schema = SCHEMAS["forum" if broken is mutations.claims_are_not_looked_at else "everything"]
+    schema = SCHEMAS["forum" if broken in FOUND_IN_THE_FORUM else "everything"]
 
     @settings(max_examples=100, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
     @given(strategies.histories(schema))
