@@ -16,6 +16,8 @@ from oneread.models.descriptions import Nested, Type, Types, parsed, widens
 from oneread.models.evolving import latest_names
 from oneread.models.versions import Description, Origin, StoredLayout
 
+_OF_A_KEY: Final = "the fields of a key stay as they are, renamed at most; declare another model, and load it"
+
 What: TypeAlias = Literal["added", "dropped", "renamed", "retyped", "widened", "changed", "reordered", "new generation"]
 
 _WHOLE: Final = "#"
@@ -169,7 +171,7 @@ class Comparison:
         if before != self.declared.keys:
             self._tell(
                 "changed", "", ", ".join(before), ", ".join(self.declared.keys),
-                refused="the fields of a key stay as they are, renamed at most; declare another model, and load it",
+                refused=_OF_A_KEY,
             )  # fmt: skip
 
     def _add(self, name: str, field: Field) -> None:
@@ -217,8 +219,8 @@ class Comparison:
         self.touched.add(name)
         self._tell(
             "changed", name, old.text, new.text,
-            refused="not every value that is stored is one of this type; declare it as it was, "
-            "or say how to make one: evolution = (retyped(name, was=..., by=...),)",
+            refused=_OF_A_KEY if name in self.declared.keys else "not every value that is stored is one of this type; "
+            "declare it as it was, or say how to make one: evolution = (retyped(name, was=..., by=...),)",
         )  # fmt: skip
 
     def _was(self, path: str, text: str) -> str | None:
