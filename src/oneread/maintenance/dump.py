@@ -196,7 +196,7 @@ class Dump:
             if keys and (name in late or any(self._roots[each].body is None for each in keys))
         ]
         used = state.record.get(USED)
-        told = self._untold.intersection(each for name in held for each in refs[name]) if self._untold else ()
+        told = self._untold.intersection(each for keys in refs.values() for each in keys) if self._untold else ()
         if told:  # a source has changed, and its task has not got here yet
             settled = carrier.settled(key, entity, refs, state, self, told=told)
             entity, used = settled.entity, settled.emission.record.get(USED)
