@@ -35,13 +35,13 @@ NOWHERE: Final = b"\x7f\x00\x00\x01"
 
 
 class Planted(msgspec.Struct, frozen=True):
-    """What a verification must find: the fault, whose it is, and where the row lies (the key in hexadecimal)."""
+    """What a verification must find: the fault, whose it is, and where the row lies."""
 
     kind: str
     view: str
     entity: str
     table: str
-    key: str
+    key: bytes
 
 
 class Purchased(msgspec.Struct):
@@ -145,7 +145,7 @@ class _Planting:
         return 10**6 + self._number
 
     def found(self, kind: str, view: str, table: Table, key: bytes, entity: bytes = b"") -> Planted:
-        return Planted(kind, view, self.catalog.name_of(entity) if entity else "", table, key.hex())
+        return Planted(kind, view, self.catalog.name_of(entity) if entity else "", table, key)
 
 
 def _keys(table: Table, prefix: bytes) -> Plan[list[bytes]]:

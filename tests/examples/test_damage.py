@@ -1,7 +1,6 @@
 """The shop is spoiled on purpose: a verification finds exactly what was planted, and a repair mends all of it."""
 
-import json
-
+import msgspec
 import pytest
 
 from examples.shop import damage, loading, stores
@@ -20,7 +19,7 @@ def url(tmp_path):
 
 def found_in(db):
     return {
-        damage.Planted(fault.kind, fault.view, fault.entity, fault.table, fault.key.hex())
+        damage.Planted(fault.kind, fault.view, fault.entity, fault.table, fault.key)
         for fault in db.verify(keep=10 * FAULTS).faults
     }
 
@@ -48,7 +47,7 @@ def test_every_way_to_spoil_something_is_used_and_a_seed_is_one_set_of_faults(ur
     assert len(damage.summary(first)) > len(damage.WAYS)
     damage.write(first, tmp_path / "faults.jsonl")
     lines = (tmp_path / "faults.jsonl").read_text().splitlines()
-    assert [json.loads(line)["key"] for line in lines] == [each.key for each in first]
+    assert [msgspec.json.decode(line, type=damage.Planted) for line in lines] == first
 
 
 def test_more_faults_than_there_is_to_spoil_are_refused(url):
