@@ -74,7 +74,7 @@ FOUND_IN_THE_FORUM = {mutations.claims_are_not_looked_at, mutations.a_leaf_copy_
 def test_a_broken_derivation_is_found(broken, monkeypatch):
     schema = SCHEMAS["forum" if broken in FOUND_IN_THE_FORUM else "everything"]
 
-    @settings(max_examples=100, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+    @settings(max_examples=600, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
     @given(strategies.histories(schema))
     def holds(history):
         prove(schema, history)
