@@ -274,15 +274,17 @@ class Operations:
     def _pass_over(self, key: bytes) -> Plan[None]:
         """Moves a task behind its next carrier."""
         unit = Unit(self.catalog.name_of)
-        yield from unit.load("system", [key])
+        yield from unit.load("system", [key, FENCE_ROW])
+        yield from self.fence.passed(unit)
         row = unit.get("system", key)
         if row is not None:
             task = outbox.read(row)
+            now = yield from Now()
             within = outbox.carriers_of(task.source)
             targets = yield from unit.scan("views", RowRange(outbox.rest_of(task), within.stop), 1)
             after = outbox.Task(task.source, targets[0][0], task.done + 1) if targets else task
-            outbox.save(unit, key, after, (yield from Now()))
-            yield from unit.flush(row[SHOWN].stamp)
+            outbox.save(unit, key, after, now)
+            yield from unit.flush(now)
 
     def task_batch(self, key: bytes, batch: int) -> Plan[None]:
         """What `drain_step` does inside its transaction."""
