@@ -43,7 +43,7 @@ def connect(
 
     Arguments:
         url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `memory://`. LMDB takes options:
-            `durability=group|sync|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names.
+            `durability=group|may_lose_last|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names.
         schema: the declarations of the application.
         cursor_secret: signs cursors, so that a client cannot make one up.
         workers: threads that do the tasks of the outbox: 1 by default where the store is local and lasts, 0 to

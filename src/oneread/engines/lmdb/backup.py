@@ -18,10 +18,10 @@ from typing import Final
 
 import lmdb
 
+from oneread.engines.lmdb.disk import DATA, sync, sync_folder
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import InvalidUrl, OnereadError
 
-DATA: Final = "data.mdb"
 _LOOK_SECONDS: Final = 0.2
 
 
@@ -50,10 +50,10 @@ def copied(environment: lmdb.Environment, path: str, target: str, progress: Call
     try:
         _copy(environment, path, beside, progress)
         size = (beside / DATA).stat().st_size
-        _on_disk(beside / DATA)
-        _on_disk(beside)
+        sync(beside / DATA)
+        sync_folder(beside)
         beside.rename(place)  # fails where something came to be there meanwhile, unless that is an empty folder
-        _on_disk(place.absolute().parent)
+        sync_folder(place.absolute().parent)
     except OSError as failure:
         raise translate(failure, target) from failure
     finally:
@@ -88,11 +88,3 @@ def _told(failure: lmdb.Error, path: str, into: Path) -> OnereadError:
     if disk.f_bavail * disk.f_frsize < 1 << 20:
         return translate(lmdb.DiskError(str(failure)), str(into.parent))
     return translate(failure, path)
-
-
-def _on_disk(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

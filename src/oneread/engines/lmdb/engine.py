@@ -16,7 +16,8 @@ from oneread.engines import embedded
 from oneread.engines.lmdb import environment as environments
 from oneread.engines.lmdb import options, transaction
 from oneread.engines.lmdb.backup import copied
-from oneread.engines.lmdb.environment import Durability, Environment, Settings
+from oneread.engines.lmdb.environment import Environment, Settings
+from oneread.engines.lmdb.options import Durability
 from oneread.engines.lmdb.row_format import decode_cell
 from oneread.engines.lmdb.statistics import measured
 from oneread.engines.lmdb.transaction import Database, Tables, Work
@@ -51,9 +52,10 @@ class LmdbEngine:
 
     Arguments:
         path: the store's folder; made when its parent is there.
-        durability: `group`: a commit is on disk before it is acknowledged, and commits that wait together share one;
-            `sync`: each commit is on disk by itself, LMDB's own page about it included; `none`: the operating system
-            writes when it likes: survives the death of the process, not of the machine, which may damage the store.
+        durability: what a power failure leaves of what was acknowledged. `group`: everything; commits that wait at the
+            same time share one pair of syncs, of the data and of LMDB's meta page. `may_lose_last`: everything but the
+            last group of commits; one sync a group. `none`: nothing is promised, the store may be damaged; a process
+            that dies alone loses nothing.
         read_only: never writes; the store must exist.
         map_size: the most bytes the store may grow to. Address space, not memory or disk.
         prefix: stands before the name of each table, so that several tenants share a folder.
@@ -73,7 +75,7 @@ class LmdbEngine:
         timeout: float = PATIENCE,
     ) -> None:
         options.check_prefix(prefix)
-        options.check_durability(durability)
+        durability = options.check_durability(durability)
         self._path = path
         self._prefix = prefix
         self._timeout = timeout

@@ -14,19 +14,19 @@ import time
 import weakref
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 import lmdb
 import msgspec
 
+from oneread.engines.lmdb.disk import Disk
+from oneread.engines.lmdb.options import Durability
 from oneread.engines.lmdb.transaction import Tables, WriteGroup
 from oneread.engines.lmdb.translate import translate
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import Writer
 from oneread.errors import Corrupt, InvalidUrl, Unavailable, Unsupported
 from oneread.store.rows import TABLES, Table
-
-Durability: TypeAlias = Literal["group", "sync", "none"]
 
 FORMAT: Final = b"oneread lmdb 1"
 _META: Final = b"oneread"
@@ -62,16 +62,17 @@ class Environment:
         self.settings = settings
         self.users: weakref.WeakSet[User] = weakref.WeakSet()
         self._checked = time.monotonic()
+        self._disk = Disk(path, durable=settings.durability != "none")
         self.turn: Turn | None = None
         self.writer: Writer | None = None
         if settings.read_only:
             self.lmdb = _open(path, settings)
         else:
             self.turn = _turn(path)
-            self.writer = Writer(self._group, self.turn, alone=settings.durability == "sync")
+            self.writer = Writer(self._group, self.turn)
             try:
                 with self.writer.alone(timeout):
-                    _reserve_lock_file(path, settings.max_readers)
+                    _make_files(path, settings, self._disk)
                     self.lmdb = _open(path, settings)
             except BaseException:
                 self.turn.close()
@@ -121,7 +122,7 @@ class Environment:
         if now - self._checked > _CHECK_SECONDS:
             self._checked = now
             self.lmdb.reader_check()
-        return WriteGroup(self.lmdb, self.path)
+        return WriteGroup(self.lmdb, self.path, self._disk)
 
     def _check_format(self, timeout: float) -> None:
         if self.writer is None:
@@ -151,11 +152,15 @@ class Environment:
     @contextlib.contextmanager
     def _writing(self, writer: Writer, timeout: float) -> Generator[lmdb.Transaction[bytes]]:
         """A transaction while nobody's jobs run, for what is made once."""
-        try:
-            with writer.alone(timeout), self.lmdb.begin(write=True) as transaction:
-                yield transaction
-        except lmdb.Error as failure:
-            raise translate(failure, self.path) from failure
+        with writer.alone(timeout):
+            try:
+                with self.lmdb.begin(write=True) as transaction:
+                    if self._disk.in_doubt:
+                        self._disk.settle(self.lmdb.stat()["psize"])
+                    yield transaction
+            except (lmdb.Error, OSError) as failure:
+                self._disk.doubt()
+                raise translate(failure, self.path) from failure
 
 
 class _Kept(msgspec.Struct, gc=False):
@@ -224,20 +229,27 @@ def _turn(path: str) -> Turn:
         raise translate(failure, path) from failure
 
 
+def _make_files(path: str, settings: Settings, disk: Disk) -> None:
+    """What LMDB would make less safely by itself: files that a power failure or a full disk cannot leave half made."""
+    try:
+        disk.make(settings.map_size)
+        _reserve_lock_file(path, settings.max_readers)
+        disk.keep_names()
+    except (lmdb.Error, OSError) as failure:
+        raise translate(failure, path) from failure
+
+
 def _reserve_lock_file(path: str, max_readers: int) -> None:
     """Takes the blocks of LMDB's lock file from the disk.
 
     LMDB makes it by truncation and writes through a map: on a full disk the kernel kills the process (SIGBUS). What
     is there already keeps its size, which other processes have mapped.
     """
+    file = os.open(Path(path) / "lock.mdb", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        file = os.open(Path(path) / "lock.mdb", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.posix_fallocate(file, 0, os.fstat(file).st_size or max_readers * _READER_BYTES + _READERS_HEAD)
-        finally:
-            os.close(file)
-    except OSError as failure:
-        raise translate(failure, path) from failure
+        os.posix_fallocate(file, 0, os.fstat(file).st_size or max_readers * _READER_BYTES + _READERS_HEAD)
+    finally:
+        os.close(file)
 
 
 def _open(path: str, settings: Settings) -> lmdb.Environment:
@@ -248,7 +260,7 @@ def _open(path: str, settings: Settings) -> lmdb.Environment:
             path,
             map_size=settings.map_size,
             readonly=settings.read_only,
-            metasync=settings.durability == "sync",
+            metasync=settings.durability == "group",
             sync=settings.durability != "none",
             writemap=False,  # a full disk would kill the process
             max_readers=settings.max_readers,

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from oneread.errors import InvalidUrl
+
+Durability: TypeAlias = Literal["group", "may_lose_last", "none"]
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 _SIZE: Final = re.compile(r"(\d+)(|[KMGT])(?:i?B)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _TRUTHS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _LONGEST_SECONDS: Final = 86_400.0
-_DURABILITIES: Final = ("group", "sync", "none")
+_DURABILITIES: Final[Mapping[str, Durability]] = {
+    "group": "group",
+    "may_lose_last": "may_lose_last",
+    "none": "none",
+    "sync": "group",  # of releases whose `group` lost the last commits at a power failure
+}
 
 
 def options_from_url(query: Mapping[str, str]) -> dict[str, Any]:
@@ -44,14 +51,16 @@ def check_prefix(prefix: str) -> str:
     return prefix
 
 
-def check_durability(durability: str) -> str:
-    """A durability is `group`, `sync` or `none`."""
+def check_durability(durability: str) -> Durability:
+    """A durability is `group`, `may_lose_last` or `none`; `sync` is another name of `group`."""
     if durability not in _DURABILITIES:
-        raise InvalidUrl("an unknown durability", option="durability", value=durability, known=_DURABILITIES)
-    return durability
+        raise InvalidUrl(
+            "an unknown durability; it is group, may_lose_last or none", option="durability", value=durability
+        )
+    return _DURABILITIES[durability]
 
 
-def _durability(_name: str, value: str) -> str:
+def _durability(_name: str, value: str) -> Durability:
     return check_durability(value)
 
 

@@ -15,6 +15,7 @@ import lmdb
 
 from oneread.engines import embedded
 from oneread.engines.lmdb import row_format
+from oneread.engines.lmdb.disk import Disk
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import Job
 from oneread.store.engine import Answerer
@@ -42,12 +43,19 @@ class Work:
 class WriteGroup:
     """The LMDB transaction of a group."""
 
-    def __init__(self, environment: lmdb.Environment, path: str) -> None:
+    def __init__(self, environment: lmdb.Environment, path: str, disk: Disk) -> None:
         self._path = path
+        self._disk = disk
         try:
             self._transaction = environment.begin(write=True)
         except lmdb.Error as failure:
             raise translate(failure, path) from failure
+        if disk.in_doubt:
+            try:
+                disk.settle(environment.stat()["psize"])
+            except OSError as failure:
+                self._transaction.abort()
+                raise translate(failure, path) from failure
 
     def run(self, job: Job) -> None:
         """Runs one job; what it raises is its own failure, what LMDB raises is the group's."""
@@ -69,6 +77,7 @@ class WriteGroup:
         try:
             self._transaction.commit()
         except lmdb.Error as failure:
+            self._disk.doubt()
             raise translate_commit(failure, self._path) from failure
 
     def abort(self) -> None:

@@ -74,13 +74,11 @@ class Writer:
     Arguments:
         begin: starts the LMDB transaction of a group.
         turn: the lock among processes.
-        alone: one job per commit, for those who want every commit on disk by itself.
     """
 
-    def __init__(self, begin: Callable[[], Group], turn: Turn, *, alone: bool) -> None:
+    def __init__(self, begin: Callable[[], Group], turn: Turn) -> None:
         self._begin = begin
         self._turn = turn
-        self._most = 1 if alone else _GROUP
         self._lead = threading.Lock()
         self._waiting: deque[Job] = deque()
 
@@ -150,7 +148,7 @@ class Writer:
                 own.failure = _too_late()
                 return
             try:
-                self._run([own, *self._next(self._most - 1)] if self._waiting else [own])
+                self._run([own, *self._next(_GROUP - 1)] if self._waiting else [own])
             finally:
                 self._turn.give_back()
         finally:

@@ -65,7 +65,7 @@ def store():
 @pytest.fixture
 def writer(store, tmp_path):
     turn = Turn(str(tmp_path / "turn"))
-    yield Writer(store.begin, turn, alone=False)
+    yield Writer(store.begin, turn)
     turn.close()
     turn.close()  # twice is quiet
 
@@ -128,14 +128,6 @@ def test_who_waits_shares_one_commit_and_each_gets_its_own_answer(store, writer)
     queue.add(a, b, fails, c)
     assert queue.release() == {"a": "a", "b": "b", "fails": ZeroDivisionError, "c": "c"}
     assert store.committed == [["hold"], ["a", "b", "fails", "c"]]
-
-
-def test_alone_means_one_commit_each(store, tmp_path):
-    writer = Writer(store.begin, Turn(str(tmp_path / "turn")), alone=True)
-    queue = Queue(writer)
-    queue.add(a, b)
-    assert queue.release() == {"a": "a", "b": "b"}
-    assert store.committed == [["hold"], ["a"], ["b"]]
 
 
 @pytest.mark.parametrize("step", ["run b", "commit", "begin"])
@@ -247,7 +239,7 @@ def test_nobody_else_runs_while_one_is_alone(store, writer):
 def test_being_alone_waits_for_other_processes_too(tmp_path, store):
     path = str(tmp_path / "turn")
     mine, theirs = Turn(path), Turn(path)  # two open files are two parties to flock
-    writer = Writer(store.begin, mine, alone=False)
+    writer = Writer(store.begin, mine)
     assert theirs.take(0)
     with pytest.raises(Unavailable), writer.alone(0.01):
         pass

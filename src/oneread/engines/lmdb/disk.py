@@ -1,0 +1,100 @@
+"""What has to be on disk, beyond what LMDB syncs itself: names of files, new stores, and what a failed sync left behind.
+
+Knows files and LMDB's two meta pages. Must not know rows, locks or processes. A sync that fails does so once: the
+kernel then calls the pages clean, and the next sync succeeds without them (A. Rebello and others, "Can Applications
+Recover from fsync Failures?", USENIX ATC 2020). So nothing is acknowledged after one until the pages that every later
+commit relies on have been written again. The law is docs/decisions/0027-acknowledged-means-on-disk.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+from typing import Final
+
+import lmdb
+
+DATA: Final = "data.mdb"
+_UNFINISHED: Final = "data.mdb.unfinished"
+_METAS: Final = 2
+_NO_FOLDER_SYNC: Final = (errno.EACCES, errno.EBADF, errno.EINVAL)
+
+
+class Disk:
+    """The data file of one open store, and whether all that commits rely on is known to be on disk.
+
+    Arguments:
+        path: the store's folder.
+        durable: false for `durability=none`, which promises nothing about the disk and never waits for it.
+    """
+
+    def __init__(self, path: str, *, durable: bool) -> None:
+        self._folder = Path(path)
+        self._durable = durable
+        self.in_doubt = durable  # an earlier process may have ended between its last write and its sync
+
+    def make(self, map_size: int) -> None:
+        """Makes an empty data file under its name in one step, unless one is there.
+
+        LMDB writes its first pages in place; a power failure in the middle leaves a file that it does not open.
+        """
+        data, unfinished = self._folder / DATA, self._folder / _UNFINISHED
+        if data.exists():
+            return
+        unfinished.unlink(missing_ok=True)
+        lmdb.open(str(unfinished), map_size=map_size, subdir=False, lock=False).close()
+        if self._durable:
+            sync(unfinished)
+        unfinished.rename(data)
+
+    def keep_names(self) -> None:
+        """Syncs the folder's entries, and its own entry in the folder above."""
+        if not self._durable:
+            return
+        sync_folder(self._folder)
+        sync_folder(self._folder.parent)
+
+    def doubt(self) -> None:
+        """Called when a commit has failed, by the process whose turn it still is.
+
+        Of a meta page whose write failed, LMDB restores the old bytes in memory only. They are synced here, because
+        other processes may write next and do not know of the failure; if that fails too, `settle` tries again.
+        """
+        if self._durable:
+            self.in_doubt = True
+            with contextlib.suppress(OSError):
+                sync(self._folder / DATA)
+
+    def settle(self, page_size: int) -> None:
+        """Writes the two meta pages again as they are, and syncs the file; only inside a write transaction."""
+        file = os.open(self._folder / DATA, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.pwrite(file, os.pread(file, _METAS * page_size, 0), 0)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        self.in_doubt = False
+
+
+def sync_folder(path: Path) -> None:
+    """Waits until the entries of a folder are on disk, where the process and the file system can do that.
+
+    A folder that may be entered but not listed cannot be opened, and some file systems do not sync folders: there it
+    is left to their journal, as PostgreSQL does (src/common/file_utils.c, fsync_fname).
+    """
+    try:
+        sync(path)
+    except OSError as failure:
+        if failure.errno not in _NO_FOLDER_SYNC:
+            raise
+
+
+def sync(path: Path) -> None:
+    """Waits until what was written to a file is on disk."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
