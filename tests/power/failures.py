@@ -1,0 +1,151 @@
+"""What power failures leave of a recorded run, opened in a process of its own: a damaged LMDB file can kill its reader."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+from tests.power.disk import Disk, put, ways
+from tests.power.recording import DSYNC, FOLDER, ROOT, records
+
+
+SEED = int(os.environ.get("ONEREAD_POWER_SEED", "1"))
+
+
+class Opener:
+    """A process that opens stores until it dies of one; then there is another."""
+
+    def __init__(self, store):
+        self._store = store
+        self._process = None
+
+    def faults(self, left, acknowledged):
+        if not (left / self._store).exists():
+            return [f"the folder is gone, and in it {acknowledged}"] if acknowledged else []
+        if self._process is None:
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.power.programs", "check"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd=ROOT,
+                env=environment,
+                text=True,
+            )
+        asked = {"url": f"lmdb://{left / self._store}?durability=none", "acknowledged": acknowledged}
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(asked) + "\n")
+            self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if answer:
+            return json.loads(answer)
+        code = self._process.wait(timeout=60)
+        self.close()
+        return [f"the process that opened it died ({code})"]
+
+    def close(self):
+        if self._process is not None:
+            self._process.stdin.close()
+            self._process.stdout.close()
+            self._process.wait(timeout=60)
+            self._process = None
+
+
+class Run:
+    """A recorded run below the folder `world`, whose store is the folder `store` in it."""
+
+    def __init__(self, world):
+        self.world = world
+        self.records = records(world)
+        assert not [record for record in self.records if record.kind == "X" and record.path.endswith("data.mdb")]
+
+    def acknowledgements(self, end, process=None):
+        """Those among the first `end` records, of all processes or of one."""
+        return [
+            record
+            for record in self.records[:end]
+            if record.kind == "A" and record.data != BACKUP and process in (None, record.process)
+        ]
+
+    def acknowledged(self, end, process=None):
+        """The newest version of each key that was acknowledged among the first `end` records."""
+        return newest(self.acknowledgements(end, process))
+
+    def all_but_last(self, end):
+        """Likewise, without the last acknowledgement."""
+        return newest(self.acknowledgements(end)[:-1])
+
+    def before_last_sync(self, end):
+        """Likewise, of what was acknowledged before the last sync that succeeded began."""
+        ended = {record.call for record in self.records[:end] if self._is_sync(record) and record.ended}
+        begun = [at for at, record in enumerate(self.records[:end]) if record.call in ended and not record.ended]
+        return newest(self.acknowledgements(max(begun, default=0)))
+
+    @staticmethod
+    def _is_sync(record):
+        return record.kind == "S" and not record.flags & FOLDER and record.path == "store/data.mdb"
+
+    def syncs(self):
+        return [record for record in self.records if self._is_sync(record) and record.ended]
+
+    def meta_writes(self):
+        """LMDB's writes of a meta page: behind the page's head, short; the synchronous ones and the others."""
+        found = [
+            record
+            for record in self.records
+            if record.kind == "W" and not record.ended and record.path == "store/data.mdb" and 0 < len(record.data) < 512
+        ]
+        return [bool(record.flags & DSYNC) for record in found]
+
+    def broken(self, place, count, required, *, seed=SEED, store="store"):
+        """Lets the power fail at `count` moments, between any two records, each time with a disk that holds something else.
+
+        Arguments:
+            place: a folder for what is left; made here.
+            required: of a number of records, what must be there after them.
+
+        Answers what was wrong, each with how to see it again.
+        """
+        rng = random.Random(seed)
+        disk, taken, found = Disk(self.world), 0, []
+        place.mkdir()
+        with contextlib.closing(Opener(store)) as opener:
+            for number, (moment, kind) in enumerate(self._failures(count, rng)):
+                for record in self.records[taken:moment]:
+                    disk.take(record)
+                taken = moment
+                name, way = [*ways(rng, disk.moment(f"{store}/data.mdb")).items()][kind]
+                left = place / str(number)
+                put(disk.top, left, way, rng.choice(NAMES)(rng))
+                wrong = opener.faults(left, required(moment))
+                found += [f"seed {seed}, after record {moment}, a disk with {name}: {wrong[:3]}"] if wrong else []
+                shutil.rmtree(left)
+        return found
+
+    def _failures(self, count, rng):
+        """Moments and kinds of disk: every kind in turn, half of them right after an acknowledgement."""
+        anywhere = range(1, len(self.records) + 1)
+        marks = [moment for moment in anywhere if self.records[moment - 1].kind == "A"]
+        chosen = [marks[0], marks[-1], *rng.choices(marks, k=count // 2), *rng.choices(anywhere, k=count - count // 2)]
+        return sorted((moment, number % WAYS) for number, moment in enumerate(chosen))
+
+
+def newest(acknowledgements):
+    found = {}
+    for record in acknowledgements:
+        model, key, version = record.data.decode().split()
+        found[model, int(key)] = int(version)
+    return [(model, key, version) for (model, key), version in found.items()]
+
+
+BACKUP = b"backup"
+WAYS = len(ways(random.Random(0), 0))
+NAMES = [
+    lambda _rng: lambda _changes: 0,
+    lambda _rng: lambda changes: changes,
+    lambda rng: lambda changes: rng.randint(0, changes),
+]
+"""How many of a folder's changes since its sync are there."""
