@@ -1,10 +1,10 @@
 """A model of a disk below a page cache: what it may hold when the power fails.
 
 What was written is in the cache; the disk holds, of each sector, the bytes of the last completed sync or of any write
-since, whatever other sectors hold: writes are dropped, kept, reordered and torn. A completed sync makes what was written
-before it began permanent. A failed one makes the written pages clean without that: only writing to a page again lets a
-later sync put it on disk. Names are entries of a folder: permanent once the folder is synced, until then any number of
-the first changes may be there. Sources: T. S. Pillai and others, "All File Systems Are Not Created Equal", OSDI 2014;
+since, whatever other sectors hold: writes are dropped, kept, reordered and torn. A completed sync makes permanent what
+was written before it began. A failed one makes the written pages clean without that: only writing one again lets
+a later sync put it on disk. Names are entries of a folder: permanent once the folder is synced, until then any number
+of the first changes may be there. Sources: T. S. Pillai and others, "All File Systems Are Not Created Equal", OSDI 2014;
 A. Rebello and others, "Can Applications Recover from fsync Failures?", USENIX ATC 2020.
 """
 
@@ -60,7 +60,7 @@ class File:
             self.sizes = self.sizes[len(sizes) :]
 
     def rebuilt(self, choose, size):
-        """The bytes after a power failure: `choose(page, versions)` answers a page's, `size` the file's, of those possible."""
+        """The bytes after a power failure: `choose(page, versions)` answers a page's, `size` the file's."""
         found = bytearray(self.durable)
         for page, versions in self.versions.items():
             if versions:
@@ -206,6 +206,10 @@ def oldest(_page, versions):
     return versions[0][1]
 
 
+def before_newest(_page, versions):
+    return versions[-2 if len(versions) > 1 else -1][1]
+
+
 def torn(rng, sector):
     """Each sector of a page from any of its versions."""
 
@@ -234,6 +238,7 @@ def ways(rng, moments):
         "the meta page only": (_of_metas(newest, oldest), max),
         "the meta page only, and the file short": (_of_metas(newest, oldest), min),
         "all but the meta page": (_of_metas(oldest, newest), max),
+        "an older meta page": (_of_metas(before_newest, newest), max),
         "the meta page, data torn at 512": (_of_metas(newest, torn(rng, 512)), max),
         "the meta page, data torn at 4096": (_of_metas(newest, torn(rng, PAGE)), max),
         "torn at 512": (torn(rng, 512), rng.choice),

@@ -1,4 +1,4 @@
-"""What power failures leave of a recorded run, opened in a process of its own: a damaged LMDB file can kill its reader."""
+"""What power failures leave of a recorded run, opened in another process: a damaged LMDB file can kill its reader."""
 
 import contextlib
 import json
@@ -7,23 +7,23 @@ import random
 import shutil
 import subprocess
 import sys
+from pathlib import PurePath
 
 from tests.power.disk import Disk, put, ways
 from tests.power.recording import DSYNC, FOLDER, ROOT, records
 
-
+FAILURES = int(os.environ.get("ONEREAD_POWER_FAILURES", "12"))
 SEED = int(os.environ.get("ONEREAD_POWER_SEED", "1"))
 
 
 class Opener:
     """A process that opens stores until it dies of one; then there is another."""
 
-    def __init__(self, store):
-        self._store = store
+    def __init__(self):
         self._process = None
 
     def faults(self, left, acknowledged):
-        if not (left / self._store).exists():
+        if not left.exists():
             return [f"the folder is gone, and in it {acknowledged}"] if acknowledged else []
         if self._process is None:
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
@@ -35,7 +35,7 @@ class Opener:
                 env=environment,
                 text=True,
             )
-        asked = {"url": f"lmdb://{left / self._store}?durability=none", "acknowledged": acknowledged}
+        asked = {"url": f"lmdb://{left}?durability=none", "acknowledged": acknowledged}
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
@@ -55,20 +55,23 @@ class Opener:
 
 
 class Run:
-    """A recorded run below the folder `world`, whose store is the folder `store` in it."""
+    """What was recorded below the folder `world` of one store in it.
 
-    def __init__(self, world):
+    Arguments:
+        opener: opens what power failures leave.
+    """
+
+    def __init__(self, world, opener, store="store"):
         self.world = world
+        self.opener = opener
+        self.store = store
+        self.data = f"{store}/data.mdb"
         self.records = records(world)
-        assert not [record for record in self.records if record.kind == "X" and record.path.endswith("data.mdb")]
+        assert not [record for record in self.records if record.kind == "X" and record.path == self.data]
 
     def acknowledgements(self, end, process=None):
         """Those among the first `end` records, of all processes or of one."""
-        return [
-            record
-            for record in self.records[:end]
-            if record.kind == "A" and record.data != BACKUP and process in (None, record.process)
-        ]
+        return [record for record in self.records[:end] if self._is_mark(record) and process in (None, record.process)]
 
     def acknowledged(self, end, process=None):
         """The newest version of each key that was acknowledged among the first `end` records."""
@@ -84,9 +87,11 @@ class Run:
         begun = [at for at, record in enumerate(self.records[:end]) if record.call in ended and not record.ended]
         return newest(self.acknowledgements(max(begun, default=0)))
 
-    @staticmethod
-    def _is_sync(record):
-        return record.kind == "S" and not record.flags & FOLDER and record.path == "store/data.mdb"
+    def _is_mark(self, record):
+        return record.kind == "A" and record.data.startswith(f"{self.store} ".encode())
+
+    def _is_sync(self, record):
+        return record.kind == "S" and not record.flags & FOLDER and record.path == self.data
 
     def syncs(self):
         return [record for record in self.records if self._is_sync(record) and record.ended]
@@ -96,47 +101,54 @@ class Run:
         found = [
             record
             for record in self.records
-            if record.kind == "W" and not record.ended and record.path == "store/data.mdb" and 0 < len(record.data) < 512
+            if record.kind == "W" and not record.ended and record.path == self.data and 0 < len(record.data) < 512
         ]
         return [bool(record.flags & DSYNC) for record in found]
 
-    def broken(self, place, count, required, *, seed=SEED, store="store"):
-        """Lets the power fail at `count` moments, between any two records, each time with a disk that holds something else.
+    def broken(self, place, count, required, *, seed=SEED, left_in=None):
+        """Lets the power fail at `count` moments, between any two records, each with another disk.
 
         Arguments:
             place: a folder for what is left; made here.
             required: of a number of records, what must be there after them.
+            left_in: the folder that is opened afterwards; that of the store unless given.
 
         Answers what was wrong, each with how to see it again.
         """
         rng = random.Random(seed)
         disk, taken, found = Disk(self.world), 0, []
         place.mkdir()
-        with contextlib.closing(Opener(store)) as opener:
-            for number, (moment, kind) in enumerate(self._failures(count, rng)):
-                for record in self.records[taken:moment]:
-                    disk.take(record)
-                taken = moment
-                name, way = [*ways(rng, disk.moment(f"{store}/data.mdb")).items()][kind]
-                left = place / str(number)
-                put(disk.top, left, way, rng.choice(NAMES)(rng))
-                wrong = opener.faults(left, required(moment))
-                found += [f"seed {seed}, after record {moment}, a disk with {name}: {wrong[:3]}"] if wrong else []
-                shutil.rmtree(left)
+        for number, (moment, kind) in enumerate(self._failures(count, rng)):
+            for record in self.records[taken:moment]:
+                disk.take(record)
+            taken = moment
+            name, way = [*ways(rng, disk.moment(self.data)).items()][kind]
+            left = place / str(number)
+            put(disk.top, left, way, rng.choice(NAMES)(rng))
+            wrong = self.opener.faults(left / (left_in or self.store), required(moment))
+            found += [f"seed {seed}, after record {moment}, a disk with {name}: {wrong[:3]}"] if wrong else []
+            shutil.rmtree(left)
         return found
 
     def _failures(self, count, rng):
-        """Moments and kinds of disk: every kind in turn, half of them right after an acknowledgement."""
-        anywhere = range(1, len(self.records) + 1)
-        marks = [moment for moment in anywhere if self.records[moment - 1].kind == "A"]
-        chosen = [marks[0], marks[-1], *rng.choices(marks, k=count // 2), *rng.choices(anywhere, k=count - count // 2)]
-        return sorted((moment, number % WAYS) for number, moment in enumerate(chosen))
+        """Moments and kinds of disk: after acknowledgements, in the middle of syncs, anywhere; each kind in turn."""
+        own = [
+            at
+            for at, record in enumerate(self.records, 1)
+            if PurePath(record.path).parts[:1] == (self.store,) or self._is_mark(record)
+        ]
+        anywhere = range(own[0], own[-1] + 1)
+        marks = [moment for moment in own if self._is_mark(self.records[moment - 1])]
+        syncing = [at for at in own if self._is_sync(self.records[at - 1]) and not self.records[at - 1].ended]
+        chosen = [marks[0], marks[-1], *(rng.choice((marks, syncing, anywhere)[at % 3]) for at in range(count))]
+        kinds = rng.sample(range(WAYS), WAYS)
+        return sorted((moment, kinds[number % WAYS]) for number, moment in enumerate(chosen))
 
 
 def newest(acknowledgements):
     found = {}
     for record in acknowledgements:
-        model, key, version = record.data.decode().split()
+        _, model, key, version = record.data.decode().split()
         found[model, int(key)] = int(version)
     return [(model, key, version) for (model, key), version in found.items()]
 

@@ -1,6 +1,6 @@
 """The programs that run over the shim: writers that acknowledge, and one that opens what a power failure left.
 
-A writer marks each acknowledgement as `MODEL KEY VERSION`; versions of one key ascend, and one thread writes it.
+A writer marks each acknowledgement as `STORE MODEL KEY VERSION`; versions of one key ascend, and one thread writes it.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, connect, count, newest, shown, total
-from oneread.errors import OnereadError
+from oneread.errors import OnereadError, OutcomeUnknown
 
 KEYS = 5
 FAILURES = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "short": -1}
@@ -63,25 +63,29 @@ def below():
     return ctypes.CDLL(None)
 
 
-def acknowledge(model, key, version):
-    below().power_mark(f"{model} {key} {version}".encode())
+def acknowledge(store, model, key, version):
+    below().power_mark(f"{store} {model} {key} {version}".encode())
 
 
-def sales(db, first, number):
+def sales(db, first, number, store="store"):
     """Saves `number` times, keys in turn, each version one more; notes of changing length move pages about."""
     for version in range(1, number + 1):
         key = first + version % KEYS
         sale = Sale(
-            number=key, version=version, product=Sold.of(key % 2), price=Decimal(version), note="x" * (version * 977 % 6000)
+            number=key,
+            version=version,
+            product=Sold.of(key % 2),
+            price=Decimal(version),
+            note="x" * (version * 977 % 6000),
         )
         db.save(sale)
-        acknowledge("Sale", key, version)
+        acknowledge(store, "Sale", key, version)
 
 
-def products(db, version):
+def products(db, version, store="store"):
     for code in (0, 1):
         db.save(Product(code=code, version=version))
-        acknowledge("Product", code, version)
+        acknowledge(store, "Product", code, version)
 
 
 def one(url, number):
@@ -103,10 +107,13 @@ def threads(url, writers, number):
             thread.join()
 
 
-def second(url, first, number):
-    """One of several processes on a store; the products are there."""
+def second(url, first, number, when="at once"):
+    """One of several processes on a store, which all make it; `later` it waits for a line before it writes on."""
     with opened(url) as db:
-        print("ready", flush=True)
+        products(db, 1)
+        if when == "later":
+            print("ready", flush=True)
+            sys.stdin.readline()
         sales(db, int(first), int(number))
 
 
@@ -118,25 +125,42 @@ def backed_up(url, target):
         below().power_mark(b"backup")
 
 
-def failing(url, kind, nth, times, error, done):
-    """Saves while calls fail below LMDB; prints what each save became, then opens the store again and goes on."""
-    became = []
+def failing(world, cases):
+    """Each case on a store of its own; prints what its saves became."""
+    print(json.dumps([failed(world, *case) for case in json.loads(cases)]))
+
+
+def failed(world, store, mode, kind, times, error, done):
+    """Saves while calls fail below LMDB; then opens the store again, and goes on."""
+    became, url = [], f"lmdb://{world}/{store}?durability={mode}"
     with closing(opened(url)) as db:
-        products(db, 1)
-        sales(db, 0, 3)
-        below().power_fail(ord(kind), int(nth), int(times), FAILURES[error], int(done))
+        products(db, 1, store)
+        sales(db, 0, 2, store)
+        below().power_fail(ord(kind), 0, times, FAILURES[error], done)
         for version in range(10, 16):
             try:
                 db.save(Sale(number=version, version=version, product=Sold.of(0), price=Decimal(1), note="y" * 3000))
             except OnereadError as failure:
                 became.append(type(failure).__name__)
             else:
-                acknowledge("Sale", version, version)
+                acknowledge(store, "Sale", version, version)
                 became.append("saved")
     below().power_fail(0, 0, 0, 0, 0)
     with opened(url) as db:
-        sales(db, 200, 4)
-    print(json.dumps(became))
+        sales(db, 200, 2, store)
+    return became
+
+
+def meta_fails(url):
+    """A commit whose meta page reaches the disk although its write fails; then waits while others write."""
+    with closing(opened(url)) as db:
+        products(db, 1)
+        below().power_fail(ord("D"), 0, 1, errno.EIO, 1)
+        try:
+            db.save(Sale(number=300, version=1, product=Sold.of(1), price=Decimal(1), note="z" * 5000))
+        except OutcomeUnknown:
+            print("failed", flush=True)
+        sys.stdin.readline()
 
 
 def check():
@@ -162,7 +186,7 @@ def faults(url, acknowledged):
     return found
 
 
-PROGRAMS = {program.__name__: program for program in (one, threads, second, backed_up, failing, check)}
+PROGRAMS = {program.__name__: program for program in (one, threads, second, backed_up, failing, meta_fails, check)}
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]](*sys.argv[2:])

@@ -56,7 +56,12 @@ def started(library, world, program, *arguments, slow=0):
         "POWER_SLOW_US": str(slow),
     }
     command = [sys.executable, "-m", "tests.power.programs", program, *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(command, env=environment, cwd=ROOT, text=True, **pipes)
+
+
+def url(world, durability="group"):
+    return f"lmdb://{world}/store?durability={durability}"
 
 
 def finished(process):

@@ -1,4 +1,4 @@
-"""What has to be on disk, beyond what LMDB syncs itself: names of files, new stores, and what a failed sync left behind.
+"""What has to be on disk beyond what LMDB syncs itself: names of files, new stores, what a failed sync left behind.
 
 Knows files and LMDB's two meta pages. Must not know rows, locks or processes. A sync that fails does so once: the
 kernel then calls the pages clean, and the next sync succeeds without them (A. Rebello and others, "Can Applications

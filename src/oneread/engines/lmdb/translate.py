@@ -50,6 +50,7 @@ _SYSTEM: Final[dict[int, _Meaning]] = {
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
     errno.EROFS: (InvalidUrl, "the file system is read-only; mount it for writing, or open the store with read_only"),
+    errno.EIO: (Unavailable, "the disk failed; nothing was written; see the system's log, then try again"),
     errno.ENOSPC: (LimitExceeded, FULL_DISK),
     errno.EDQUOT: (LimitExceeded, FULL_DISK),
     errno.EMFILE: (Unavailable, "this process has too many open files"),
