@@ -1,4 +1,7 @@
-"""P3b: a save that is on disk when it returns, with one writer, eight threads, eight processes."""
+"""P3b: a save that survives a power failure once it returns, with one writer, eight threads, eight processes.
+
+All promise the same: raw LMDB syncs data and meta page before a save returns, and PostgreSQL its log.
+"""
 
 from __future__ import annotations
 

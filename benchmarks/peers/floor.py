@@ -23,7 +23,7 @@ import msgspec
 from benchmarks.workloads.lines import Shop
 from examples.shop.source import Line
 
-Durability = Literal["none", "group", "sync"]
+Durability = Literal["none", "group"]
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 FULL: Final = (1 << 63) - 1
@@ -130,14 +130,14 @@ class Floor:
 
     Arguments:
         path: a folder, made when absent.
-        durability: `none` survives the process being killed, `group` and `sync` a power cut, as in the LMDB engine.
+        durability: `none` survives the process being killed, `group` a power failure, as in the LMDB engine.
     """
 
     def __init__(self, path: Path, durability: Durability = "none") -> None:
         path.mkdir(parents=True, exist_ok=True)
         self.env = lmdb.open(
             str(path), map_size=1 << 40, max_dbs=4, max_readers=1024, writemap=False,
-            sync=durability != "none", metasync=durability == "sync",
+            sync=durability == "group", metasync=durability == "group",
         )  # fmt: skip
         self.roots = self.env.open_db(b"roots")
         self.views = self.env.open_db(b"views")

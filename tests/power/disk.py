@@ -1,11 +1,11 @@
 """A model of a disk below a page cache: what it may hold when the power fails.
 
 What was written is in the cache; the disk holds, of each sector, the bytes of the last completed sync or of any write
-since, whatever other sectors hold: writes are dropped, kept, reordered and torn. A completed sync makes permanent what
-was written before it began. A failed one makes the written pages clean without that: only writing one again lets
+since, whatever other sectors hold: writes are dropped, kept, reordered and torn. A completed sync makes permanent
+what was written before it began. A failed one makes the written pages clean without that: only writing one again lets
 a later sync put it on disk. Names are entries of a folder: permanent once the folder is synced, until then any number
-of the first changes may be there. Sources: T. S. Pillai and others, "All File Systems Are Not Created Equal", OSDI 2014;
-A. Rebello and others, "Can Applications Recover from fsync Failures?", USENIX ATC 2020.
+of the first changes may be there. Sources: T. S. Pillai and others, "All File Systems Are Not Created Equal", OSDI
+2014; A. Rebello and others, "Can Applications Recover from fsync Failures?", USENIX ATC 2020.
 """
 
 from pathlib import PurePath

@@ -87,6 +87,10 @@ class Run:
         begun = [at for at, record in enumerate(self.records[:end]) if record.call in ended and not record.ended]
         return newest(self.acknowledgements(max(begun, default=0)))
 
+    def marks(self):
+        """After which records something had just been acknowledged."""
+        return [at for at, record in enumerate(self.records, 1) if self._is_mark(record)]
+
     def _is_mark(self, record):
         return record.kind == "A" and record.data.startswith(f"{self.store} ".encode())
 
@@ -105,44 +109,43 @@ class Run:
         ]
         return [bool(record.flags & DSYNC) for record in found]
 
-    def broken(self, place, count, required, *, seed=SEED, left_in=None):
-        """Lets the power fail at `count` moments, between any two records, each with another disk.
+    def broken(self, place, failures, required, *, left_in=None):
+        """Lets the power fail and opens what is left; answers what was wrong, and how to see it again.
 
         Arguments:
             place: a folder for what is left; made here.
+            failures: pairs of a number of records and a way of `ways`.
             required: of a number of records, what must be there after them.
             left_in: the folder that is opened afterwards; that of the store unless given.
-
-        Answers what was wrong, each with how to see it again.
         """
-        rng = random.Random(seed)
+        rng = random.Random(SEED)
         disk, taken, found = Disk(self.world), 0, []
         place.mkdir()
-        for number, (moment, kind) in enumerate(self._failures(count, rng)):
+        for number, (moment, name) in enumerate(sorted(failures)):
             for record in self.records[taken:moment]:
                 disk.take(record)
             taken = moment
-            name, way = [*ways(rng, disk.moment(self.data)).items()][kind]
             left = place / str(number)
-            put(disk.top, left, way, rng.choice(NAMES)(rng))
+            put(disk.top, left, ways(rng, disk.moment(self.data))[name], rng.choice(NAMES)(rng))
             wrong = self.opener.faults(left / (left_in or self.store), required(moment))
-            found += [f"seed {seed}, after record {moment}, a disk with {name}: {wrong[:3]}"] if wrong else []
+            found += [f"seed {SEED}, after record {moment}, a disk with {name}: {wrong[:3]}"] if wrong else []
             shutil.rmtree(left)
         return found
 
-    def _failures(self, count, rng):
-        """Moments and kinds of disk: after acknowledgements, in the middle of syncs, anywhere; each kind in turn."""
+    def sampled(self, count):
+        """Failures after acknowledgements, in the middle of syncs, and anywhere; each way of the disk in turn."""
+        rng = random.Random(SEED)
         own = [
             at
             for at, record in enumerate(self.records, 1)
             if PurePath(record.path).parts[:1] == (self.store,) or self._is_mark(record)
         ]
         anywhere = range(own[0], own[-1] + 1)
-        marks = [moment for moment in own if self._is_mark(self.records[moment - 1])]
+        marks = self.marks()
         syncing = [at for at in own if self._is_sync(self.records[at - 1]) and not self.records[at - 1].ended]
-        chosen = [marks[0], marks[-1], *(rng.choice((marks, syncing, anywhere)[at % 3]) for at in range(count))]
-        kinds = rng.sample(range(WAYS), WAYS)
-        return sorted((moment, kinds[number % WAYS]) for number, moment in enumerate(chosen))
+        moments = [marks[0], marks[-1], *(rng.choice((marks, syncing, anywhere)[at % 3]) for at in range(count))]
+        names = rng.sample(WAYS, len(WAYS))
+        return [(moment, names[at % len(names)]) for at, moment in enumerate(moments)]
 
 
 def newest(acknowledgements):
@@ -154,7 +157,7 @@ def newest(acknowledgements):
 
 
 BACKUP = b"backup"
-WAYS = len(ways(random.Random(0), 0))
+WAYS = sorted(ways(random.Random(0), 0))
 NAMES = [
     lambda _rng: lambda _changes: 0,
     lambda _rng: lambda changes: changes,

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from tests.power.failures import FAILURES, Run
-from tests.power.recording import finished, started, url
+from tests.power.recording import DSYNC, finished, started, url
 
 UNKNOWN, FULL, GONE = "OutcomeUnknown", "LimitExceeded", "Unavailable"
 SYNC, WRITE, META = "S", "W", "D"
@@ -49,11 +49,15 @@ def test_what_failed_is_said_and_what_is_acknowledged_lasts(tried, opener, tmp_p
     expected = CASES[name][-1]
     assert became[at] == [*expected, *["saved"] * (6 - len(expected))]
     run = Run(world, opener, f"store-{at}")
-    required = run.acknowledged if mode == "group" else run.all_but_last
-    assert run.broken(tmp_path / "left", FAILURES // 3, required) == []
+    if mode == "group":
+        assert run.broken(tmp_path / "left", run.sampled(FAILURES // 3), run.acknowledged) == []
+    else:
+        failures = [(at, "nothing that was not synced") for at in run.marks()]
+        assert run.broken(tmp_path / "left", failures, run.all_but_last) == []
 
 
 def test_a_meta_page_that_failed_in_one_process_harms_no_other(shim, opener, world, tmp_path):
+    """LMDB puts the old meta page back in memory only: what the other writes may reach the disk before that does."""
     other = started(shim, world, "second", url(world), 100, 3, "later")
     assert other.stdout.readline() == "ready\n", other.stderr.read()
     failing = started(shim, world, "meta_fails", url(world))
@@ -61,4 +65,6 @@ def test_a_meta_page_that_failed_in_one_process_harms_no_other(shim, opener, wor
     finished(other)
     finished(failing)
     run = Run(world, opener)
-    assert run.broken(tmp_path / "left", FAILURES, run.acknowledged) == []
+    failed = next(at for at, record in enumerate(run.records) if record.flags & DSYNC and record.result < 0)
+    moments = range(failed + 1, failed + 30)
+    assert run.broken(tmp_path / "left", [(at, "an older meta page") for at in moments], run.acknowledged) == []
