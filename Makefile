@@ -17,6 +17,7 @@ SYNC := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv sync --active --locked --quiet
 LOCKED := pyproject.toml uv.lock
 JOBS ?= 2
 SEEDS ?= 2000
+POWER_FAILURES ?= 300
 
 $(BIN)/uv: pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) $(NEW_ENOUGH) || { \
@@ -49,7 +50,7 @@ demo: $(VENV)/.runtime ## a shop on an embedded store: every page is one read
 
 .PHONY: test
 test: setup postgres lint types ## every check there is: lint, types, layers, tests with coverage
-	$(BIN)/pytest -n $(JOBS) --cov --cov-report=term:skip-covered tests
+	$(BIN)/pytest -n $(JOBS) -rs --cov --cov-report=term:skip-covered tests
 
 .PHONY: postgres
 postgres: setup
@@ -74,8 +75,8 @@ format: setup ## rewrite the tree as `make lint` wants it
 	$(BIN)/ruff format
 
 .PHONY: sim
-sim: setup ## simulation with SEEDS seeds: crashes and interleavings at every request
-	ONEREAD_SIM_SEEDS=$(SEEDS) $(BIN)/pytest -n $(JOBS) tests/simulation
+sim: setup ## SEEDS seeds of crashes and interleavings at every request; POWER_FAILURES of the power below each run
+	ONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rs tests/simulation tests/power
 
 .PHONY: bench
 bench: setup postgres ## every benchmark against its peers

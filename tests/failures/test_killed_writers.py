@@ -56,7 +56,7 @@ def killed_writer(path, durability, first, seconds, opening):
     return [number for (number,) in NUMBER.iter_unpack(data)]
 
 
-@pytest.mark.parametrize(("durability", "kills"), [("group", KILLS), ("sync", 30), ("none", 50)])
+@pytest.mark.parametrize(("durability", "kills"), [("group", KILLS), ("may_lose_last", 30), ("none", 50)])
 def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(tmp_path, durability, kills):
     path = str(tmp_path / "store")
     engine = LmdbEngine(path, durability=durability)

@@ -11,6 +11,8 @@ from oneread.store.rows import Cell, RowMutation
     [
         ({}, {}),
         ({"durability": "none"}, {"durability": "none"}),
+        ({"durability": "may_lose_last"}, {"durability": "may_lose_last"}),
+        ({"durability": "sync"}, {"durability": "group"}),
         ({"read_only": "True"}, {"read_only": True}),
         ({"read_only": "0"}, {"read_only": False}),
         ({"map_size": "1048576"}, {"map_size": 1 << 20}),
@@ -57,6 +59,15 @@ def test_an_engine_checks_what_it_is_given_itself(tmp_path):
     with pytest.raises(InvalidUrl, match="durability"):
         LmdbEngine(str(tmp_path / "store"), durability="never")
     assert not (tmp_path / "store").exists()
+
+
+def test_a_name_of_older_releases_is_the_same_durability(tmp_path):
+    path = str(tmp_path / "store")
+    one, two = LmdbEngine(path, durability="sync"), LmdbEngine(path, durability="group")
+    with pytest.raises(InvalidUrl, match="other options"):
+        LmdbEngine(path, durability="may_lose_last")
+    one.close()
+    two.close()
 
 
 def test_tenants_share_a_folder_and_nothing_else(tmp_path):
