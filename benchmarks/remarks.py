@@ -13,8 +13,8 @@ REMARKS: Final[Mapping[str, str]] = {
         "beside ours. The row of three statements is what applications send as a rule."
     ),
     "P3b": (
-        "Both LMDB sides sync data and meta page before a save returns, as PostgreSQL does its log (decision page 0027).\n"
-        "Reports of runs before that page compare LMDB without the sync of the meta page, on both sides.\n\n"
+        "Both LMDB sides sync data and meta page before a save returns, as PostgreSQL does its log (decision page\n"
+        "0027). Reports of runs before that page compare LMDB without the sync of the meta page, on both sides.\n\n"
         "LMDB has one writer at a time, and its sync happens while that one writes: eight processes queue up for the\n"
         "disk, where PostgreSQL puts commits of many connections into one write of its log. Threads of one process\n"
         "share commits, processes cannot. Where many processes must write durably, PostgreSQL is the better choice."
