@@ -3,8 +3,11 @@
 Checked without a network, so this cannot know whether a pin is the newest: it says that `make lock` was run.
 """
 
+import ast
 import re
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from typing import NamedTuple
 
 import pytest
@@ -134,6 +137,32 @@ def test_every_group_is_pinned():
 
 def test_the_build_backend_is_pinned_too():
     assert set(settings()["build-system"]["requires"]) == set(map(str, group("build")))
+
+
+def imported(module):
+    """The top-level packages that a parsed module imports absolutely."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.module.partition(".")[0]
+
+
+def test_every_package_that_the_tree_imports_is_asked_for_by_name():
+    names = {name for path in tree.python_files() for name in imported(tree.parse(path))}
+    own = {"oneread", *(path.parts[0] for path in tree.python_files())}
+    asked, provided = set(map(name_of, developing())), packages_distributions()
+    missing = {
+        name
+        for name in names - own - sys.stdlib_module_names
+        if asked.isdisjoint(map(canonicalize_name, provided.get(name, ())))
+    }
+    assert not missing
+
+
+def test_imports_are_found_wherever_they_stand():
+    text = "import a.b, c\ndef f():\n    from d.e import g\n    from . import h\n    from .i import j"
+    assert set(imported(ast.parse(text))) == {"a", "c", "d"}
 
 
 GOOD = f"lmdb==1.7.5 \\\n    --hash=sha256:{'0' * 64}\n    # via oneread (pyproject.toml)\n"
