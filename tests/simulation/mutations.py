@@ -137,7 +137,7 @@ def a_source_made_again_tells_nobody(patch):
     fans_out = Carrier.fans_out
 
     def from_bodies(self, before, after):
-        gone = before is not None and before.get(emitted.TOLD) == emitted.TOLD_DELETED
+        gone = before is not None and before.record.get(emitted.TOLD) == emitted.TOLD_DELETED
         return fans_out(self, None if gone else before, after)
 
     patch.setattr(Carrier, "fans_out", from_bodies)

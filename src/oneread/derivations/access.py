@@ -19,6 +19,7 @@ from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import reference_target
+from oneread.models.set_order import is_set
 
 Names: TypeAlias = Mapping[str, Any]
 
@@ -54,6 +55,7 @@ class Access(NamedTuple):
         many: the value is a list or set, each element of which counts.
         hidden: the hidden copy this reads.
         through: where the value comes from, when it is another entity's.
+        unordered: of `many`: the elements are those of a set.
     """
 
     code: str
@@ -64,6 +66,7 @@ class Access(NamedTuple):
     many: bool = False
     hidden: Hidden | None = None
     through: Hidden | None = None
+    unordered: bool = False
 
 
 class Accesses:
@@ -115,7 +118,11 @@ class Accesses:
         inner = get_args(access.type)[0]
         found = reference_target(inner, where, field, self.names)
         return access._replace(
-            type=peeled(inner).bare, many=True, target=found[0] if found else None, copy=found[1] if found else None
+            type=peeled(inner).bare,
+            many=True,
+            target=found[0] if found else None,
+            copy=found[1] if found else None,
+            unordered=is_set(access.type),
         )
 
     def bare(self, annotation: Any) -> tuple[Any, bool]:

@@ -39,6 +39,7 @@ from oneread.models.layout import LAST_ID, Layout
 from oneread.models.model import Model
 from oneread.models.older import OlderLayout
 from oneread.models.registry import Kind, root_model
+from oneread.models.set_order import holds_sets
 from oneread.models.versions import StoredLayout, view_prefix
 from oneread.transactions.root import Root
 
@@ -232,7 +233,8 @@ class Catalog:
 
     def _teller(self, cls: type[Model[Any]], told: dict[str, tuple[Getter, Any]]) -> Told:
         meaning = "\n".join(f"{route}: {text_of(told[route][1], cls, route, self._names)}" for route in sorted(told))
-        return Told(told, missing_ok=cls in self._awaited, meaning=meaning)
+        sets = any(holds_sets(kind, self._names) for _get, kind in told.values())
+        return Told(told, missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
 
     def kind_of(self, key: bytes) -> Kind:
         """The kind that a commit row belongs to."""

@@ -131,7 +131,7 @@ def decision(
     root = carrier.root(version, settled)
     operations = operations_of(key, root, seen, before, settled.emission)
     record = settled.emission.record
-    fans_out = carrier.fans_out(before.record if seen.version else None, record) or carrier.retells(before)
+    fans_out = carrier.fans_out(before if seen.version else None, record) or carrier.retells(before)
     if fans_out:
         catalog.probes.check(carrier.kind.cls, settled.entity, carrier.used_in(record))
     return Decision(root, operations, fans_out)
@@ -243,7 +243,7 @@ class Delete(_Writing):
         return Decision(
             Root(version, None, emitted.encode(record)),
             diff(self.key, before.record, record, {}),
-            carrier.fans_out(before.record, record),
+            carrier.fans_out(before, record),
             [holders_of(self.key)] if self._catalog.may_be_held(self.key) else [],
         )
 
@@ -345,7 +345,7 @@ class Reemit(_Writing):
         return Decision(
             Root(version, None, emitted.encode(record)),
             diff(self.key, before.record, record, {}),
-            carrier.fans_out(before.record, record),
+            carrier.fans_out(before, record),
         )
 
 

@@ -183,6 +183,8 @@ class ViewKey:
                 if part.rule.size is not None:  # two instants of one bucket are one element
                     given = f"[{part.value_code('m', place)} for m in v{place} if m is not None]"
                 lines += [f"several = list(dict.fromkeys({given}))", "if not several: return"]
+                if part.access.unordered:
+                    lines.append(f"several.sort(key=lambda m: encode{place}({part.elements_code('m', place)}))")
                 loop = "for m in several:"
                 encoded.append(f"encode{place}({part.elements_code('m', place)})")
             else:

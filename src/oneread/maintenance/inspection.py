@@ -44,12 +44,10 @@ class Hearing:
     def heard(self, key: bytes, row: Row) -> Plan[Testimony]:
         """The whole testimony of a commit row of any kind."""
         said = self._witnesses[key[:2]].hear(key, row)
-        if said.wants or said.digests:
-            said = yield from self.completed(key, row, said)
-        return said
+        return said if said.is_whole else (yield from self.completed(key, row, said))
 
     def completed(self, key: bytes, row: Row, said: Testimony) -> Plan[Testimony]:
-        """A testimony with what it lacked: values of sources, or documents of which it knows digests only."""
+        """A testimony with what it lacked: values of sources, documents known by digests, or whether a record is right."""
         if said.wants:
             sources = yield from self._sources(said.wants)
             said = self._witnesses[key[:2]].hear(key, row, sources)
@@ -60,8 +58,19 @@ class Hearing:
                 shown = None if found is None else shown_of(found)
                 digest = said.digests[place]
                 if shown is not None and digest in (b"", short_hash(shown)):
-                    said.operations.puts[place] = shown
+                    said.operations.puts[place] = self._ground.as_made_now("views", place, shown) or shown
+        if said.doubt is not None and not (yield from self._has_digests(said.doubt.digests)):
+            said = said._replace(flaws=(*said.flaws, said.doubt.flaw))
         return said
+
+    def _has_digests(self, digests: Mapping[bytes, bytes]) -> Plan[bool]:
+        """Whether each of these index rows is there and has this digest."""
+        rows = yield from self._walk.read("views", list(digests))
+        shown = [None if row is None else shown_of(row) for row in rows]
+        return all(
+            found is not None and short_hash(found) == digest
+            for found, digest in zip(shown, digests.values(), strict=True)
+        )
 
     def emits(self, owner: bytes, key: bytes) -> Plan[bool]:
         """Whether an entity, whoever that is, says that a derived row is its own; one that cannot be read may well."""
@@ -158,7 +167,7 @@ class Inspection:
             yield from self.walk.over(
                 place.table,
                 RowRange.under(place.prefix),
-                partial(self._total, place) if place.width else self._find,
+                partial(self._total if place.width else self._find_of, place),
             )
         self.walk.phase(f"{name}: back-references and holds")
         for each in self.pointers:
@@ -169,7 +178,7 @@ class Inspection:
         hear, digests, heard = self.hearing.witness(self.kind).hear, self.digests, []
         for key, row in found:
             said = hear(key, row)
-            if said.wants or said.digests:
+            if not said.is_whole:
                 said = yield from self.hearing.completed(key, row, said)
             for flaw in said.flaws:
                 self.wording.entity(key, flaw)
@@ -188,6 +197,13 @@ class Inspection:
     def _find(self, found: list[Found]) -> None:
         """A batch of rows, each of which shows something."""
         self.digests.find([(key, row[SHOWN].value if SHOWN in row and len(row) == 1 else None) for key, row in found])
+
+    def _find_of(self, place: Place, found: list[Found]) -> None:
+        if place.in_order is None:
+            self._find(found)
+            return
+        made = self.ground.as_made_now
+        self.digests.find([(key, made(place.table, key, shown_of(row))) for key, row in found])
 
     def _find_mine(self, pointers: Pointers, found: list[Found]) -> None:
         self._find(pointers.mine(found))

@@ -129,7 +129,7 @@ class Mender:
             return said.trusted
         (row,) = yield from self._walk.read(table, [key])
         found = None if row is None else shown_of(row)
-        if found == shown:
+        if self._ground.as_made_now(table, key, found) == shown:
             return True
         if said.entity is None and key in said.digests:
             return False  # the record knows only a digest of what the row shows

@@ -12,6 +12,7 @@ from typing import Any
 
 from oneread.errors import InvalidDeclaration
 from oneread.models.references import Ref
+from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, become
 
 _TEMPLATE = """
@@ -69,7 +70,7 @@ def functions_of(
     """
     if odd := [each.name for each in fields if iskeyword(each.name)]:
         raise InvalidDeclaration("a field cannot be named like a keyword", declaration=cls, field=odd[0])
-    space: dict[str, Any] = scope | {"become": become, "CLS": cls, "REF": Ref}
+    space: dict[str, Any] = scope | {"become": become, "in_order": order_sets, "CLS": cls, "REF": Ref}
     space |= {f"COPY_{at}": field.cls for at, field in enumerate(fields) if field.kind == "copy"}
     text = _filled(
         {
@@ -104,10 +105,15 @@ def _filled(parts: dict[str, list[str]]) -> str:
 def _value(at: int, field: FieldShape) -> str:
     """One element of the array, as an expression and a comma."""
     if field.kind != "copy":
-        return f"entity.{field.name}, "
+        return f"{_in_order(field, f'entity.{field.name}')}, "
     copy = f"copy_{at}"
-    elements = f"({''.join(f'{copy}.{inner.name}, ' for inner in field.fields)})"
-    return f"None if {copy} is None else {elements}, " if field.optional else f"{elements}, "
+    elements = "".join(f"{_in_order(inner, f'{copy}.{inner.name}')}, " for inner in field.fields)
+    return f"None if {copy} is None else ({elements}), " if field.optional else f"({elements}), "
+
+
+def _in_order(field: FieldShape, value: str) -> str:
+    """The expression of a value as it is stored."""
+    return f"in_order({value})" if field.sets else value
 
 
 def _settled(at: int, field: FieldShape) -> Iterator[str]:
