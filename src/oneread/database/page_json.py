@@ -15,6 +15,7 @@ from oneread.database.pages import Page
 from oneread.models.declared import Declared
 from oneread.models.json_form import form
 from oneread.models.pydantic_hook import builtins, plain_schema, teach
+from oneread.models.set_order import order_sets
 
 _CURSOR: Final = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 _encode: Final = msgspec.json.Encoder().encode
@@ -24,8 +25,8 @@ def to_json(value: Any) -> bytes:
     """The JSON of entities, view rows and pages, also inside lists and dicts: `to_json({"product": product})`.
 
     A reference is the list of its key's parts, a copy an object with its `ref` beside what it shows, a page
-    `{"rows": [...], "next": cursor, "previous": cursor}`; numbers that must be exact and instants are texts. Costs no
-    request.
+    `{"rows": [...], "next": cursor, "previous": cursor}`; numbers that must be exact and instants are texts. Sets are
+    lists in the order of their elements' bytes, so that equal results have equal JSON. Costs no request.
 
     Raises:
         TypeError: a value of another class, which JSON has no form for.
@@ -42,6 +43,8 @@ def plain(value: Any) -> Any:
         return _several(value)
     if kind is dict:
         return {name: plain(each) for name, each in value.items()}
+    if kind is set or kind is frozenset:
+        return order_sets(value)
     return _page(value) if kind is Page else value
 
 

@@ -19,6 +19,7 @@ from oneread.errors import InvalidDeclaration, InvalidValue
 from oneread.models.annotations import field_types, peeled, resolved, written_annotations
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
+from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, Shapes, revive
 
 E = TypeVar("E")
@@ -234,7 +235,7 @@ def _functions(cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str
     """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
     parts = "".join(f"{spelled[field.name]!r}: {_value(at, field)}, " for at, field in enumerate(fields))
     text = f"def write(row): return {{{parts}}}\ndef write_all(rows): return [{{{parts}}} for row in rows]"
-    space: dict[str, Any] = {}
+    space: dict[str, Any] = {"in_order": order_sets}
     exec(compile(text, f"<JSON of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
     return space
 
@@ -242,7 +243,7 @@ def _functions(cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str
 def _value(at: int, field: FieldShape) -> str:
     """The expression of one field's value."""
     if field.kind == "plain":
-        return f"row.{field.name}"
+        return _plain(f"row.{field.name}", field)
     here = f"value_{at}"
     if field.kind == "copy":
         found = _copy(here, field)
@@ -251,14 +252,19 @@ def _value(at: int, field: FieldShape) -> str:
     return f"None if ({here} := row.{field.name}) is None else {found}"
 
 
+def _plain(value: str, field: FieldShape) -> str:
+    """A value as it is; sets in one order, because equal entities have equal JSON in all processes."""
+    return f"in_order({value})" if field.sets else value
+
+
 def _copy(here: str, field: FieldShape) -> str:
     """The expression of a copy: one that only refers, as rows of a list do, is its `ref` alone."""
     own = Copy.__struct_fields__
     spelled = dict(zip(_struct_fields(field.cls), _encode_fields(field.cls), strict=True))
-    copied = [each.name for each in field.fields if each.name not in own]
-    shown = "".join(f"{spelled[name]!r}: {here}.{name}, " for name in copied)
+    copied = [each for each in field.fields if each.name not in own]
+    shown = "".join(f"{spelled[each.name]!r}: {_plain(f'{here}.{each.name}', each)}, " for each in copied)
     whole = f"{{'ref': {here}.ref.key, 'deleted': {here}.deleted, {shown}}}"
-    return f"({whole} if hasattr({here}, {copied[0]!r}) else {{'ref': {here}.ref.key}})" if copied else whole
+    return f"({whole} if hasattr({here}, {copied[0].name!r}) else {{'ref': {here}.ref.key}})" if copied else whole
 
 
 def _of_reference(_type: Any) -> dict[str, Any]:
