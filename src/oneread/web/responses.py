@@ -47,14 +47,14 @@ def respond(
         request: what is answered.
         result: an entity, a page, view rows, or lists and dicts of them.
         status_code: of the answer, where it is not 304.
-        headers: of your own.
+        headers: of your own; an ETag among them is sent and compared in place of ours.
     """
     more = dict(headers or {})
     if isinstance(result, Page) and (links := links_of(request, result)):
         more["Link"] = links
-    answer = OnereadResponse(result, status_code=status_code, headers=more)
+    answer: Response = OnereadResponse(result, status_code=status_code, headers=more)
     if isinstance(result, Model) or (request.method in SAFE and status_code == _OK):
-        answer.headers["ETag"] = tag = tag_of(result, answer.body)
+        answer.headers["ETag"] = tag = answer.headers.get("ETag") or tag_of(result, answer.body)
         if status_code == _OK and is_known(request, tag):
             answer = Response(status_code=304, headers=more)
             answer.headers["ETag"] = tag

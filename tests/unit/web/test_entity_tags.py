@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from oneread import connect
 from oneread.errors import InvalidValue
-from oneread.web import etag, if_version
+from oneread.web import etag, if_version, respond
 from tests.unit.web.applications import (
     SCHEMA,
     MadeBy,
@@ -126,6 +126,19 @@ def test_a_head_is_answered_as_a_get_is():
 def test_what_is_refused_has_no_tag_and_is_never_known(client):
     assert "etag" not in client.get("/refused").headers
     assert asked(client, "/refused", "*").status_code == 404
+
+
+def test_a_tag_of_ones_own_is_sent_and_compared():
+    def answer(given):
+        lines = [(b"if-none-match", given)]
+        request = Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": lines})
+        return respond(request, {"a": 1}, headers={"etag": '"mine"'})
+
+    assert [(name, value) for name, value in answer(b'"other"').raw_headers if name == b"etag"] == [
+        (b"etag", b'"mine"')
+    ]
+    assert (answer(b'"other"').status_code, answer(b'"mine"').status_code) == (200, 304)
+    assert answer(b'"mine"').headers["etag"] == '"mine"'
 
 
 def note(**more):
