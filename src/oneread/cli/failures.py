@@ -17,9 +17,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import typer
@@ -38,6 +38,7 @@ from oneread.errors import (
     SchemaMismatch,
     StillReferenced,
     StoreError,
+    shown,
 )
 
 FINE: Final = 0
@@ -64,6 +65,10 @@ _HINTS: Final[Mapping[type[OnereadError], str]] = {
 }
 
 
+_DEPTH: Final = 4
+"""Lists inside lists that are written as lists."""
+_INT_BITS: Final = 64
+"""Ints of fewer bits are numbers in JSON; larger ones are text, since most readers of JSON would round them."""
 _NOT_ITS_FORM: Final = ("error", "option", "prefix")
 """Facts of an InvalidUrl that is well formed: the hint how URLs are written would lead astray."""
 
@@ -148,12 +153,13 @@ def _document(
     write_json(msgspec.json.encode({"error": told}).decode())
 
 
-def _plain(fact: object) -> object:
-    """A fact as JSON can say it; words that are no UTF-8 with escapes in them."""
-    if isinstance(fact, str):
-        return fact.encode(errors="backslashreplace").decode()
-    if fact is None or isinstance(fact, (bool, int, float)):
+def _plain(fact: object, depth: int = _DEPTH) -> object:
+    """A fact as JSON can say it; words that are no UTF-8 with escapes in them, everything else as errors show it."""
+    if issubclass(type(fact), str):  # `isinstance` would ask the fact for its class
+        return str.encode(cast("str", fact), errors="backslashreplace").decode()
+    if fact is None or type(fact) in (bool, float) or (type(fact) is int and fact.bit_length() < _INT_BITS):
         return fact
-    if isinstance(fact, (list, tuple, set, frozenset)):
-        return [_plain(each) for each in fact]  # pyright: ignore[reportUnknownVariableType]
-    return fact.__name__ if isinstance(fact, type) else repr(fact)
+    if type(fact) in (list, tuple, set, frozenset) and depth:
+        several = cast("Iterable[object]", fact)
+        return [_plain(each, depth - 1) for each in several]
+    return shown(fact)
