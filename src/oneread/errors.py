@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Collection, Iterable
 from decimal import Decimal
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 _SHOWN = 200
 """Characters of one fact, or of one value inside it, that are shown."""

@@ -144,10 +144,10 @@ def test_its_traceback_prints(error):
     assert "it is wrong" in "".join(traceback.format_exception(error))
 
 
-def test_it_is_logged(error):
+def test_it_is_logged(error, monkeypatch):
     stream = io.StringIO()
-    logger = logging.Logger("test")
-    logger.addHandler(logging.StreamHandler(stream))
+    logger = logging.getLogger("tests.errors")
+    monkeypatch.setattr(logger, "handlers", [logging.StreamHandler(stream)])
     logger.error("failed: %s", error, exc_info=error)
     assert stream.getvalue().startswith("failed: it is wrong")
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from oneread import costs
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations
@@ -112,15 +114,21 @@ class Explainer:
         """What `get_or_create` would do."""
         return self._write("get_or_create", entity, self.costs.get_or_create(self._class(entity)))
 
-    def upsert(self, entity: Any, *, carriers: int | None = None, **changes: Any) -> Explanation:
-        """What `upsert` would do."""
+    def upsert(self, entity: Any, /, *, carriers: Any = UNSET, **changes: Any) -> Explanation:
+        """What `upsert` would do; of a model with a field `carriers` it is this field that changes."""
         cls = self._class(entity)
+        carriers = _carriers(cls, carriers, changes)
         patching(cls, changes)
         return self._write("upsert", entity, self.costs.upsert(cls, carriers=carriers))
 
-    def patch(self, model: Any, *key: Any, carriers: int | None = None, **changes: Any) -> Explanation:
-        """What `patch` would do to these fields; their values do not matter, except that steps are not looked into."""
+    def patch(self, model: Any, /, *key: Any, carriers: Any = UNSET, **changes: Any) -> Explanation:
+        """What `patch` would do to these fields; their values do not matter, except that steps are not looked into.
+
+        `carriers` is how many others hold a copy, when that is known; of a model with a field `carriers` it is this
+        field that changes.
+        """
         place = self._kind(model).key(key)
+        carriers = _carriers(model, carriers, changes)
         patching(model, changes)
         bound = self.costs.patch(model, *changes, carriers=carriers)
         return self._told(_call("patch", model, key, **changes), [f"read roots {self._name(place)}"], bound)
@@ -194,9 +202,18 @@ def _scan(of: Listed, within: RowRange, limit: int, *, reverse: bool) -> str:
     return f"scan {of.table} {way}from {within.start.hex()} to {within.stop.hex() or 'the end'}, {limit + 1} rows"
 
 
-def _call(verb: str, cls: Any, key: Iterable[Any], **named: Any) -> str:
+def _call(verb: str, cls: Any, key: Iterable[Any], /, **named: Any) -> str:
     given = [cls.__name__, *map(repr, key), *(f"{name}={value!r}" for name, value in named.items())]
     return f"{verb}({', '.join(given)})"
+
+
+def _carriers(model: Any, given: Any, changes: dict[str, Any]) -> int | None:
+    """The number of holders that a patch was given; what is meant for a field of that name goes to `changes`."""
+    if given is not UNSET and "carriers" in model.__struct_fields__:
+        changes["carriers"] = given
+        return None
+    number: int | None = None if given is UNSET else given
+    return number
 
 
 def _tuple(model: Any, key: Any) -> tuple[Any, ...]:

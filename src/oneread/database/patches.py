@@ -10,8 +10,9 @@ from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET
 
-from oneread.errors import InvalidValue, NotFound
+from oneread.errors import InvalidValue, NotFound, UsageError
 from oneread.models.model import Model, key_names
 
 _EXACT: Final = Context(prec=2500, traps=[Inexact, Overflow, InvalidOperation])
@@ -46,6 +47,36 @@ def append(element: Any) -> Any:
 def remove(element: Any) -> Any:
     """Takes every element that equals this one out of a list, set or tuple; quiet when there is none."""
     return Step("remove", lambda value: type(value)(each for each in _several(value) if each != element))
+
+
+def set_to(value: Any) -> Any:
+    """`db.patch(Car, 1, if_version=set_to(7))`: sets a field, also one that is called like a parameter of `patch`."""
+    return Step("set_to", lambda _old: value)
+
+
+def as_arguments(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes by field as `patch(model, *key, **changes)` takes them."""
+    return {name: set_to(value) if name == "if_version" else value for name, value in changes.items()}
+
+
+def own_version(model: Any, changes: dict[str, Any], if_version: Any) -> int | None:
+    """The version that a patch is conditional on; a step given for a field called `if_version` goes to `changes`.
+
+    Raises:
+        UsageError: the model has such a field, and what is given may be meant for it or for the version.
+    """
+    if if_version is UNSET:
+        return None
+    if "if_version" in getattr(model, "__struct_fields__", ()):
+        if not isinstance(if_version, Step):
+            raise UsageError(
+                "this model has a field `if_version`: set_to(...) changes it, and a version is given to `save`",
+                model=model, if_version=if_version,
+            )  # fmt: skip
+        changes["if_version"] = if_version
+        return None
+    version: int | None = if_version
+    return version
 
 
 def _sum(value: Any, amount: Any) -> Any:

@@ -12,6 +12,7 @@ from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
+from msgspec import UNSET
 from typing_extensions import TypeVarTuple
 
 from oneread.database import results
@@ -19,6 +20,7 @@ from oneread.database.groups import groups
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, direct, page
+from oneread.database.patches import own_version
 from oneread.database.points import points
 from oneread.database.results import Outcome, attach
 from oneread.database.sync_upkeep import Upkeep
@@ -52,13 +54,16 @@ SCAN_BATCH = 500
 ATTEMPTS = 12
 POLL_SECONDS = 0.005
 
+_NONE: Any = UNSET
+"""No version given: None may be meant for a field called `if_version`."""
+
 _NO_CLASS = "this is no class of the schema"
 
 
 class Located(Protocol[T_co, *Ks]):
-    """A class whose rows are found by a key of types Ks; model and view classes fit it by their `at`."""
+    """A class whose rows are found by a key of types Ks; model and view classes fit it."""
 
-    def at(self, *key: *Ks) -> Ref[T_co]: ...
+    def _located(self, *key: *Ks) -> Ref[T_co]: ...
 
 
 def _check_iterable(given: object, text: str) -> None:
@@ -126,9 +131,9 @@ class Transaction:
         saved: M = self._database.run(self._work.save(entity, "create", None))
         return saved
 
-    def patch(self, model: Located[R, *Ks], *key: *Ks, if_version: int | None = None, **changes: Any) -> R:
+    def patch(self, model: Located[R, *Ks], /, *key: *Ks, if_version: int | None = _NONE, **changes: Any) -> R:
         """Like the database's `patch`."""
-        patched: R = self._database.run(self._work.patch(model, key, changes, if_version))
+        patched: R = self._database.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
         return patched
 
     def delete(self, model: Located[Any, *Ks], *key: *Ks, if_version: int | None = None) -> None:
@@ -336,7 +341,7 @@ class Database(Upkeep):
         outcome = self._driver.run(self.operations.save(entity, "keep"), trace)
         return self._written(outcome, trace), outcome[0].created
 
-    def upsert(self, entity: M, **changes: Any) -> M:
+    def upsert(self, entity: M, /, **changes: Any) -> M:
         """Creates the entity, or changes these fields of the one that is there.
 
         `db.upsert(Visit(page="/", count=1), count=add(1))`.
@@ -345,10 +350,11 @@ class Database(Upkeep):
         saved: M = self._written(self._driver.run(self.operations.upsert(entity, changes), trace), trace)
         return saved
 
-    def patch(self, model: Located[R, *Ks], *key: *Ks, if_version: int | None = None, **changes: Any) -> R:
+    def patch(self, model: Located[R, *Ks], /, *key: *Ks, if_version: int | None = _NONE, **changes: Any) -> R:
         """Changes fields of one entity; None clears one.
 
-        `add(n)`, `append(x)` and `remove(x)` work on the value that is there.
+        `add(n)`, `append(x)` and `remove(x)` work on the value that is there. A field that is called `if_version` is
+        changed by `if_version=set_to(value)`.
 
         Costs what `save` costs; derived data changes only where these fields matter.
 
@@ -357,7 +363,7 @@ class Database(Upkeep):
             InvalidValue: a field is unknown, part of the key, or does not take the value.
         """
         trace = Trace(self._observers)
-        plan = self.operations.patch(model, key, changes, if_version)
+        plan = self.operations.patch(model, key, changes, own_version(model, changes, if_version))
         patched: R = self._written(self._driver.run(plan, trace), trace)
         return patched
 

@@ -17,7 +17,7 @@ import msgspec
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, SchemaMismatch
 from oneread.models.annotations import Names, field_types, unwrapped
 from oneread.models.layout_code import functions_of
-from oneread.models.model import Model
+from oneread.models.model import has_check
 from oneread.models.shadow import FieldShape, Shapes, is_ref, revive, shadow_of
 from oneread.models.versions import StoredLayout
 from oneread.models.wide import pack_wide, unpack_wide
@@ -73,7 +73,7 @@ class Layout(Generic[E]):
         self._loose = tuple(
             each.name for each in self.fields if each.kind == "plain" and _says_any(each.concrete, names)
         )
-        self._has_check = issubclass(cls, Model) and cls.check is not Model.check
+        self._has_check = has_check(cls)
         self._generate()
 
     def _generate(self) -> None:

@@ -18,6 +18,7 @@ from oneread.database.operations import Operations
 from oneread.database.pages import Query, page
 from oneread.database.units import UnitOfWork
 from oneread.derivations.changes import Mode
+from oneread.models.model import key_of
 from oneread.plans.plan import Plan
 from oneread.plans.retry import retrying
 from oneread.plans.trace import Trace
@@ -46,7 +47,7 @@ class Act(msgspec.Struct, frozen=True):
 
 def save(entity: Any, mode: Mode = "save") -> Act:
     """Saves one entity; `mode` as the verbs `save`, `create` and `get_or_create` ("keep") have it."""
-    model, key = type(entity), entity.ref().key
+    model, key = type(entity), key_of(entity)
 
     def expected(oracle: Oracle) -> object:
         if mode == "keep" and oracle.get(model, *key) is not None:
@@ -65,7 +66,7 @@ def save_all(*entities: Any) -> Act:
     )
 
 
-def patch(model: type, *key: Any, **changes: Any) -> Act:
+def patch(model: type, /, *key: Any, **changes: Any) -> Act:
     """Changes fields of one entity."""
     return Act(
         f"patch {model.__name__}{key} {' '.join(changes)}",
@@ -74,9 +75,9 @@ def patch(model: type, *key: Any, **changes: Any) -> Act:
     )
 
 
-def upsert(entity: Any, **changes: Any) -> Act:
+def upsert(entity: Any, /, **changes: Any) -> Act:
     """Creates an entity, or changes fields of the one that is there."""
-    model, key = type(entity), entity.ref().key
+    model, key = type(entity), key_of(entity)
 
     def expected(oracle: Oracle) -> object:
         there = oracle.get(model, *key) is not None
@@ -142,4 +143,4 @@ def read_page(view: Any, *equal: Any, options: Mapping[str, Any] | None = None) 
 
 
 def _named(entity: Any) -> str:
-    return f"{type(entity).__name__}{entity.ref().key}"
+    return f"{type(entity).__name__}{key_of(entity)}"
