@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Collection, Iterable
 from decimal import Decimal
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 _SHOWN = 200
 """Characters of one fact, or of one value inside it, that are shown."""
@@ -107,10 +107,11 @@ def _several_text(several: Collection[object], depth: int) -> str:
     opened, closed = _BRACKETS.get(kind, "{}")
     parts: list[str] = []
     left = _SHOWN if depth else 0
-    for each in several.items() if isinstance(several, dict) else several:
+    items = cast("Iterable[Any]", several.items() if isinstance(several, dict) else several)
+    for each in items:
         if left <= 0:
             break
-        parts.append(": ".join(_text(half, depth - 1) for half in each) if kind is dict else _text(each, depth - 1))
+        parts.append(": ".join(_text(half, depth - 1) for half in (each if kind is dict else [each])))
         left -= len(parts[-1]) + 2
     if len(parts) < len(several):
         parts.append(f"... ({len(several)} in all)")

@@ -33,7 +33,7 @@ from oneread.derivations.probes import Probes
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, UsageError
-from oneread.models.annotations import field_types
+from oneread.models.annotations import Named, field_types
 from oneread.models.fingerprints import text_of
 from oneread.models.layout import LAST_ID, Layout
 from oneread.models.model import Model
@@ -85,7 +85,7 @@ class Catalog:
     def __init__(
         self, models: tuple[type[Model[Any]], ...], views: tuple[type[View[Any]], ...], numbers: Numbers
     ) -> None:
-        self._names: dict[str, Any] = {cls.__name__: cls for cls in (*models, *views)}
+        self._names = Named((*models, *views))
         self._accesses = Accesses(self._names)
         self._numbers = numbers
         self.models = models

@@ -58,7 +58,10 @@ else:
                     arguments = getattr(base, "key_types", None) or getattr(base, "__args__", None) or arguments
                 space["__orig_bases__"] = tuple(base.cls if isinstance(base, _KeyedBase) else base for base in written)
             _check_names(name, bases, space)
-            made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
+            try:
+                made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
+            except (TypeError, ValueError) as error:
+                raise InvalidDeclaration("this class cannot be declared", declaration=name, reason=str(error)) from error
             if arguments and any(hasattr(base, "reserved_names") for base in bases):  # elsewhere they are variables
                 made.type_arguments = tuple(arguments)
             return made
