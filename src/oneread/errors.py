@@ -104,14 +104,15 @@ def _several_text(several: Collection[object], depth: int) -> str:
     if not several:
         return repr(several)
     kind = type(several)
-    opened, closed = _BRACKETS.get(kind, "{}")
+    opened, closed = _BRACKETS.get(kind, ("{", "}"))
     parts: list[str] = []
     left = _SHOWN if depth else 0
     items = cast("Iterable[Any]", several.items() if isinstance(several, dict) else several)
     for each in items:
         if left <= 0:
             break
-        parts.append(": ".join(_text(half, depth - 1) for half in (each if kind is dict else [each])))
+        halves: Iterable[object] = each if kind is dict else (each,)
+        parts.append(": ".join(_text(half, depth - 1) for half in halves))
         left -= len(parts[-1]) + 2
     if len(parts) < len(several):
         parts.append(f"... ({len(several)} in all)")
@@ -119,7 +120,7 @@ def _several_text(several: Collection[object], depth: int) -> str:
     return f"frozenset({text})" if kind is frozenset else text
 
 
-_BRACKETS = {list: "[]", tuple: "()"}
+_BRACKETS: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")")}
 
 
 def _own_text(fact: object) -> str:

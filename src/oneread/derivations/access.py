@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeAlias, get_args, get_origin
 import msgspec
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types, peeled
+from oneread.models.annotations import default_of, field_types, peeled
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
-from oneread.models.references import Copy, copied_names
+from oneread.models.references import Copy, is_copied
 from oneread.models.registry import reference_target
 
 Names: TypeAlias = Mapping[str, Any]
@@ -178,7 +178,7 @@ class Accesses:
         """Through a copy or a reference."""
         assert access.target is not None
         copy = access.copy
-        if copy is None or rest[0] not in copied_names(copy):
+        if copy is None or not is_copied(copy, rest[0]):
             if rest == ("ref",) and copy is not None:
                 return access
             return self._hidden(model, access, Hidden(first, access.target, rest))
@@ -198,7 +198,7 @@ class Accesses:
         far = self.of_route(hidden.target, hidden.route)
         if far.copy is not None or far.many:
             raise InvalidDeclaration("a path ends at a plain value or a reference", model=model, path=hidden.name)
-        default = next(field.default for field in msgspec.structs.fields(model) if field.name == hidden.reference)
+        default = default_of(model, hidden.reference)
         missing_ok = getattr(access.copy or default, "missing_ok", False)
         return Access(
             f"u.get({hidden.name!r})",
@@ -211,7 +211,7 @@ class Accesses:
 
     def source_route(self, copy: type[Copy[Any]], name: str) -> Route:
         """From a copy's source to the value that its field `name` takes over."""
-        default = next(field.default for field in msgspec.structs.fields(copy) if field.name == name)
+        default = default_of(copy, name)
         if isinstance(default, Path):
             return default.names
         if default is not msgspec.NODEFAULT:

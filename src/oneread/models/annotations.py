@@ -13,11 +13,21 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from inspect import get_annotations
 from types import NoneType, SimpleNamespace
-from typing import Annotated, Any, NamedTuple, NewType, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Final, NamedTuple, NewType, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+import msgspec
 
 from oneread.errors import InvalidDeclaration
 
 Names = Mapping[str, Any]
+
+_UNRESOLVED: Final = (
+    "the type of this field cannot be resolved; import it or declare it in the module, or add it to the schema"
+)
+_FACTORY: Final[Any] = type(
+    msgspec.defstruct("_Made", [("made", list, msgspec.field(default_factory=list))]).__struct_defaults__[0]
+)
+"""What msgspec keeps of a `default_factory`."""
 
 
 class Named(dict[str, Any]):
@@ -49,14 +59,14 @@ class _Scope:
 
     def resolve(self, annotation: Any, field: str) -> Any:
         """The annotation with every name in it replaced by what it stands for. Raises InvalidDeclaration."""
-        if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        if isinstance(annotation, type):
             return annotation
         holder = SimpleNamespace(__annotations__={field: annotation})
         try:
             return get_type_hints(holder, globalns=self._module, localns=self._names, include_extras=True)[field]
         except Exception as error:
             raise InvalidDeclaration(
-                "the type of this field cannot be resolved; import it or declare it in the module, or add it to the schema",
+                _UNRESOLVED,
                 declaration=self._written_in,
                 field=field,
                 reason=str(error),
@@ -101,6 +111,17 @@ def field_names(cls: Any) -> tuple[str, ...]:
         return tuple(cls.__annotations__)
     names: tuple[str, ...] = getattr(cls, "__struct_fields__", ()) or getattr(cls, "_fields", ())
     return names
+
+
+def default_of(cls: Any, field: str) -> Any:
+    """The default of one field of a Struct; `msgspec.NODEFAULT` where there is none, or it is made anew each time.
+
+    `msgspec.structs.fields` resolves the types of all fields first.
+    """
+    fields, defaults = cls.__struct_fields__, cls.__struct_defaults__
+    place = fields.index(field) - (len(fields) - len(defaults))  # of the last fields, so that all with one are there
+    found = defaults[place] if place >= 0 else msgspec.NODEFAULT
+    return msgspec.NODEFAULT if isinstance(found, _FACTORY) else found
 
 
 def written_annotations(cls: type) -> dict[str, tuple[Any, type]]:

@@ -61,7 +61,9 @@ else:
             try:
                 made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
             except (TypeError, ValueError) as error:
-                raise InvalidDeclaration("this class cannot be declared", declaration=name, reason=str(error)) from error
+                raise InvalidDeclaration(
+                    "this class cannot be declared", declaration=name, reason=str(error)
+                ) from error
             if arguments and any(hasattr(base, "reserved_names") for base in bases):  # elsewhere they are variables
                 made.type_arguments = tuple(arguments)
             return made

@@ -10,20 +10,19 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from types import GenericAlias, MappingProxyType
+from types import GenericAlias
 from typing import Any, Final, Generic, TypeVar, get_args
 
 import msgspec
 
 from oneread.errors import InvalidDeclaration, InvalidValue
-from oneread.models.annotations import field_types, peeled, resolved, written_annotations
+from oneread.models.annotations import Named, field_types, peeled, resolved
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
 from oneread.models.shadow import FieldShape, Shapes, revive
 
 E = TypeVar("E")
 
-_NAMES: Final = MappingProxyType[str, Any]({})
 _UNSET: Final = msgspec.UNSET
 _PLACE: Final = re.compile(r"at `\$\.(\w+)")
 _FIELD: Final = re.compile(r"field `(\w+)`")
@@ -47,7 +46,8 @@ class Form(Generic[E]):
 
     def __init__(self, cls: type[E]) -> None:
         self.cls = cls
-        self._shapes = Shapes(_NAMES, frozenset())
+        self._names = Named(())
+        self._shapes = Shapes(self._names, frozenset())
         self.fields = self._shapes.of(cls)
         self._spelled = dict(zip(_struct_fields(cls), _encode_fields(cls), strict=True))
         made = _functions(cls, self.fields, self._spelled)
@@ -149,15 +149,14 @@ class Form(Generic[E]):
     def _key(self, field: FieldShape) -> Any:
         """The type of the key of what a field refers to."""
         if field.kind == "copy":
-            target = resolved(field.cls.type_arguments[0], field.cls, _NAMES, field.name)
+            target = resolved(field.cls.type_arguments[0], field.cls, self._names, field.name)
         else:
-            annotation, written_in = written_annotations(self.cls)[field.name]
-            bare = peeled(resolved(annotation, written_in, _NAMES, field.name)).bare
+            bare = peeled(field_types(self.cls, self._names)[field.name]).bare
             bare = peeled(get_args(bare)[0]).bare if field.kind == "refs" else bare
             target = get_args(bare)[0]
             if isinstance(target, TypeVar):  # an index's `source`
-                target = resolved(self.cls.type_arguments[0], self.cls, _NAMES, field.name)  # type: ignore[attr-defined]
-        hints = field_types(target, _NAMES)
+                target = resolved(self.cls.type_arguments[0], self.cls, self._names, field.name)  # type: ignore[attr-defined]
+        hints = field_types(target, self._names)
         return GenericAlias(
             tuple, tuple(self._shapes.concrete(hints[part], target, part) for part in key_names(target))
         )

@@ -9,7 +9,7 @@ The law is "Documents" of docs/formats/rows.md and "Bodies" of the decisions pag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -78,6 +78,7 @@ class OlderLayout(Generic[E]):
         self._places = {name: place for place, name in enumerate(old)}
         self._inner = {name: (list(each.inner) if each.copy is not None else None) for name, each in old.items()}
         self._origins = {each.field: each for each in stored.origins}
+        self._declared = {each.name: each for each in msgspec.structs.fields(cast("Any", current.cls))}
         self._takers = [self._taker(field) for field in current.fields]
         self.unfilled = frozenset(gap.field for gap in self._gaps)
         copies = {each.name: each.cls for each in current.fields}
@@ -122,7 +123,7 @@ class OlderLayout(Generic[E]):
     def _taker(self, field: FieldShape) -> Taken:
         origin = self._origins.get(field.name)
         if origin is None:
-            return _constant(_default(self.cls, field))
+            return _constant(_default(self._declared[field.name]))
         place = self._places[origin.of]
         inner = self._inner[origin.of]
         if field.kind == "copy":
@@ -227,9 +228,8 @@ def _constant(element: Element) -> Taken:
     return lambda _elements: element
 
 
-def _default(cls: Any, field: FieldShape) -> Element:
+def _default(declared: msgspec.structs.FieldInfo) -> Element:
     """The element of a field that documents from before do not have."""
-    declared = next(each for each in msgspec.structs.fields(cls) if each.name == field.name)
     if declared.default_factory is not msgspec.NODEFAULT:
         return _packed(declared.default_factory())
     if declared.default is msgspec.NODEFAULT or isinstance(declared.default, Marker | Path):
