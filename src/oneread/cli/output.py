@@ -19,6 +19,10 @@ import msgspec
 from oneread.cli.streams import write_json
 from oneread.errors import InvalidValue
 from oneread.maintenance.reports import Reporter, silent
+from oneread.models.wide import digits_of
+
+_PLAIN_BITS = 4000
+"""Ints of fewer bits are written with their thousands apart."""
 
 
 class Output:
@@ -127,7 +131,9 @@ def cell_text(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else shown(str(value))
+    if isinstance(value, int):
+        return f"{value:,}" if value.bit_length() < _PLAIN_BITS else digits_of(value)
+    return shown(str(value))
 
 
 def shown(text: str) -> str:

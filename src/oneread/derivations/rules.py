@@ -140,7 +140,7 @@ def rules_of(view: type[msgspec.Struct]) -> dict[str, Rule]:
     """The rules of a view's fields, in the order of declaration."""
     rules: dict[str, Rule] = {}
     for field in msgspec.structs.fields(view):
-        if field.name == "source":
+        if field.name == "source" and field.name in view.reserved_names:  # type: ignore[attr-defined]
             continue
         if not isinstance(field.default, Rule):
             raise InvalidDeclaration(

@@ -20,7 +20,7 @@ from oneread.models.layout_code import functions_of
 from oneread.models.model import has_check
 from oneread.models.shadow import FieldShape, Shapes, is_ref, revive, shadow_of
 from oneread.models.versions import StoredLayout
-from oneread.models.wide import pack_wide, unpack_wide
+from oneread.models.wide import check_bounded, pack_wide, unpack_wide
 
 E = TypeVar("E")
 
@@ -127,7 +127,7 @@ class Layout(Generic[E]):
             raise InvalidValue("this is not an instance of the model", model=self.cls.__name__, given=type(entity))
         doc = self.encode(entity)
         try:
-            seen = self._take_wide(doc) if doc.startswith(self.wide_prefix) else self._take(doc)
+            seen = self._take_bounded(entity, doc) if doc.startswith(self.wide_prefix) else self._take(doc)
         except _FAULTS as error:
             self._refuse(error)
         for name in self._loose:
@@ -176,6 +176,14 @@ class Layout(Generic[E]):
         entity: E = self._settle(msgspec.convert(plain, self._shadow, dec_hook=revive))
         return entity
 
+    def _take_bounded(self, entity: E, doc: bytes) -> E:
+        """A wide document, whose ints are looked at before they are stored."""
+        try:
+            check_bounded(doc[len(self.wide_prefix) :])
+        except ValueError as error:
+            self._refuse_unencodable(entity, error)
+        return self._take_wide(doc)
+
     def _refuse(self, error: Exception) -> NoReturn:
         reason, _, where = str(error).partition(" - at ")
         path = field_path(where[where.rfind("`$") + 1 :].strip("`"), self.fields)
@@ -207,7 +215,7 @@ def _unencodable(owner: object, fields: tuple[FieldShape, ...]) -> str:
         try:
             value = getattr(owner, field.name)
             if field.kind != "copy" or (value is None and field.optional):
-                pack_wide((value,))
+                check_bounded(pack_wide((value,)))
             elif not isinstance(value, field.cls):
                 return field.name
             elif inner := _unencodable(value, field.fields):

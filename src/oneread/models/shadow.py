@@ -51,8 +51,9 @@ def shadow_of(cls: Any, fields: dict[str, Any]) -> Any:
         "__qualname__": cls.__qualname__,
     }
     made: Any = msgspec.StructMeta.__new__(
-        type(cls), cls.__name__, (cls,), space, array_like=True, forbid_unknown_fields=True, tag=False
-    )
+        type(cls), cls.__name__, (cls,), space, array_like=True, forbid_unknown_fields=True, tag=False,
+        rename={name: name for name in fields},  # two names may differ only in what `field(name=...)` makes of them
+    )  # fmt: skip
     _try_to_become(made, cls)
     return made
 
