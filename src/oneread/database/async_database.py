@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from itertools import islice
+from sys import maxsize
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
@@ -27,7 +28,7 @@ from oneread.database.units import UnitOfWork
 from oneread.database.worker import Worker
 from oneread.derivations.changes import Written
 from oneread.derivations.views import View
-from oneread.errors import Conflict, NotFound, Unavailable, UsageError
+from oneread.errors import Conflict, InvalidQuery, NotFound, Unavailable, UsageError
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Ref
@@ -303,6 +304,8 @@ class AsyncDatabase(AsyncUpkeep):
         less; keep `page.next` to go on later.
         """
         rows: int = min(SCAN_BATCH, getattr(view, "max_limit", SCAN_BATCH)) if batch is None else batch
+        if type(rows) is not int:
+            raise InvalidQuery("a batch is a whole number of rows", view=view, batch=batch)
         while True:
             found = await self.page(view, *equal, limit=rows, cursor=cursor, where=where, budget=max(BUDGET, rows))
             yield found
@@ -392,7 +395,7 @@ class AsyncDatabase(AsyncUpkeep):
         _check_iterable(entities, "save_all takes entities: a list, or whatever else can be gone through")
         saved: list[M] = []
         rest = iter(entities)
-        while several := list(islice(rest, batch)):
+        while several := list(islice(rest, min(batch, maxsize))):
             trace = Trace(self._observers)
             written, tasks = await self._driver.run(self.operations.save_all(several), trace)
             self._wake(tasks)

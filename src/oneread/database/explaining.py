@@ -16,7 +16,7 @@ from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned
 from oneread.database.patches import patching
-from oneread.errors import InvalidKey, InvalidQuery, UsageError
+from oneread.errors import InvalidKey, InvalidQuery, UsageError, shown
 from oneread.models.fields import GENERATED
 from oneread.models.registry import Kind
 from oneread.store.rows import RowRange
@@ -74,6 +74,8 @@ class Explainer:
     def get_many(self, model: Any, keys: Iterable[tuple[Any, ...]]) -> Explanation:
         """What `get_many` would do."""
         kind = self._kind(model)
+        if not isinstance(keys, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise UsageError("get_many takes keys as tuples: [(1,), (2,)]", given=keys)
         places = [kind.key(_tuple(model, key)) for key in keys]
         plan = [f"read roots {', '.join(map(self._name, places))}"]
         return self._told(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(places))))
@@ -141,6 +143,8 @@ class Explainer:
 
     def save_all(self, entities: Iterable[Any]) -> Explanation:
         """What `save_all` of entities of one class would do, in one batch."""
+        if not isinstance(entities, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise UsageError("save_all takes entities: a list, or another iterable", given=entities)
         given = list(entities)
         classes = {self._class(each) for each in given}
         if len(classes) != 1:
@@ -203,7 +207,7 @@ def _scan(of: Listed, within: RowRange, limit: int, *, reverse: bool) -> str:
 
 
 def _call(verb: str, cls: Any, key: Iterable[Any], /, **named: Any) -> str:
-    given = [cls.__name__, *map(repr, key), *(f"{name}={value!r}" for name, value in named.items())]
+    given = [cls.__name__, *map(shown, key), *(f"{name}={shown(value)}" for name, value in named.items())]
     return f"{verb}({', '.join(given)})"
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableSet
 from collections.abc import Set as AbstractSet
-from datetime import UTC
 from typing import Any, get_origin
 
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted import ROWS, UNIQUE, short_hash
-from oneread.derivations.keyed import STARTS, Emit, Part, ViewKey
+from oneread.derivations.keyed import STARTS, Emit, Part, ViewKey, in_utc
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
 from oneread.errors import InvalidDeclaration
@@ -121,7 +120,7 @@ def _row_code(
 ) -> tuple[str, dict[str, Any]]:
     """The expression of the row as msgpack takes it, in the order of the class's fields, and what it calls."""
     codes = ["(k,)"]
-    scope: dict[str, Any] = {"UTC": UTC, "ordered": _ordered}
+    scope: dict[str, Any] = {"in_utc": in_utc, "ordered": _ordered}
     types = field_types(cls, accesses.names)
     parts = {part.field: place for place, part in enumerate(key.parts)}
     for name, rule in rules_of(cls).items():
@@ -148,7 +147,7 @@ def _key_code(part: Part, place: int) -> str:
         return f"(None if (v := {value}) is None else (v.ref, False, {empty}))"
     if part.rule.size is None:
         return value
-    return f"(None if (v := {value}) is None else start{place}(v.astimezone(UTC)))"
+    return f"(None if (v := {value}) is None else start{place}(in_utc(v)))"
 
 
 def _shown_code(

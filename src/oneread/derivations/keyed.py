@@ -16,7 +16,7 @@ from oneread.derivations.rules import Rule, Size
 from oneread.encoding import ordered
 from oneread.encoding.codec import Codec, Element
 from oneread.encoding.values import digest
-from oneread.errors import InvalidDeclaration, InvalidKey
+from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
 from oneread.models.model import Model
 from oneread.models.references import Ref
 from oneread.models.registry import KEY_BYTES, Kind, element
@@ -28,6 +28,14 @@ Values = tuple[Any, ...]
 
 Emit: TypeAlias = Callable[[Any, Mapping[str, Any], tuple[Any, ...], bytes, Emission], None]
 """`Derivation.emit`."""
+
+
+def in_utc(at: datetime) -> datetime:
+    """An instant in UTC. Raises InvalidValue where that has no year from 1 to 9999."""
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidValue("an instant lies in the years 1 to 9999 of UTC", value=at) from error
 
 
 def month_start(at: datetime) -> datetime:
@@ -82,7 +90,7 @@ class Part(NamedTuple):
         """The expression of what a plain value becomes in the key; `value` is not None."""
         if self.rule.hashed:
             return f"digest(whole(({value},)))"
-        return value if self.rule.size is None else f"start{place}({value}.astimezone(UTC))"
+        return value if self.rule.size is None else f"start{place}(in_utc({value}))"
 
     def elements_code(self, value: str, place: int) -> str:
         """The expression of the tuple of this part's elements."""
@@ -94,7 +102,7 @@ class Part(NamedTuple):
 
     def check(self) -> Callable[[Any], object]:
         """What raises for a value that this part cannot hold."""
-        scope: dict[str, Any] = {"digest": digest, "whole": ordered.encode, "UTC": UTC}
+        scope: dict[str, Any] = {"digest": digest, "whole": ordered.encode, "in_utc": in_utc}
         scope["encode"] = Codec(self.elements, max_length=KEY_BYTES).encode
         if self.rule.size is not None:
             scope["start0"] = STARTS[self.rule.size]
@@ -120,7 +128,7 @@ class Part(NamedTuple):
         if self.rule.hashed:
             return (digest(ordered.encode((first,))),)
         if self.rule.size is not None and isinstance(first, datetime) and first.tzinfo is not None:
-            return (STARTS[self.rule.size](first.astimezone(UTC)),)
+            return (STARTS[self.rule.size](in_utc(first)),)
         return (first,)
 
 
@@ -165,7 +173,7 @@ class ViewKey:
         space: dict[str, Any] = scope | {
             "digest": digest,
             "whole": ordered.encode,
-            "UTC": UTC,
+            "in_utc": in_utc,
             "check": self._check,
             "where": where,
         }

@@ -21,6 +21,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Reemit
 from oneread.derivations.stored import FENCE_ROW, fence, fence_of, replace_schema, schema_and_fence, stored_schema
 from oneread.errors import Closed, Conflict, Corrupt, LimitExceeded, OnereadError, SchemaMismatch, UsageError
+from oneread.maintenance.arguments import check_function
 from oneread.maintenance.position import BACKFILL_ROW, Phase, Position, Refusal, encode, read
 from oneread.maintenance.reports import QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, silent
 from oneread.models.versions import Retired, StoredSchema, built
@@ -102,6 +103,7 @@ class Options(msgspec.Struct, frozen=True):
     progress: Reporter = silent
 
     def __post_init__(self) -> None:
+        check_function("progress", self.progress)
         for name in ("pace", "quiet", "wait"):
             given: object = getattr(self, name)
             if given is None and name == "pace":

@@ -65,6 +65,8 @@ class Ground:
         self.lenient = stored.unfinished
         """Records may lack what is declared, or hold what is not: a backfill is under way."""
         for each in wanted:
+            if not isinstance(each, type):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+                raise UsageError("this is not a class of a view or model", given=each)
             if each not in catalog.kinds and each not in catalog.indexes and each not in catalog.aggregates:
                 raise UsageError("this class is no view or model of the schema", given=each)
         self._refuse_another(catalog, stored)

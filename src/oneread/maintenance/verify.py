@@ -15,6 +15,7 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.stored import stored_schema
 from oneread.errors import UsageError
+from oneread.maintenance.arguments import check_function
 from oneread.maintenance.findings import Finding, Report, Wording
 from oneread.maintenance.ground import Ground
 from oneread.maintenance.inspection import Inspection
@@ -166,9 +167,12 @@ class Verifier:
 
 
 def _check(options: Options) -> None:
+    check_function("progress", options.progress)
+    if options.on_fault is not None:
+        check_function("on_fault", options.on_fault)
     for name in ("pace", "max_age"):
         value = getattr(options, name)
-        if value is not None and (type(value) not in (int, float) or not value > 0):
+        if (value is not None or name == "max_age") and (type(value) not in (int, float) or not value > 0):
             raise UsageError("a number above 0", option=name, value=value)
     if type(options.keep) is not int or options.keep < 0:
         raise UsageError("a whole number, 0 or more", option="keep", value=options.keep)

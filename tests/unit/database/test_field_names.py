@@ -80,11 +80,11 @@ def names_for(base):
     return [name for name in NAMES if name not in base.reserved_names]
 
 
-Everything = declared(Model[int], {"number_": (Key[int],)} | {name: (str, "") for name in NAMES})
+Everything = declared(Model[int], {"number_": (Key[int],)} | dict.fromkeys(NAMES, (str, "")))
 Everything.__name__ = Everything.__qualname__ = "Everything"
 
 
-Held = declared(Copy[Everything], {name: (str,) for name in names_for(Copy)})
+Held = declared(Copy[Everything], dict.fromkeys(names_for(Copy), (str,)))
 Holder = declared(Model[int], {"number": (Key[int],), "held": (Held | None, None)})
 Holder.__name__ = Holder.__qualname__ = "Holder"
 
