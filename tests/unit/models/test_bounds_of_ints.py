@@ -23,6 +23,7 @@ from oneread import (
     total,
 )
 from oneread.cli import records
+from oneread.cli.output import cell_text
 from oneread.errors import InvalidKey, InvalidValue
 from oneread.models.wide import MOST_DIGITS, digits_of
 
@@ -159,7 +160,7 @@ class TestStoresOfBeforeIntsHadABound:
         assert order.quantity == 10**5000
         assert f'"quantity":1{"0" * 5000},'.encode() in to_json(order)
         assert f'"units":1{"0" * 5000}'.encode() in to_json(db.page(self.units))
-        assert "0" * 5000 in records.fields(order)["quantity"]
+        assert cell_text(records.fields(order)["quantity"]) == f"1{'0' * 5000}"
         assert db.verify().clean
 
     def test_such_an_entity_can_be_mended_and_deleted(self, db):
