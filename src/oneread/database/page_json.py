@@ -49,7 +49,7 @@ def _written_out(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_written_out(each) for each in cast("Sequence[Any]", value)]
     if isinstance(value, dict):
-        return {_written_out_key(key): _written_out(each) for key, each in cast("dict[Any, Any]", value).items()}
+        return {_written_out_key(key): _written_out(each) for key, each in value.items()}
     return value
 
 

@@ -171,8 +171,10 @@ def _check(options: Options) -> None:
     if options.on_fault is not None:
         check_function("on_fault", options.on_fault)
     for name in ("pace", "max_age"):
-        value = getattr(options, name)
-        if (value is not None or name == "max_age") and (type(value) not in (int, float) or not value > 0):
+        value: object = getattr(options, name)
+        if value is None and name == "pace":
+            continue
+        if type(value) not in (int, float) or not value > 0:  # type: ignore[operator]
             raise UsageError("a number above 0", option=name, value=value)
     if type(options.keep) is not int or options.keep < 0:
         raise UsageError("a whole number, 0 or more", option="keep", value=options.keep)
