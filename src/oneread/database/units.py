@@ -87,7 +87,12 @@ class UnitOfWork:
         self._refuse_ended()
         if not self._now:
             self._now = yield from Now()
-        yield from self._operations.decide(self._overlay, [change], self._now)
+        mark = self._overlay.mark()
+        try:
+            yield from self._operations.decide(self._overlay, [change], self._now)
+        except BaseException:  # the body may catch it and go on: then it must not see what was refused
+            self._overlay.restore(mark)
+            raise
         self._changes.append(change)
         if change.written.entity is not None:
             outcome = Outcome(change.written.version, Trace())
