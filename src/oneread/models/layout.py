@@ -9,16 +9,18 @@ The law is "Documents" of docs/formats/rows.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Final, Generic, Literal, NoReturn, Protocol, TypeVar, get_args, get_origin
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
 import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, SchemaMismatch
-from oneread.models.annotations import Names, field_types, unwrapped
+from oneread.models.annotations import Names
+from oneread.models.differences import difference
 from oneread.models.layout_code import functions_of
 from oneread.models.model import Model
-from oneread.models.shadow import FieldShape, Shapes, is_ref, revive, shadow_of
+from oneread.models.shadow import FieldShape, Shapes, revive, shadow_of
 from oneread.models.versions import StoredLayout
 from oneread.models.wide import pack_wide, unpack_wide
 
@@ -30,6 +32,8 @@ LAST_ID: Final = WIDE_BIT - 1
 
 _FAULTS: Final = (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError)
 _REFUSED: Final = "a value does not fit its field"
+_CHANGED: Final = "this value would be read back as another one; give it in the type that the field declares"
+_NOT_FINITE: Final = "NaN and infinite Decimals are not stored"
 _STRANGE: Final = "a stored document does not fit its model"
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
@@ -70,9 +74,6 @@ class Layout(Generic[E]):
         self.wide_prefix = WIDE_WITHOUT_ID if layout_id is None else (layout_id | WIDE_BIT).to_bytes(2, "big")
         self.fields = Shapes(names, nullable).of(cls)
         self._shadow = shadow_of(cls, {each.name: each.concrete for each in self.fields})
-        self._loose = tuple(
-            each.name for each in self.fields if each.kind == "plain" and _says_any(each.concrete, names)
-        )
         self._has_check = issubclass(cls, Model) and cls.check is not Model.check
         self._generate()
 
@@ -91,14 +92,12 @@ class Layout(Generic[E]):
             "unpack": unpack,
             "encode_beyond": self._encode_beyond,
             "decode_beyond": self._decode_beyond,
+            "difference": difference,
         }
         made = functions_of(self.cls, self.fields, scope, has_id=self.layout_id is not None)
         self.encode, self.decode, self.decode_known = made["encode"], made["decode"], made["decode_known"]
-        self._row, self._take, self._settle, self._settle_all = (
-            made["row"],
-            made["take"],
-            made["settle"],
-            made["settle_all"],
+        self._row, self._take, self._settle, self._settle_all, self._same = (
+            made[name] for name in ("row", "take", "settle", "settle_all", "same")
         )
 
     def decode_many(self, docs: Sequence[bytes]) -> list[E]:
@@ -130,17 +129,25 @@ class Layout(Generic[E]):
             seen = self._take_wide(doc) if doc.startswith(self.wide_prefix) else self._take(doc)
         except _FAULTS as error:
             self._refuse(error)
-        for name in self._loose:
-            self._refuse_changed(name, getattr(entity, name), getattr(seen, name))
+        if not self._same(entity, seen):
+            self._refuse_changed(entity, seen)
         return doc, self._checked(seen)
 
-    def _refuse_changed(self, name: str, given: object, read: object) -> None:
-        """Where the type says nothing, a value that reads back as another one is found by comparing the two."""
-        if given != read:
-            raise InvalidValue(
-                "this value would be read back as another one; declare the field's type",
-                model=self.cls.__name__, field=name, given=given, read=read,
-            )  # fmt: skip
+    def _refuse_changed(self, given: E, read: E) -> None:
+        """Names the first value that would be stored as another one, if there is one."""
+        for field in self.fields:
+            parts = (getattr(given, field.name), getattr(read, field.name))
+            copied = field.kind == "copy" and parts[0] is not None
+            found = difference(parts[0].ref, parts[1].ref) if copied else difference(*parts)
+            if found is not None:
+                raise InvalidValue(
+                    _NOT_FINITE if type(found.read) is Decimal and not found.read.is_finite() else _CHANGED,
+                    model=self.cls.__name__,
+                    field=f"{field.name}{'.ref' if copied else ''}{found.path}",
+                    given=found.given,
+                    type=type(found.given),
+                    read=found.read,
+                )
 
     def _checked(self, entity: E) -> E:
         if self._has_check:
@@ -186,19 +193,6 @@ class Layout(Generic[E]):
         raise InvalidValue(
             _REFUSED, model=self.cls.__name__, field=_unencodable(entity, self.fields), reason=str(error)
         ) from error
-
-
-def _says_any(annotation: Any, names: Names, known: frozenset[Any] = frozenset()) -> bool:
-    """Whether a type leaves open, anywhere, what values are."""
-    annotation = unwrapped(annotation)
-    if annotation in (Any, list, dict, tuple, set, frozenset):
-        return True
-    origin = get_origin(annotation)
-    if is_ref(annotation) or origin is Literal or annotation in known:
-        return False
-    cls = annotation if origin is None else origin
-    fields = field_types(cls, names).values() if isinstance(cls, type) else ()
-    return any(_says_any(each, names, known | {annotation}) for each in (*get_args(annotation), *fields))
 
 
 def _unencodable(owner: object, fields: tuple[FieldShape, ...]) -> str:

@@ -11,6 +11,7 @@ from keyword import iskeyword
 from typing import Any
 
 from oneread.errors import InvalidDeclaration
+from oneread.models.differences import is_exact
 from oneread.models.references import Ref
 from oneread.models.shadow import FieldShape, become
 
@@ -56,7 +57,12 @@ def settle_all(entities):
     for entity in entities:
         {settle}
     return entities
+
+def same(given, read):
+    return {same}
 """
+_INSIDE_LINES = ("row", "behind_prefix", "same")
+"""Slots that stand inside of a line; the others are lines of their own."""
 _GUARD = "if doc[:2] != PREFIX: return decode_beyond(doc, None)"
 
 
@@ -65,7 +71,7 @@ def functions_of(
 ) -> dict[str, Callable[..., Any]]:
     """Generates the functions of the template for a class.
 
-    `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond and decode_beyond.
+    `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond, decode_beyond and difference.
     """
     if odd := [each.name for each in fields if iskeyword(each.name)]:
         raise InvalidDeclaration("a field cannot be named like a keyword", declaration=cls, field=odd[0])
@@ -81,6 +87,7 @@ def functions_of(
             ],
             "guard": [_GUARD] if has_id else [],
             "behind_prefix": ["[2:]" if has_id else ""],
+            "same": [" and ".join(map(_same, fields)) or "True"],
         }
     )
     exec(compile(text, f"<layout of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
@@ -95,9 +102,7 @@ def _filled(parts: dict[str, list[str]]) -> str:
         if slot.startswith("{") and slot.endswith("}"):
             lines += [line[: -len(slot)] + part for part in parts[slot[1:-1]]]
         else:
-            lines.append(
-                line.format(**{name: "".join(part) for name, part in parts.items() if name in ("row", "behind_prefix")})
-            )
+            lines.append(line.format(**{name: "".join(part) for name, part in parts.items() if name in _INSIDE_LINES}))
     return "\n".join(lines)
 
 
@@ -108,6 +113,19 @@ def _value(at: int, field: FieldShape) -> str:
     copy = f"copy_{at}"
     elements = f"({''.join(f'{copy}.{inner.name}, ' for inner in field.fields)})"
     return f"None if {copy} is None else {elements}, " if field.optional else f"{elements}, "
+
+
+def _same(field: FieldShape) -> str:
+    """Whether a field is read as it was given: True only when it is, False when that takes a closer look.
+
+    What a copy shows is its source's, so only its reference was given.
+    """
+    given, read = f"given.{field.name}", f"read.{field.name}"
+    if field.kind == "plain" and is_exact(field.concrete):
+        return f"type({given}) is type({read})"
+    if field.kind == "copy":
+        return f"({given} is None or difference({given}.ref, {read}.ref) is None)"
+    return f"difference({given}, {read}) is None"
 
 
 def _settled(at: int, field: FieldShape) -> Iterator[str]:

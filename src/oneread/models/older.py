@@ -17,6 +17,7 @@ from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadErr
 from oneread.models.annotations import Names
 from oneread.models.comparison import fields_of, same_type
 from oneread.models.descriptions import Nested
+from oneread.models.differences import Difference, difference
 from oneread.models.evolving import Retyped, steps_of
 from oneread.models.fields import Marker
 from oneread.models.fingerprints import text_of
@@ -131,11 +132,11 @@ class OlderLayout(Generic[E]):
             return lambda elements: _NIL if elements[place] == _NIL else bytes(_unpack(elements[place])[0])
         if not origin.was:
             return lambda elements: bytes(elements[place])
-        retype = self._retyping.chain(field.name, origin.was)
+        retype = self._retyping.chain(field, field.name, origin.was)
         return lambda elements: retype(bytes(elements[place]))
 
     def _copy_taker(self, field: FieldShape, of: str, place: int, inner: list[str] | None) -> Taken:
-        takers = [self._inner_taker(field, each.name, of, inner) for each in field.fields]
+        takers = [self._inner_taker(field, each, of, inner) for each in field.fields]
         header = _header(len(takers))
 
         def take(elements: list[Any]) -> Element:
@@ -147,8 +148,9 @@ class OlderLayout(Generic[E]):
 
         return take
 
-    def _inner_taker(self, field: FieldShape, name: str, of: str, inner: list[str] | None) -> Taken:
+    def _inner_taker(self, field: FieldShape, copied: FieldShape, of: str, inner: list[str] | None) -> Taken:
         """`inner` are the copied fields from before; None where there was a mere reference."""
+        name = copied.name
         if name == "ref":
             return lambda parts: bytes(parts[0])
         if name == "deleted":
@@ -160,7 +162,7 @@ class OlderLayout(Generic[E]):
         place = inner.index(origin.of.removeprefix(f"{of}.")) + len(Copy.__struct_fields__)
         if not origin.was:
             return lambda parts: bytes(parts[place])
-        retype = self._retyping.chain(f"{field.name}.{name}", origin.was, field.cls, name)
+        retype = self._retyping.chain(copied, f"{field.name}.{name}", origin.was, field.cls)
         return lambda parts: _NIL if parts[place] == _NIL else retype(bytes(parts[place]))
 
 
@@ -172,14 +174,15 @@ class _Retyping:
         self._names = names
 
     def chain(
-        self, path: str, was: Iterable[str], declaring: type | None = None, name: str = ""
+        self, field: FieldShape, path: str, was: Iterable[str], declaring: type | None = None
     ) -> Callable[[Element], Element]:
         """Through every type that the field had since then."""
         owner = declaring or self._cls
-        steps = [self._step(owner, name or path, path, text) for text in was]
+        steps = [self._step(owner, field.name, path, text) for text in was]
         shapes = Shapes(self._names, frozenset())
         types = [shapes.concrete(each.was, owner, each.name) for each in steps]
         first = msgspec.msgpack.Decoder(types[0], dec_hook=revive).decode
+        last = msgspec.msgpack.Decoder(field.concrete, dec_hook=revive).decode if field.kind == "plain" else None
 
         def retype(element: Element) -> Element:
             try:
@@ -188,9 +191,28 @@ class _Retyping:
                 value = msgspec.convert(unpack_wide(element), types[0], dec_hook=revive)
             for step in steps:
                 value = self._applied(step, value)
-            return _packed(value)
+            made = _packed(value)
+            if last is not None:
+                self._check(path, value, last, made)
+            return made
 
         return retype
+
+    def _check(self, path: str, value: Any, decode: Callable[[Element], Any], made: Element) -> None:
+        """Refuses what the last function returned where it would be read as another value."""
+        try:
+            read = decode(made)
+        except msgspec.ValidationError as error:
+            found, reason = Difference("", value, None), str(error)
+        except msgspec.MsgspecError:  # an int beyond 64 bits is read with its whole document
+            return
+        else:
+            found, reason = difference(value, read), "it is read as another value"
+        if found is not None:
+            raise InvalidValue(
+                "the function that retypes this field returned a value of another type",
+                model=self._cls.__name__, field=path + found.path, value=found.given, reason=reason,
+            ) from None  # fmt: skip
 
     def _applied(self, step: Retyped, value: Any) -> Any:
         try:
