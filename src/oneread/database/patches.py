@@ -25,7 +25,10 @@ _ADDED: Final[dict[type, tuple[type, ...]]] = {
     datetime: (timedelta,),
     date: (timedelta,),
 }
-"""What can be added to a value of this type. The sum of an int and a float is refused by an int's field."""
+"""What can be added to a value of this type; to others what is of the same type, as text to text.
+
+The sum of an int and a float is refused by an int's field.
+"""
 _DAY: Final = timedelta(days=1)
 
 
@@ -60,7 +63,7 @@ def remove(element: Any) -> Any:
 
 
 def _sum(value: Any, amount: Any) -> Any:
-    if type(amount) not in _ADDED.get(type(value), ()):
+    if type(amount) not in _ADDED.get(type(value), (type(value),)):
         raise TypeError("these two cannot be added")
     if type(value) is Decimal:
         return _EXACT.add(value, amount)

@@ -18,8 +18,10 @@ import msgspec
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, SchemaMismatch
 from oneread.models.annotations import Names
 from oneread.models.differences import difference
+from oneread.models.fields import Marker, defaults_of
 from oneread.models.layout_code import functions_of
 from oneread.models.model import Model
+from oneread.models.paths import Path
 from oneread.models.shadow import FieldShape, Shapes, revive, shadow_of
 from oneread.models.versions import StoredLayout
 from oneread.models.wide import pack_wide, unpack_wide
@@ -76,6 +78,28 @@ class Layout(Generic[E]):
         self._shadow = shadow_of(cls, {each.name: each.concrete for each in self.fields})
         self._has_check = issubclass(cls, Model) and cls.check is not Model.check
         self._generate()
+        if issubclass(cls, Model):
+            self._check_defaults(cls)
+
+    def _check_defaults(self, cls: type[Model[Any]]) -> None:
+        """Refuses a default that documents from before the field was declared would be read with another value of.
+
+        A default that no save takes, such as None where None is not allowed, only says that the field must be given.
+        """
+        defaults = defaults_of(cls)
+        for field in self.fields:
+            default = defaults.get(field.name, msgspec.NODEFAULT)
+            if field.kind != "plain" or default is msgspec.NODEFAULT or isinstance(default, (Marker, Path)):
+                continue
+            try:
+                read = msgspec.msgpack.Decoder(field.concrete, dec_hook=revive).decode(_pack(default))
+            except _FAULTS:
+                continue
+            if difference(default, read) is not None:
+                raise InvalidDeclaration(
+                    "this default would be read back as another value; write it in the type that the field declares",
+                    declaration=cls, field=field.name, default=default, type=type(default), read=read,
+                )  # fmt: skip
 
     def _generate(self) -> None:
         try:

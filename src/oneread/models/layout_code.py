@@ -7,10 +7,12 @@ fields, which are identifiers, get into the text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from keyword import iskeyword
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from oneread.errors import InvalidDeclaration
+from oneread.models.annotations import peeled
 from oneread.models.differences import is_exact
 from oneread.models.references import Ref
 from oneread.models.shadow import FieldShape, become
@@ -118,14 +120,22 @@ def _value(at: int, field: FieldShape) -> str:
 def _same(field: FieldShape) -> str:
     """Whether a field is read as it was given: True only when it is, False when that takes a closer look.
 
-    What a copy shows is its source's, so only its reference was given.
+    What a copy shows is its source's, so only its reference was given; the types of a key's parts say all of it.
     """
     given, read = f"given.{field.name}", f"read.{field.name}"
-    if field.kind == "plain" and is_exact(field.concrete):
-        return f"type({given}) is type({read})"
-    if field.kind == "copy":
-        return f"({given} is None or difference({given}.ref, {read}.ref) is None)"
-    return f"difference({given}, {read}) is None"
+    if field.kind in ("copy", "ref"):
+        key = "ref.key" if field.kind == "copy" else "key"
+        return f"({given} is None or {_same_types(f'{given}.{key}', f'{read}.{key}')})"
+    bare = peeled(field.concrete).bare
+    if bare is Decimal:
+        return f"(type({given}) is type({read}) and ({read} is None or {read}.is_finite()))"
+    if get_origin(bare) is list and is_exact(get_args(bare)[0]):
+        return f"({given} is None or (type({given}) is list and {_same_types(given, read)}))"
+    return f"type({given}) is type({read})" if is_exact(field.concrete) else f"difference({given}, {read}) is None"
+
+
+def _same_types(given: str, read: str) -> str:
+    return f"[*map(type, {given})] == [*map(type, {read})]"
 
 
 def _settled(at: int, field: FieldShape) -> Iterator[str]:

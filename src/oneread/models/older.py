@@ -17,7 +17,7 @@ from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadErr
 from oneread.models.annotations import Names
 from oneread.models.comparison import fields_of, same_type
 from oneread.models.descriptions import Nested
-from oneread.models.differences import Difference, difference
+from oneread.models.differences import difference
 from oneread.models.evolving import Retyped, steps_of
 from oneread.models.fields import Marker
 from oneread.models.fingerprints import text_of
@@ -202,17 +202,14 @@ class _Retyping:
         """Refuses what the last function returned where it would be read as another value."""
         try:
             read = decode(made)
-        except msgspec.ValidationError as error:
-            found, reason = Difference("", value, None), str(error)
-        except msgspec.MsgspecError:  # an int beyond 64 bits is read with its whole document
+        except msgspec.MsgspecError:  # an int beyond 64 bits, or what the whole document is refused for
             return
-        else:
-            found, reason = difference(value, read), "it is read as another value"
+        found = difference(value, read)
         if found is not None:
             raise InvalidValue(
                 "the function that retypes this field returned a value of another type",
-                model=self._cls.__name__, field=path + found.path, value=found.given, reason=reason,
-            ) from None  # fmt: skip
+                model=self._cls.__name__, field=path + found.path, value=found.given, type=type(found.given),
+            )  # fmt: skip
 
     def _applied(self, step: Retyped, value: Any) -> Any:
         try:
