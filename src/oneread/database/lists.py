@@ -42,6 +42,7 @@ class Listed(NamedTuple):
         living: whether a row is shown at all; None when all are.
         docs: what rows show, when they hold it ready in one cell.
         encoders: of the first 0, 1, ... elements of the key.
+        hashed: the elements that are digests, which have no order.
     """
 
     cls: Any
@@ -56,6 +57,7 @@ class Listed(NamedTuple):
     living: Callable[[Found], bool] | None
     docs: Callable[[list[bytes]], list[Any]] | None
     encoders: tuple[Callable[[tuple[Any, ...]], bytes], ...]
+    hashed: frozenset[int] = frozenset()
 
     @property
     def width(self) -> int:
@@ -85,9 +87,21 @@ def _of_view(
 ) -> Listed:
     number, generation = int.from_bytes(view.prefix[:2], "big"), int.from_bytes(view.prefix[2:], "big")
     codec, flat = view.key.codec, view.key.flat
-    limit = view.cls.max_limit
+    limit, hashed = view.cls.max_limit, view.key.hashed
     return Listed(
-        view.cls, table, view.prefix, codec, flat, number, generation, limit, shown, None, docs, _encoders(codec)
+        view.cls,
+        table,
+        view.prefix,
+        codec,
+        flat,
+        number,
+        generation,
+        limit,
+        shown,
+        None,
+        docs,
+        _encoders(codec),
+        hashed,
     )
 
 

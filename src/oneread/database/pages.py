@@ -264,6 +264,8 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
         start, stop = prefix_range(prefix)
     elif len(values) == of.width:
         raise InvalidQuery("since, until and starts_with need a key field that is not given", view=of.cls, given=equal)
+    elif len(values) in of.hashed:
+        raise InvalidQuery("a hashed value has no order; give it as a value", view=of.cls, given=equal)
     else:
         since, until = _edge(of, equal, query.since), _edge(of, equal, query.until)
         start, stop = of.codec.bounded_range(

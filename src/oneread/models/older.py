@@ -17,10 +17,10 @@ from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadErr
 from oneread.models.annotations import Names
 from oneread.models.comparison import fields_of, same_type
 from oneread.models.descriptions import Nested
-from oneread.models.differences import difference
 from oneread.models.evolving import Retyped, steps_of
 from oneread.models.fields import Marker
 from oneread.models.fingerprints import text_of
+from oneread.models.fitting import Fitting, fitting_of
 from oneread.models.layout import Layout
 from oneread.models.paths import Path
 from oneread.models.references import Copy
@@ -182,7 +182,7 @@ class _Retyping:
         shapes = Shapes(self._names, frozenset())
         types = [shapes.concrete(each.was, owner, each.name) for each in steps]
         first = msgspec.msgpack.Decoder(types[0], dec_hook=revive).decode
-        last = msgspec.msgpack.Decoder(field.concrete, dec_hook=revive).decode if field.kind == "plain" else None
+        fit = fitting_of(field.concrete) if field.kind == "plain" else None
 
         def retype(element: Element) -> Element:
             try:
@@ -191,25 +191,21 @@ class _Retyping:
                 value = msgspec.convert(unpack_wide(element), types[0], dec_hook=revive)
             for step in steps:
                 value = self._applied(step, value)
-            made = _packed(value)
-            if last is not None:
-                self._check(path, value, last, made)
-            return made
+            if fit is not None:
+                self._check(path, value, fit)
+            return _packed(value)
 
         return retype
 
-    def _check(self, path: str, value: Any, decode: Callable[[Element], Any], made: Element) -> None:
-        """Refuses what the last function returned where it would be read as another value."""
+    def _check(self, path: str, value: Any, fit: Fitting) -> None:
+        """Refuses what the last function returned where a save would refuse it."""
         try:
-            read = decode(made)
-        except msgspec.MsgspecError:  # an int beyond 64 bits, or what the whole document is refused for
-            return
-        found = difference(value, read)
-        if found is not None:
+            fit(value)
+        except ValueError as error:
             raise InvalidValue(
-                "the function that retypes this field returned a value of another type",
-                model=self._cls.__name__, field=path + found.path, value=found.given, type=type(found.given),
-            )  # fmt: skip
+                "the function that retypes this field returned a value that the field does not take",
+                model=self._cls.__name__, field=path, value=value, type=type(value), reason=str(error),
+            ) from error  # fmt: skip
 
     def _applied(self, step: Retyped, value: Any) -> Any:
         try:
