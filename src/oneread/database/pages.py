@@ -198,9 +198,25 @@ def _check(of: Listed, query: Query) -> None:
         raise InvalidQuery("the budget of a page is at least 0", budget=query.budget)
     if query.where is not None and not isinstance(query.where, Expression):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidQuery("`where` takes a condition: field(Purchase.quantity) > 0", view=of.cls, where=query.where)
-    for path in () if query.where is None else query.where.paths():
+    if query.where is not None:
+        _check_condition(of, query.where)
+
+
+def _check_condition(of: Listed, where: Expression) -> None:
+    """Raises InvalidQuery for a condition that no row of the page can pass."""
+    for path in where.paths():
         if not issubclass(of.cls, path.declared_in):
             raise InvalidQuery("`where` is about fields of what the page shows", view=of.cls, path=str(path))
+    found = of.conditions.refusal(where)
+    if found is not None:
+        raise InvalidQuery(
+            found.reason,
+            view=of.cls,
+            field=repr(found.condition.path),
+            condition=found.condition,
+            value=found.condition.operand,
+            type=found.type,
+        )
 
 
 def page(of: Listed, query: Query, secret: bytes | None, trace: Trace) -> Plan[Page[Any]]:

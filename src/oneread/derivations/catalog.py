@@ -117,6 +117,11 @@ class Catalog:
             kind.prefix: self.carriers[self._any_class(kind)] for kind in self.kinds.values()
         }
 
+    @property
+    def names(self) -> Mapping[str, Any]:
+        """The declared classes by name."""
+        return self._names
+
     def _any_class(self, kind: Kind) -> type[Model[Any]]:
         return next(cls for cls in self.models if self.kinds[cls] is kind)
 

@@ -173,7 +173,8 @@ class ViewKey:
         if sum(part.access.many for part in self.parts) > 1:
             raise InvalidDeclaration("a view takes each(...) of one list at most", view=view)
         self.codec = Codec(tuple(each for part in self.parts for each in part.elements), max_length=VALUES_BYTES)
-        self._none_may_follow = (*(part.rule.none is not None for part in self.parts[1:]), False)
+        followers = (*self.parts[1:], None)[: len(self.parts)]
+        self._none_may_follow = tuple(each is not None and each.rule.none is not None for each in followers)
         rules_of_elements = [part.rule for part in self.parts for _element in part.elements]
         self.hashed = frozenset(place for place, rule in enumerate(rules_of_elements) if rule.hashed)
 
