@@ -151,7 +151,7 @@ def _entities(kind: Kind, cls: Any, names: Names) -> Listed:
         living,
         None,
         _encoders(kind.codec),
-        ConditionChecks(names),
+        ConditionChecks(names, cls),
     )
 
 

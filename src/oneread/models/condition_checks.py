@@ -78,11 +78,13 @@ class ConditionChecks:
 
     Arguments:
         names: classes by name, for annotations.
+        rows: the class that conditions are about; None for those of a view on its model.
         referring: fields of a view's rows that hold copies that only refer.
     """
 
-    def __init__(self, names: Names, referring: frozenset[str] = frozenset()) -> None:
+    def __init__(self, names: Names, rows: Any = None, referring: frozenset[str] = frozenset()) -> None:
         self._names = names
+        self._rows = rows
         self._referring = referring
         self._known: dict[Path, _Field | None] = {}
 
@@ -111,20 +113,18 @@ class ConditionChecks:
         return "" if field.accepts(condition.relation, condition.operand) else WRONG_TYPE, field.type
 
     def _field(self, path: Path) -> _Field | None:
-        """None where the path does not fit the classes on its way."""
+        """None where the path leads nowhere."""
         nullable = False
-        bare: Any = None
-        for place, (cls, name) in enumerate(path.steps):
-            if place and not (isinstance(bare, type) and issubclass(bare, msgspec.Struct) and issubclass(bare, cls)):
-                return None
-            owner = bare if place else cls
-            types = field_types(owner, self._names)
+        owner = self._rows or path.declared_in
+        bare: Any = owner
+        for name in path.names:
+            owner = bare
+            types = field_types(owner, self._names) if _is_looked_into(owner) else {}
             if name not in types:
                 return None
             nullable |= allows_none(types[name]) or _may_be_empty(owner, name)
             bare = peeled(types[name]).bare
-        owner, name = path.steps[-1]
-        return _Field(bare, nullable, _Acceptance(self._names, owner, name).of(bare))
+        return _Field(bare, nullable, _Acceptance(self._names, owner, path.names[-1]).of(bare))
 
 
 class _Acceptance:
@@ -158,7 +158,7 @@ class _Acceptance:
             if relation in _EQUALITIES:
                 return all(map(equal, operand if relation == "one_of" else (operand,)))
             if relation in _ORDERS:
-                return _is_ordered(bare, operand)
+                return equal(operand) if (get_origin(bare) or bare) is tuple else _is_ordered(bare, operand)
             if relation == "starts_with":
                 return _is_text(bare) and type(operand) in _bases(bare)
             return contained(operand)
@@ -187,7 +187,7 @@ class _Acceptance:
     def _refers(self, bare: Any) -> Callable[[Any], bool]:
         (target,) = get_args(bare)
         if isinstance(target, TypeVar):  # of a copy's `ref` and an index's `source`
-            (target, *_others) = self._owner.type_arguments  # type: ignore[attr-defined]
+            target = self._owner.type_arguments[0]  # type: ignore[attr-defined]
         codec = key_codec(resolved(target, self._owner, self._names, self._name), self._names)
 
         def is_key(operand: Any) -> bool:
@@ -226,6 +226,10 @@ def allows_none(annotation: Any) -> bool:
     if get_origin(annotation) is Literal:
         return None in arguments
     return is_union(annotation) and any(map(allows_none, arguments))
+
+
+def _is_looked_into(cls: Any) -> bool:
+    return isinstance(cls, type) and issubclass(cls, msgspec.Struct)
 
 
 def _may_be_empty(owner: Any, name: str) -> bool:
@@ -271,8 +275,6 @@ def _is_text(bare: Any) -> bool:
 
 def _is_ordered(bare: Any, operand: Any) -> bool:
     """Whether values of a type are before or behind the operand."""
-    if get_origin(bare) is tuple or bare is tuple:
-        return type(operand) is tuple
     if isinstance(bare, type) and isinstance(operand, bare) and issubclass(bare, Enum) and _bases(bare):
         return True
     return any(type(operand) in _COMPARED.get(each, ()) for each in _bases(bare))
