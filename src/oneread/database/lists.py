@@ -97,7 +97,7 @@ def _of_view(
     codec, flat = view.key.codec, view.key.flat
     limit, hashed = view.cls.max_limit, view.key.hashed
     conditions = ConditionChecks(
-        names, frozenset(each.field for each in view.key.parts if each.access.copy is not None)
+        names, view.cls, frozenset(each.field for each in view.key.parts if each.access.copy is not None)
     )
     return Listed(
         view.cls,
