@@ -15,6 +15,7 @@ import msgspec
 
 from oneread.errors import InvalidDeclaration
 from oneread.models.annotations import field_types, peeled
+from oneread.models.fields import FACTORY, defaults_of
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, copied_names
@@ -198,7 +199,7 @@ class Accesses:
         far = self.of_route(hidden.target, hidden.route)
         if far.copy is not None or far.many:
             raise InvalidDeclaration("a path ends at a plain value or a reference", model=model, path=hidden.name)
-        default = next(field.default for field in msgspec.structs.fields(model) if field.name == hidden.reference)
+        default = defaults_of(model)[hidden.reference]
         missing_ok = getattr(access.copy or default, "missing_ok", False)
         return Access(
             f"u.get({hidden.name!r})",
@@ -211,10 +212,10 @@ class Accesses:
 
     def source_route(self, copy: type[Copy[Any]], name: str) -> Route:
         """From a copy's source to the value that its field `name` takes over."""
-        default = next(field.default for field in msgspec.structs.fields(copy) if field.name == name)
+        default = defaults_of(copy)[name]
         if isinstance(default, Path):
             return default.names
-        if default is not msgspec.NODEFAULT:
+        if default is not msgspec.NODEFAULT and not isinstance(default, FACTORY):
             raise InvalidDeclaration("a copied field has no default, or within(...)", declaration=copy, field=name)
         return (name,)
 

@@ -17,7 +17,7 @@ from oneread.derivations.copies import NOBODY, Reference, Source, Told
 from oneread.derivations.derivation import Derivation
 from oneread.derivations.emitted import HELD, LAST, REFERENCES, TOLD, USED, Emission, Record
 from oneread.derivations.keyed import reference_signature
-from oneread.models.fields import CREATED, GENERATED, UPDATED
+from oneread.models.fields import CREATED, GENERATED, UPDATED, defaults_of
 from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.registry import Kind
@@ -93,7 +93,7 @@ class Carrier:
         self.derivations = tuple(each for each in derivations if issubclass(cls, each.model))
         self._empty: Record = {token: [] for each in derivations for token in each.tokens}
         self.told = told
-        defaults = [(field.name, field.default) for field in msgspec.structs.fields(cls)]
+        defaults = defaults_of(cls).items()
         self.created = tuple(name for name, default in defaults if default == CREATED)
         self.generated = tuple(name for name, default in defaults if default == GENERATED)
         self.updated = tuple(name for name, default in defaults if default == UPDATED)

@@ -12,8 +12,6 @@ from decimal import Decimal
 from typing import Any, Final, get_args, get_origin
 from uuid import UUID
 
-import msgspec
-
 from oneread.derivations.rules import NonePlace, Rule, Size, rules_of
 from oneread.derivations.storable import check_storable
 from oneread.derivations.views import Aggregate, View
@@ -21,7 +19,7 @@ from oneread.errors import InvalidDeclaration
 from oneread.models.annotations import field_types, peeled
 from oneread.models.condition_checks import refuse_declared
 from oneread.models.expressions import Expression
-from oneread.models.fields import Marker
+from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model, key_names
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, Ref
@@ -51,9 +49,9 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
     types = field_types(model, names)
     for name, annotation in types.items():
         check_storable(model, name, annotation, names)
-    for field in msgspec.structs.fields(model):
-        if isinstance(field.default, Marker):
-            _check_marker(model, field.name, field.default, peeled(types[field.name]).bare)
+    for name, default in defaults_of(model).items():
+        if isinstance(default, Marker):
+            _check_marker(model, name, default, peeled(types[name]).bare)
     root = root_model(model)
     if model is root:
         return

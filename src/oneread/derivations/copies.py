@@ -18,7 +18,7 @@ from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted import TOLD_DELETED, short_hash
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.annotations import peeled
-from oneread.models.fields import Marker
+from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import Kind
@@ -220,7 +220,7 @@ def references_of(
 ) -> dict[str, Reference]:
     """Every field of a model that refers, with what its declaration promises."""
     from_fields: dict[str, Reference] = {}
-    defaults = {field.name: field.default for field in msgspec.structs.fields(cls)}
+    defaults = defaults_of(cls)
     for name in types:
         access = _referring(cls, name, accesses)
         if access is None or access.target is None:

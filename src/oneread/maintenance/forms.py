@@ -19,6 +19,7 @@ import msgspec
 from oneread.derivations.carriers import Carrier
 from oneread.encoding.codec import Element
 from oneread.errors import InvalidValue, OnereadError
+from oneread.models.fields import defaults_of
 from oneread.models.layout import Layout
 from oneread.models.references import Ref
 from oneread.models.registry import Kind
@@ -51,7 +52,7 @@ class Form:
         self.names = tuple(each.name for each in carrier.layout.fields)
         self.references = {each.name: each for each in carrier.references}
         self.plain = {each.name: each for each in carrier.layout.fields}
-        optional = {each.name for each in msgspec.structs.fields(self.cls) if not each.required}
+        optional = {name for name, default in defaults_of(self.cls).items() if default is not msgspec.NODEFAULT}
         self.required = tuple(name for name in self.names if name not in optional)
         self.row: Any = msgspec.defstruct(
             self.cls.__name__,

@@ -9,22 +9,20 @@ from typing import Any, Final, Literal, cast
 
 import msgspec
 
-_FACTORY: Final[Any] = type(
+FACTORY: Final[Any] = type(
     msgspec.defstruct("_Made", [("made", list, msgspec.field(default_factory=list))]).__struct_defaults__[0]
 )
-"""What msgspec keeps of a `default_factory`."""
+"""What stands for a `default_factory`, which is its attribute `factory`."""
 
 
 def defaults_of(cls: Any) -> dict[str, Any]:
-    """The default of each field of a Struct that has one, without resolving types as `msgspec.structs.fields` does.
+    """The default of each field of a Struct: a value, a FACTORY, or `msgspec.NODEFAULT`.
 
-    A class inside a function may name classes that only its schema knows. What a `default_factory` makes is left out.
+    `msgspec.structs.fields` resolves all types first; a class inside a function may name what only its schema knows.
     """
     fields, defaults = cls.__struct_fields__, cls.__struct_defaults__
-    behind = zip(fields[len(fields) - len(defaults) :], defaults, strict=True)
-    return {
-        name: default for name, default in behind if default is not msgspec.NODEFAULT and type(default) is not _FACTORY
-    }
+    lacking = (msgspec.NODEFAULT,) * (len(fields) - len(defaults))
+    return dict(zip(fields, (*lacking, *defaults), strict=True))
 
 
 class Marker(msgspec.Struct, frozen=True):

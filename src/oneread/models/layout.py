@@ -18,7 +18,7 @@ import msgspec
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, SchemaMismatch
 from oneread.models.annotations import Names
 from oneread.models.differences import difference
-from oneread.models.fields import Marker, defaults_of
+from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.layout_code import functions_of
 from oneread.models.model import Model
 from oneread.models.paths import Path
@@ -88,8 +88,8 @@ class Layout(Generic[E]):
         """
         defaults = defaults_of(cls)
         for field in self.fields:
-            default = defaults.get(field.name, msgspec.NODEFAULT)
-            if field.kind != "plain" or default is msgspec.NODEFAULT or isinstance(default, (Marker, Path)):
+            default = defaults[field.name]
+            if field.kind != "plain" or default is msgspec.NODEFAULT or isinstance(default, (FACTORY, Marker, Path)):
                 continue
             try:
                 read = msgspec.msgpack.Decoder(field.concrete, dec_hook=revive).decode(_pack(default))

@@ -18,7 +18,7 @@ from oneread.models.annotations import Names
 from oneread.models.comparison import fields_of, same_type
 from oneread.models.descriptions import Nested
 from oneread.models.evolving import Retyped, steps_of
-from oneread.models.fields import Marker
+from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.fingerprints import text_of
 from oneread.models.fitting import Fitting, fitting_of
 from oneread.models.layout import Layout
@@ -244,12 +244,12 @@ def _constant(element: Element) -> Taken:
 
 def _default(cls: Any, field: FieldShape) -> Element:
     """The element of a field that documents from before do not have."""
-    declared = next(each for each in msgspec.structs.fields(cls) if each.name == field.name)
-    if declared.default_factory is not msgspec.NODEFAULT:
-        return _packed(declared.default_factory())
-    if declared.default is msgspec.NODEFAULT or isinstance(declared.default, Marker | Path):
+    default = defaults_of(cls)[field.name]
+    if isinstance(default, FACTORY):
+        return _packed(default.factory())
+    if default is msgspec.NODEFAULT or isinstance(default, Marker | Path):
         return _NIL
-    return _packed(declared.default)
+    return _packed(default)
 
 
 def _header(size: int) -> bytes:
