@@ -265,7 +265,7 @@ def _bases(bare: Any) -> tuple[type, ...]:
     if get_origin(bare) is Literal:
         return tuple(dict.fromkeys(map(type, get_args(bare))))
     if isinstance(bare, type) and issubclass(bare, Enum):
-        return tuple(each for each in (str, bytes, int, float) if issubclass(bare, each))
+        return tuple(each for each in (str, bytes, int, float) if each in bare.__mro__)
     return (bare,)
 
 

@@ -63,7 +63,7 @@ def difference(given: Any, read: Any) -> Found:
     if kind is not type(read):
         is_exact = kind is int and type(read) in (float, Decimal) and given == read
         return None if is_exact else Difference("", given, read)
-    return None if kind in EXACT else _comparison(kind)(given, read)
+    return None if kind in EXACT else _comparison(kind)(given, read)  # type: ignore[arg-type]  # a class is hashable
 
 
 @functools.cache

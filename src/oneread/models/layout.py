@@ -160,9 +160,9 @@ class Layout(Generic[E]):
     def _refuse_changed(self, given: E, read: E) -> None:
         """Names the first value that would be stored as another one, if there is one."""
         for field in self.fields:
-            parts = (getattr(given, field.name), getattr(read, field.name))
-            copied = field.kind == "copy" and parts[0] is not None
-            found = difference(parts[0].ref, parts[1].ref) if copied else difference(*parts)
+            value, other = getattr(given, field.name), getattr(read, field.name)
+            copied = field.kind == "copy" and value is not None
+            found = difference(value.ref, other.ref) if copied else difference(value, other)
             if found is not None:
                 raise InvalidValue(
                     _NOT_FINITE if type(found.read) is Decimal and not found.read.is_finite() else _CHANGED,
