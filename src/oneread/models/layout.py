@@ -160,14 +160,13 @@ class Layout(Generic[E]):
     def _refuse_changed(self, given: E, read: E) -> None:
         """Names the first value that would be stored as another one, if there is one."""
         for field in self.fields:
-            value, other = getattr(given, field.name), getattr(read, field.name)
-            copied = field.kind == "copy" and value is not None
-            found = difference(value.ref, other.ref) if copied else difference(value, other)
+            place, value = _given(field, given)
+            found = difference(value, _given(field, read)[1])
             if found is not None:
                 raise InvalidValue(
                     _NOT_FINITE if type(found.read) is Decimal and not found.read.is_finite() else _CHANGED,
                     model=self.cls.__name__,
-                    field=f"{field.name}{'.ref' if copied else ''}{found.path}",
+                    field=f"{place}{found.path}",
                     given=found.given,
                     type=type(found.given),
                     read=found.read,
@@ -217,6 +216,14 @@ class Layout(Generic[E]):
         raise InvalidValue(
             _REFUSED, model=self.cls.__name__, field=_unencodable(entity, self.fields), reason=str(error)
         ) from error
+
+
+def _given(field: FieldShape, entity: object) -> tuple[str, Any]:
+    """What was given for a field, and its dotted path: of a copy its reference, since its values are the source's."""
+    value: Any = getattr(entity, field.name)
+    if field.kind == "copy" and value is not None:
+        return f"{field.name}.ref", value.ref
+    return field.name, value
 
 
 def _unencodable(owner: object, fields: tuple[FieldShape, ...]) -> str:
