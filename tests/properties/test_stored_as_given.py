@@ -1,6 +1,8 @@
 """Any value given to any field is read back equal and of the same type, or refused with the field's name."""
 
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
@@ -46,6 +48,10 @@ class Box(msgspec.Struct, frozen=True):
     text: str = "5"
     price: Decimal = Decimal(5)
     whole: tuple[int, ...] = ()
+
+
+class Half(msgspec.Struct, frozen=True):
+    several: Sequence[int] = ()
 
 
 class Other(Model[str, float]):
@@ -234,3 +240,24 @@ def test_what_retyping_returns_is_stored_as_given_or_refused(made, tmp_path):
     with connect(url, Schema(new), workers=0) as db, pytest.raises(InvalidValue) as refusal:
         db.get(new, 1)
     assert refusal.value.facts["field"] == "price"
+
+
+class Open(Model[int]):
+    id: Key[int]
+    several: Sequence[int] = ()
+    words: AbstractSet[str] = frozenset()
+    prices: Mapping[str, Sequence[Decimal]] = msgspec.field(default_factory=dict)
+    inner: Half | None = None
+
+
+def test_an_abstract_type_takes_each_of_its_kinds_and_is_read_as_one():
+    with connect("memory://", Schema(Open), workers=0) as db:
+        saved = db.save(
+            Open(id=1, several=(1, 2), words=frozenset("a"), prices=OrderedDict(a=(Decimal(1),)), inner=Half())
+        )
+        assert (saved.several, saved.words, saved.prices) == ([1, 2], {"a"}, {"a": [Decimal(1)]})
+        assert (list(db.save(Open(id=2)).several), saved.inner.several) == ([], [])
+        for wrong in ({"several": (True,)}, {"several": {1}}, {"words": ("a",)}, {"prices": {"a": (0.5,)}}):
+            with pytest.raises(InvalidValue) as refusal:
+                db.save(Open(id=1, **wrong))
+            assert refusal.value.facts["field"].partition("[")[0] == next(iter(wrong))

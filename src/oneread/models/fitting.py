@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from oneread.models.annotations import Names
-from oneread.models.differences import difference
+from oneread.models.differences import difference, is_abstract
 from oneread.models.shadow import Shapes, revive
 from oneread.models.wide import pack_wide, unpack_wide
 
@@ -31,11 +31,12 @@ def fitting(annotation: Any, cls: type, name: str, names: Names) -> Fitting:
         name: the field.
         names: classes by name.
     """
-    return fitting_of(Shapes(names, frozenset()).concrete(annotation, cls, name))
+    return fitting_of(Shapes(names, frozenset()).concrete(annotation, cls, name), names)
 
 
-def fitting_of(concrete: Any) -> Fitting:
+def fitting_of(concrete: Any, names: Names) -> Fitting:
     """`fitting` for a type as msgspec sees it."""
+    loose = is_abstract(concrete, names)
 
     def fit(value: Any) -> Any:
         try:
@@ -43,7 +44,7 @@ def fitting_of(concrete: Any) -> Fitting:
             read = msgspec.convert(plain, concrete, dec_hook=revive)
         except _REFUSED as error:
             raise ValueError(str(error)) from error
-        found = difference(value, read)
+        found = difference(value, read, loose=loose)
         if found is not None:
             raise ValueError(f"expected another type than {type(found.given).__name__}")
         return read

@@ -17,7 +17,7 @@ import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, SchemaMismatch
 from oneread.models.annotations import Names
-from oneread.models.differences import difference
+from oneread.models.differences import difference, is_abstract
 from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.layout_code import functions_of
 from oneread.models.model import Model
@@ -77,6 +77,9 @@ class Layout(Generic[E]):
         self.fields = Shapes(names, nullable).of(cls)
         self._shadow = shadow_of(cls, {each.name: each.concrete for each in self.fields})
         self._has_check = issubclass(cls, Model) and cls.check is not Model.check
+        self._loose = frozenset(
+            each.name for each in self.fields if each.kind == "plain" and is_abstract(each.concrete, names)
+        )
         self._generate()
         if issubclass(cls, Model):
             self._check_defaults(cls)
@@ -95,7 +98,7 @@ class Layout(Generic[E]):
                 read = msgspec.msgpack.Decoder(field.concrete, dec_hook=revive).decode(_pack(default))
             except _FAULTS:
                 continue
-            if difference(default, read) is not None:
+            if difference(default, read, loose=field.name in self._loose) is not None:
                 raise InvalidDeclaration(
                     "this default would be read back as another value; write it in the type that the field declares",
                     declaration=cls, field=field.name, default=default, type=type(default), read=read,
@@ -117,6 +120,7 @@ class Layout(Generic[E]):
             "encode_beyond": self._encode_beyond,
             "decode_beyond": self._decode_beyond,
             "difference": difference,
+            "loose": self._loose,
         }
         made = functions_of(self.cls, self.fields, scope, has_id=self.layout_id is not None)
         self.encode, self.decode, self.decode_known = made["encode"], made["decode"], made["decode_known"]
@@ -161,7 +165,7 @@ class Layout(Generic[E]):
         """Names the first value that would be stored as another one, if there is one."""
         for field in self.fields:
             place, value = _given(field, given)
-            found = difference(value, _given(field, read)[1])
+            found = difference(value, _given(field, read)[1], loose=field.name in self._loose)
             if found is not None:
                 raise InvalidValue(
                     _NOT_FINITE if type(found.read) is Decimal and not found.read.is_finite() else _CHANGED,

@@ -73,7 +73,8 @@ def functions_of(
 ) -> dict[str, Callable[..., Any]]:
     """Generates the functions of the template for a class.
 
-    `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond, decode_beyond and difference.
+    `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond, decode_beyond and difference; and `loose`,
+    the fields of abstract types.
     """
     if odd := [each.name for each in fields if iskeyword(each.name)]:
         raise InvalidDeclaration("a field cannot be named like a keyword", declaration=cls, field=odd[0])
@@ -89,7 +90,7 @@ def functions_of(
             ],
             "guard": [_GUARD] if has_id else [],
             "behind_prefix": ["[2:]" if has_id else ""],
-            "same": [" and ".join(map(_same, fields)) or "True"],
+            "same": [" and ".join(_same(field, field.name in scope["loose"]) for field in fields) or "True"],
         }
     )
     exec(compile(text, f"<layout of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
@@ -117,7 +118,7 @@ def _value(at: int, field: FieldShape) -> str:
     return f"None if {copy} is None else {elements}, " if field.optional else f"{elements}, "
 
 
-def _same(field: FieldShape) -> str:
+def _same(field: FieldShape, loose: bool) -> str:  # noqa: FBT001
     """Whether a field is read as it was given: True only when it is, False when that takes a closer look.
 
     What a copy shows is its source's, so only its reference was given; the types of a key's parts say all of it.
@@ -131,7 +132,11 @@ def _same(field: FieldShape) -> str:
         return f"(type({given}) is type({read}) and ({read} is None or {read}.is_finite()))"
     if get_origin(bare) is list and is_exact(get_args(bare)[0]):
         return f"({given} is None or (type({given}) is list and {_same_types(given, read)}))"
-    return f"type({given}) is type({read})" if is_exact(field.concrete) else f"difference({given}, {read}) is None"
+    return (
+        f"type({given}) is type({read})"
+        if is_exact(field.concrete)
+        else f"difference({given}, {read}, loose={loose}) is None"
+    )
 
 
 def _same_types(given: str, read: str) -> str:

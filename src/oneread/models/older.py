@@ -182,7 +182,7 @@ class _Retyping:
         shapes = Shapes(self._names, frozenset())
         types = [shapes.concrete(each.was, owner, each.name) for each in steps]
         first = msgspec.msgpack.Decoder(types[0], dec_hook=revive).decode
-        fit = fitting_of(field.concrete) if field.kind == "plain" else None
+        fit = fitting_of(field.concrete, self._names) if field.kind == "plain" else None
 
         def retype(element: Element) -> Element:
             try:
