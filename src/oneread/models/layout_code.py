@@ -73,8 +73,8 @@ def functions_of(
 ) -> dict[str, Callable[..., Any]]:
     """Generates the functions of the template for a class.
 
-    `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond, decode_beyond and difference; and `loose`,
-    the fields of abstract types.
+    `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond, decode_beyond, difference; and
+    `loose`, the fields of abstract types.
     """
     if odd := [each.name for each in fields if iskeyword(each.name)]:
         raise InvalidDeclaration("a field cannot be named like a keyword", declaration=cls, field=odd[0])
