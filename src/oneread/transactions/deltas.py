@@ -139,6 +139,12 @@ class Delta:
         else:
             _add(self.amounts, amounts, sign)
 
+    def copied(self) -> Delta:
+        """The same, to be added to separately."""
+        other = Delta()
+        other.amounts = list(self.amounts)
+        return other
+
     def onto(self, data: bytes | None) -> bytes | None:
         """The row's new bytes; None when nothing contributes any more."""
         total = self.amounts

@@ -104,7 +104,7 @@ def commit(unit: Unit, changes: Sequence[Change], now: int, follow: Follow, inli
         left -= len(targets)
         follows = [follow(source, key[len(carriers.start) :]) for key, _row in targets]
         yield from _decide(unit, follows, now, told, guarded)
-        unit.followed.update([each.key for each in follows])
+        unit.followed.update([(each.key, None) for each in follows])
     yield from _refuse_referenced(unit, guarded)
 
 

@@ -8,7 +8,7 @@ inside the unit is no conflict. The law is "A unit of work" of the decisions pag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -54,6 +54,18 @@ class Rows(dict[bytes, "Row | None"]):
         self.made: dict[bytes, Any] = {}
 
 
+class Mark(NamedTuple):
+    """A moment of a unit, to which `restore` goes back: how much it had logged, and how much each list held."""
+
+    logged: int
+    tasks: int
+    followed: int
+
+
+_ABSENT: Final = object()
+"""What the log keeps of a key that a mapping did not have."""
+
+
 class Unit:
     """The overlay. Not for several threads at once.
 
@@ -61,19 +73,47 @@ class Unit:
         name_of: a commit row's key as errors show it.
 
     `tasks` are the keys of the tasks that were put into the outbox; `loaded` are the commit rows as the store had them;
-    `followed` those of carriers that followed a source.
+    `followed` those of carriers that followed a source, in that order.
     """
 
     def __init__(self, name_of: Callable[[bytes], object] = bytes.hex) -> None:
         self.name_of = name_of
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
-        self.followed: set[bytes] = set()
+        self.followed: dict[bytes, None] = {}
         self._known: dict[Table, Rows] = {"roots": Rows(), "views": Rows(), "counts": Rows(), "system": Rows()}
         self._changed: dict[Table, dict[bytes, Row | None]] = {"roots": {}, "views": {}, "counts": {}, "system": {}}
         self._deltas: dict[bytes, Delta] = {}
         self._released: dict[bytes, bytes] = {}
         self._claimed: dict[bytes, bytes] = {}
+        self._log: list[tuple[dict[bytes, Any], bytes, Any]] | None = None
+
+    def mark(self) -> Mark:
+        """Begins to log what changes, so that `restore` can go back to this moment; marks nest."""
+        if self._log is None:  # a commit that nobody takes back in part pays nothing
+            self._log = []
+        return Mark(len(self._log), len(self.tasks), len(self.followed))
+
+    def restore(self, mark: Mark) -> None:
+        """Takes back everything that was put or applied after the mark; rows that were read stay known."""
+        log = self._log
+        assert log is not None, "restore needs a mark of this unit"
+        while len(log) > mark.logged:
+            mapping, key, before = log.pop()
+            if before is _ABSENT:
+                mapping.pop(key, None)
+            else:
+                mapping[key] = before
+            if isinstance(mapping, Rows):
+                mapping.made.pop(key, None)
+        del self.tasks[mark.tasks :]
+        while len(self.followed) > mark.followed:
+            self.followed.popitem()
+
+    def _changing(self, mapping: dict[bytes, Any], keys: Iterable[bytes]) -> None:
+        """Logs what a mapping holds under keys that are about to change."""
+        if self._log is not None:
+            self._log.extend([(mapping, key, mapping.get(key, _ABSENT)) for key in keys])
 
     def load(self, table: Table, keys: Iterable[bytes]) -> Plan[None]:
         """Reads those rows that are not known yet, in one request, or in none."""
@@ -91,10 +131,13 @@ class Unit:
 
     def put(self, table: Table, key: bytes, row: Row | None) -> None:
         """Lets a row stand as given, or be gone."""
-        known = self._known[table]
+        known, changed = self._known[table], self._changed[table]
+        if self._log is not None:
+            self._changing(known, (key,))
+            self._changing(changed, (key,))
         known[key] = row
         known.made.pop(key, None)
-        self._changed[table][key] = row
+        changed[key] = row
 
     def known(self, table: Table) -> Rows:
         """Every row of a table that was read or written so far."""
@@ -114,15 +157,16 @@ class Unit:
     def apply(self, operations: Operations, version: int) -> None:
         """Takes in the derived operations of one commit; every row they put is stamped with that commit's version."""
         views = self._changed["views"]  # nobody reads them by key
+        if self._log is not None:
+            self._changing(views, [*operations.deletes, *operations.puts])
+            self._changing(self._released, operations.released)
+            self._changing(self._claimed, [*operations.released, *operations.claimed])
         for key in operations.deletes:
             views[key] = None
         for key, shown in operations.puts.items():
             views[key] = {SHOWN: Cell(shown, version)}
         for key, amounts, sign in operations.deltas:
-            delta = self._deltas.get(key)
-            if delta is None:
-                delta = self._deltas[key] = Delta()
-            delta.add(amounts, sign)
+            self._delta(key).add(amounts, sign)
         for key, holder in operations.released.items():
             if self._claimed.get(key) == holder:
                 del self._claimed[key]
@@ -133,6 +177,14 @@ class Unit:
                 raise AlreadyExists(
                     "this value is declared unique and is taken", owner=self.name_of(self._claimed[key])
                 )
+
+    def _delta(self, key: bytes) -> Delta:
+        """What is added to a counts row so far; one of its own when the log keeps the one before."""
+        delta = self._deltas.get(key)
+        if delta is None or self._log is not None:
+            self._changing(self._deltas, (key,))
+            delta = self._deltas[key] = Delta() if delta is None else delta.copied()
+        return delta
 
     def flush(self, now: int) -> Plan[None]:
         """Settles deltas and claims and writes everything that changed, one request a table."""
