@@ -121,6 +121,10 @@ class NotReady(StoreError):
     retryable = True
 
 
+class StaleCopies(StoreError):
+    """Copies could not follow their source: their holders are set aside and named by `db.set_aside()`."""
+
+
 class LimitExceeded(StoreError):
     """A limit of the store: size of a row or key, a full map, a full disk; nothing was written."""
 

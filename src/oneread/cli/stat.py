@@ -61,7 +61,8 @@ def _surveyed(output: Output, database: Database, *, exact: bool | None) -> Surv
 def _show(output: Output, db: str, found: Survey) -> None:
     state = "; a backfill has something to do: oneread backfill" if found.unfinished else ""
     output.text(f"{db}: version {found.schema_version} of its schema{state}")
-    output.text(f"{counted(found.tasks, 'task')} waiting in the outbox")
+    aside = f"; {counted(found.set_aside, 'holder')} set aside: oneread tasks" if found.set_aside else ""
+    output.text(f"{counted(found.tasks, 'task')} waiting in the outbox{aside}")
     if found.engine is not None:
         output.text()
         tables = found.engine.tables.items()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from oneread.maintenance.repair import Repaired
     from oneread.maintenance.survey import Survey
     from oneread.maintenance.verify import Verification
+    from oneread.maintenance.waiting import SetAsideHolder
     from oneread.plans.async_driver import AsyncDriver
 
 R = TypeVar("R")
@@ -49,6 +50,16 @@ class AsyncUpkeep(Explains):
     async def run(self, plan: Plan[R]) -> R:
         """Drives one plan; its cost is told to observers only."""
         return await self._driver.run(plan, Trace(self._observers))
+
+    async def set_aside(self, limit: int = 1000) -> list[SetAsideHolder]:
+        """The holders whose copies could not follow their source, each with its last error.
+
+        Their copies are stale, and `verify` names them. One request, and one for the rows of up to 200 of them.
+
+        Arguments:
+            limit: the most that are listed.
+        """
+        return await self.run(maintenance.waiting.set_aside_holders(self.operations.catalog, limit))
 
     async def backfill(
         self,

@@ -77,15 +77,21 @@ class Tasks:
         return bool(self._keys)
 
     def done(self) -> bool:
-        """Whether every copy is right by now. One request."""
+        """Whether every copy is right by now. One request, and one for each task that has ended.
+
+        Raises:
+            StaleCopies: the tasks have ended, and holders that could not follow are set aside; they are named.
+        """
         if self._keys:
-            self._keys = tuple(self._database.run(self._database.operations.unfinished(self._keys)))
+            ended: bool = self._database.run(self._database.operations.outbox.ended(self._keys))
+            self._keys = () if ended else self._keys
         return not self._keys
 
     def wait(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109, RUF100 - gives up waiting, cancels nothing
         """Returns when every copy is right.
 
         Raises:
+            StaleCopies: holders that could not follow are set aside; they are named.
             Unavailable: not within `timeout` seconds; the tasks stay in the outbox and are gone on with.
         """
         left = timeout  # counted in pauses: the database's clock may stand still
@@ -431,9 +437,21 @@ class Database(Upkeep):
             self._wake(tasks)
             return result
 
-    def drain(self) -> int:
-        """Does all tasks of the outbox here and now; returns how many batches it took."""
+    def drain(self, *, retry: bool = False) -> int:
+        """Does all tasks of the outbox here and now; returns how many batches it took.
+
+        A holder that cannot follow its source is set aside and holds up no other; see `set_aside`. It is tried again
+        when it or the source has changed.
+
+        Arguments:
+            retry: what is set aside is tried again first, whether it has changed or not.
+
+        Raises:
+            StoreError: the store could not do it; what is left stays in the outbox.
+        """
         batches = 0
+        if retry:
+            self.run(self.operations.outbox.retry())
         while self.run(self.operations.drain_step(BATCH)):
             batches += 1
         return batches

@@ -14,7 +14,7 @@ import threading
 from typing import Final
 
 from oneread.database.operations import Operations
-from oneread.errors import Closed, OnereadError, SchemaMismatch
+from oneread.errors import Closed, SchemaMismatch
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
 from oneread.transactions.outbox import BATCH
@@ -73,8 +73,10 @@ class Worker:
             except SchemaMismatch:
                 _log.warning("a newer program has taken the store over; this one's worker leaves the tasks to it")
                 self._overtaken = True
-            except OnereadError:
-                _log.exception("a task of the outbox failed and is tried again")
+            except Exception:  # noqa: BLE001 - the worker goes on, whatever one batch raises
+                _log.exception(
+                    "a batch of the outbox could not be done; another task goes first, then it is tried again"
+                )
                 self._stopping.wait(PAUSE_SECONDS)
                 self._wanted.set()
             self._wanted.wait(RECOVERY_SECONDS)

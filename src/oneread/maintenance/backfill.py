@@ -27,9 +27,9 @@ from oneread.models.versions import Retired, StoredSchema, built
 from oneread.plans.effects import Atomically, Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Read, Replace, Scan
-from oneread.store.rows import Cell, RowRange, Table
+from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions import outbox
-from oneread.transactions.native import Change
+from oneread.transactions.native import Change, Refused, asking_again
 from oneread.transactions.root import parse
 from oneread.transactions.unit import SHOWN, Unit
 
@@ -55,7 +55,7 @@ class Verbs(Protocol):
 
     catalog: Catalog
 
-    def decide(self, unit: Unit, changes: Sequence[Change], now: int) -> Plan[None]: ...
+    def decide(self, unit: Unit, changes: Sequence[Change], now: int, refused: Refused | None = None) -> Plan[None]: ...
 
     def task_batch(self, key: bytes, batch: int) -> Plan[None]: ...
 
@@ -271,17 +271,17 @@ class Backfill:
     def _move(self, position: Position, part: Sequence[tuple[bytes, list[bytes]]] = ()) -> Plan[None]:
         """One transaction: rows are committed again, and the position is moved."""
         data = encode(position)
-        yield from Atomically(lambda: self._attempt(data, part))
+        yield from Atomically(lambda: asking_again(lambda refused: self._attempt(data, part, refused)))
         self._at, self._row, self._saved = position, data, position.looked
 
-    def _attempt(self, data: bytes, part: Sequence[tuple[bytes, list[bytes]]]) -> Plan[None]:
+    def _attempt(self, data: bytes, part: Sequence[tuple[bytes, list[bytes]]], refused: Refused) -> Plan[None]:
         unit = Unit(self._catalog.name_of)
         now = yield from Now()
         yield from self._turn(unit)
         self._deciding = True
         changes = [Reemit(self._catalog, key, sources) for key, sources in part]
         if changes:
-            yield from self._verbs.decide(unit, changes, now)
+            yield from self._verbs.decide(unit, changes, now, refused)
         self._deciding = False
         unit.put("system", BACKFILL_ROW, {SHOWN: Cell(data, now)})
         yield from unit.flush(now)
@@ -352,13 +352,13 @@ class Backfill:
         within = outbox.TASKS
         while tasks := (yield from Scan("system", within, BATCH)):
             for key, row in tasks:
-                done = outbox.read(row).done
+                done = _done(row)
                 while True:
                     yield from Atomically(partial(self._verbs.task_batch, key, outbox.BATCH))
                     (left,) = yield from Read("system", [key])
-                    if left is None or outbox.read(left).done <= done:  # or begun again, by a later change
+                    if left is None or _done(left) <= done:  # or begun again, by a later change
                         break
-                    done = outbox.read(left).done
+                    done = _done(left)
                     yield from Sleep(0.0)
             within = within.behind(tasks[-1][0])
 
@@ -390,3 +390,11 @@ class Backfill:
         unit.put("system", BACKFILL_ROW, None)
         yield from unit.flush(now)
         yield from replace_schema(built((yield from stored_schema())), now)
+
+
+def _done(row: Row) -> int:
+    """How far a task is; one that cannot be read is set aside by its next batch."""
+    try:
+        return outbox.read(row).done
+    except Corrupt:
+        return -1

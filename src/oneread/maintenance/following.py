@@ -1,7 +1,7 @@
 """Whether copies follow: what entities hold of others, compared with what those say in the same moment.
 
 Knows references, sources and the outbox. Must not know views. A copy may differ from its source only while the source's
-task is in the outbox. The law is rules 13 and 14 of the commit protocol and
+task is in the outbox, and its holder is not set aside. The law is rules 13 and 14 of the commit protocol and
 docs/decisions/0008-tombstones-keep-what-was-told.md.
 """
 
@@ -19,7 +19,7 @@ from oneread.maintenance.testimony import DAMAGED, Testimony
 from oneread.maintenance.walk import Walk
 from oneread.models.registry import Kind
 from oneread.plans.plan import Plan
-from oneread.transactions.outbox import task_key
+from oneread.transactions.outbox import aside_key, task_key
 from oneread.transactions.root import parse
 
 KEPT_SOURCES: Final = 20_000
@@ -113,12 +113,15 @@ class Following:
         return made
 
     def _judge(self, differing: list[tuple[bytes, Testimony, Reference, bytes]]) -> Plan[None]:
-        """A difference is a fault unless the source's task has yet to come."""
+        """A difference is a fault unless the source's task has yet to come; of a holder set aside it always is."""
         sources = sorted({source for _key, _said, _reference, source in differing})
         rows = yield from self._walk.read("system", [task_key(source) for source in sources])
         pending = {source for source, row in zip(sources, rows, strict=True) if row is not None}
+        waiting = [(key, source) for key, _said, _reference, source in differing if source in pending]
+        rows = yield from self._walk.read("system", [aside_key(source, key) for key, source in waiting])
+        excused = {each for each, row in zip(waiting, rows, strict=True) if row is None}
         for key, said, reference, source in differing:
-            if source in pending or source in self._unreadable:
+            if (key, source) in excused or source in self._unreadable:
                 continue
             expected = self._expected[reference.name, type(said.entity), source]
             held = getattr(said.entity, reference.name)

@@ -38,6 +38,7 @@ class Leftovers:
         """One request for each view and kind, and one for each batch of rows that belong to nobody."""
         self._walk.phase("tasks")
         yield from self._walk.over("system", outbox.TASKS, self._tasks)
+        yield from self._walk.over("system", outbox.SET_ASIDE, self._set_aside)
         for table, width in _WIDTHS.items():
             self._walk.phase(f"leftovers in {table}")
             yield from self._strays(table, width)
@@ -57,6 +58,15 @@ class Leftovers:
                 self._wording.task("dangling", key, source, shown)
             elif task.source != source or outbox.task_key(source) != key:
                 self._wording.task("different", key, source, shown)
+
+    def _set_aside(self, found: list[Found]) -> None:
+        """A holder that is set aside is a fault by its stale copy; a whole task is one by itself."""
+        for row in found:
+            key, shown = outbox.read_aside(row)
+            if shown is None:
+                self._wording.task("unreadable", key, b"", shown_of(row[1]))
+            elif not shown.holder:
+                self._wording.task("unreadable", key, shown.source, f"{shown.error}: {shown.message}")
 
     def _strays(self, table: Table, width: int) -> Plan[None]:
         """Steps from one prefix to the next; what stands under an unknown one is reported row by row."""

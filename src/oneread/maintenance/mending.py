@@ -13,7 +13,7 @@ from oneread.derivations import emitted
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.emitted import LAST, TOLD, Record
 from oneread.derivations.stored import FENCE_ROW
-from oneread.errors import Corrupt, LimitExceeded, SchemaMismatch
+from oneread.errors import Corrupt, LimitExceeded, SchemaMismatch, StaleCopies
 from oneread.maintenance.findings import Finding, shown_of
 from oneread.maintenance.ground import Ground
 from oneread.maintenance.inspection import Hearing, amounts_of
@@ -109,9 +109,20 @@ class Mender:
 
     def _copy(self, finding: Finding) -> Plan[bool]:
         """Gives a carrier what its source says now, with everything that follows from it."""
+        return (yield from native.asking_again(lambda refused: self._follow_again(finding, refused)))
+
+    def _follow_again(self, finding: Finding, refused: native.Refused) -> Plan[bool]:
         unit = Unit(self._catalog.name_of)
         now = yield from Now()
-        yield from native.commit(unit, [self._follow(finding.source, finding.owner)], now, self._follow, self._inline)
+        cascade = native.Cascade(unit, now, self._follow, self._inline, refused)
+        if finding.owner in (yield from cascade.follow(finding.source, [finding.owner])):
+            raise StaleCopies(
+                "the holder cannot follow its source and is set aside; change the holder or the source",
+                holder=finding.fault.entity,
+                source=self._catalog.name_of(finding.source),
+                reason=_reason(unit, finding),
+            )
+        unit.put("system", outbox.aside_key(finding.source, finding.owner), None)
         yield from unit.flush(now)
         return True
 
@@ -195,6 +206,14 @@ class Mender:
             outbox.put(unit, source, now)
         yield from unit.flush(now)
         return True
+
+
+def _reason(unit: Unit, finding: Finding) -> str:
+    """Why a holder was set aside."""
+    key = outbox.aside_key(finding.source, finding.owner)
+    row = unit.get("system", key)
+    shown = None if row is None else outbox.read_aside((key, row)).shown
+    return "" if shown is None else f"{shown.error}: {shown.message}"
 
 
 def _seen(row: Row, now: int) -> int:

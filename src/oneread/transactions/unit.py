@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from oneread.errors import AlreadyExists
+from oneread.errors import AlreadyExists, OnereadError
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import TABLES, Cell, Row, RowRange, Table
@@ -46,18 +46,31 @@ NOTHING_DERIVED: Final = Operations()
 
 
 class Rows(dict[bytes, "Row | None"]):
-    """Rows by key, with what somebody made of a row kept beside it for as long as the row stands."""
+    """Rows by key, with what somebody made of a row kept beside it for as long as the row stands.
 
-    __slots__ = ("made",)
+    `now` is the clock of the commit that decides on them, in milliseconds since 1970.
+    """
+
+    __slots__ = ("made", "now")
 
     def __init__(self) -> None:
         self.made: dict[bytes, Any] = {}
+        self.now = 0
+
+
+class HoldersRefused(Exception):
+    """A unit cannot be flushed because of holders that followed a source: each with the error it is refused with."""
+
+    def __init__(self, holders: dict[bytes, Exception]) -> None:
+        super().__init__(holders)
+        self.holders = holders
 
 
 class Mark(NamedTuple):
     """A moment of a unit, to which `restore` goes back: how much it had logged, and how much each list held."""
 
     logged: int
+    applied: int
     tasks: int
     followed: int
 
@@ -86,13 +99,14 @@ class Unit:
         self._deltas: dict[bytes, Delta] = {}
         self._released: dict[bytes, bytes] = {}
         self._claimed: dict[bytes, bytes] = {}
+        self._applied: list[tuple[bytes, Operations]] = []
         self._log: list[tuple[dict[bytes, Any], bytes, Any]] | None = None
 
     def mark(self) -> Mark:
         """Begins to log what changes, so that `restore` can go back to this moment; marks nest."""
         if self._log is None:  # a commit that nobody takes back in part pays nothing
             self._log = []
-        return Mark(len(self._log), len(self.tasks), len(self.followed))
+        return Mark(len(self._log), len(self._applied), len(self.tasks), len(self.followed))
 
     def restore(self, mark: Mark) -> None:
         """Takes back everything that was put or applied after the mark; rows that were read stay known."""
@@ -106,6 +120,7 @@ class Unit:
                 mapping[key] = before
             if isinstance(mapping, Rows):
                 mapping.made.pop(key, None)
+        del self._applied[mark.applied :]
         del self.tasks[mark.tasks :]
         while len(self.followed) > mark.followed:
             self.followed.popitem()
@@ -154,13 +169,17 @@ class Unit:
         merged = dict(stored) | changed
         return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
 
-    def apply(self, operations: Operations, version: int) -> None:
-        """Takes in the derived operations of one commit; every row they put is stamped with that commit's version."""
+    def apply(self, operations: Operations, version: int, owner: bytes = b"") -> None:
+        """Takes in the derived operations of one commit; every row they put is stamped with that commit's version.
+
+        `owner` is the key of its commit row.
+        """
         views = self._changed["views"]  # nobody reads them by key
         if self._log is not None:
             self._changing(views, [*operations.deletes, *operations.puts])
             self._changing(self._released, operations.released)
             self._changing(self._claimed, [*operations.released, *operations.claimed])
+            self._applied.append((owner, operations))
         for key in operations.deletes:
             views[key] = None
         for key, shown in operations.puts.items():
@@ -172,8 +191,8 @@ class Unit:
                 del self._claimed[key]
             else:
                 self._released[key] = holder
-        for key, owner in operations.claimed.items():
-            if self._claimed.setdefault(key, owner) != owner:
+        for key, claimer in operations.claimed.items():
+            if self._claimed.setdefault(key, claimer) != claimer:
                 raise AlreadyExists(
                     "this value is declared unique and is taken", owner=self.name_of(self._claimed[key])
                 )
@@ -187,32 +206,61 @@ class Unit:
         return delta
 
     def flush(self, now: int) -> Plan[None]:
-        """Settles deltas and claims and writes everything that changed, one request a table."""
+        """Settles deltas and claims and writes everything that changed, one request a table.
+
+        Raises:
+            HoldersRefused: what cannot be settled comes from holders that follow; nothing was written.
+            OnereadError: it comes from what users want.
+        """
         yield from self.load(
             "counts", [key for key, delta in self._deltas.items() if delta.changes] + [*self._released, *self._claimed]
         )
-        self._settle_deltas(now)
-        self._settle_claims(now)
+        refused: dict[bytes, Exception] = {}
+        self._settle_deltas(now, refused)
+        self._settle_claims(now, refused)
+        if refused:
+            raise HoldersRefused(refused)
         for table in TABLES:
             if self._changed[table]:
                 yield from Replace(table, self._changed[table])
 
-    def _settle_deltas(self, now: int) -> None:
+    def _settle_deltas(self, now: int, refused: dict[bytes, Exception]) -> None:
         for key, delta in self._deltas.items():
             if delta.changes:
                 row = self.get("counts", key)
-                cell = None if row is None else row[SHOWN]
-                shown = delta.onto(None if cell is None else cell.value)
-                stamp = now if cell is None else max(now, cell.stamp + 1)
-                self.put("counts", key, None if shown is None else {SHOWN: Cell(shown, stamp)})
+                try:
+                    shown = delta.onto(None if row is None else row[SHOWN].value)
+                except OnereadError as error:
+                    self._refuse(error, self._contributing(key), refused)
+                    continue
+                self.put("counts", key, None if shown is None else {SHOWN: Cell(shown, later(row, now))})
 
-    def _settle_claims(self, now: int) -> None:
+    def _contributing(self, group: bytes) -> list[bytes]:
+        """The holders that add to a group or take from it, as far as was logged."""
+        return [owner for owner, each in self._applied if any(key == group for key, _amounts, _sign in each.deltas)]
+
+    def _settle_claims(self, now: int, refused: dict[bytes, Exception]) -> None:
         for key, owner in self._claimed.items():
             row = self.get("counts", key)
             if row is not None and row[SHOWN].value not in (owner, self._released.get(key)):
-                raise AlreadyExists("this value is declared unique and is taken", owner=self.name_of(row[SHOWN].value))
-            self.put("counts", key, {SHOWN: Cell(owner, now)})
+                taken = row[SHOWN].value
+                error = AlreadyExists("this value is declared unique and is taken", owner=self.name_of(taken))
+                self._refuse(error, (owner,), refused)
+                continue
+            self.put("counts", key, {SHOWN: Cell(owner, later(row, now))})
         for key, holder in self._released.items():
             row = self.get("counts", key)
             if key not in self._claimed and row is not None and row[SHOWN].value == holder:
                 self.put("counts", key, None)
+
+    def _refuse(self, error: Exception, owners: Iterable[bytes], refused: dict[bytes, Exception]) -> None:
+        """Refuses the holders among those whom an error comes from; what no holder brought about is raised."""
+        holders = [owner for owner in owners if owner in self.followed]
+        if not holders:
+            raise error
+        refused.update(dict.fromkeys(holders, error))
+
+
+def later(row: Row | None, now: int) -> int:
+    """A stamp that is never older than the one before it, whatever the clock says."""
+    return now if row is None else max([now, *(cell.stamp + 1 for cell in row.values())])
