@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from oneread.errors import Corrupt
-from oneread.store.rows import Cell, Row
+from oneread.store.rows import MAX_STAMP, Cell, Row
 
 VERSION: Final = b"d:v"
 BODY: Final = b"d:b"
@@ -21,8 +21,8 @@ EMITTED: Final = b"m:e"
 AHEAD_MILLISECONDS: Final = 60_000
 """A version further ahead of the clock than this is named by `verify`: some clock was wrong when it was written."""
 
-_LAST: Final = (1 << 64) - 1
-"""The greatest version that a row can hold. No clock that a driver accepts comes near it."""
+LAST_VERSION: Final = MAX_STAMP
+"""The greatest version that a row can be stamped with. No clock that a driver accepts comes near it."""
 
 
 class Root(msgspec.Struct, frozen=True, gc=False):
@@ -68,6 +68,6 @@ def next_version(now: int, seen: int) -> int:
     However far `seen` lies ahead of this clock: to refuse that would make one write under a wrong clock forbid all that
     come after it, until time has caught up.
     """
-    if seen >= _LAST:
+    if seen >= LAST_VERSION:
         raise Corrupt("the row's version is the greatest there is, which no clock gives", version=seen)
     return max(now, seen + 1)

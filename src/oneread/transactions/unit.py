@@ -15,7 +15,7 @@ import msgspec
 from oneread.errors import AlreadyExists, OnereadError
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Read, Replace, Scan
-from oneread.store.rows import TABLES, Cell, Row, RowRange, Table
+from oneread.store.rows import MAX_STAMP, TABLES, Cell, Row, RowRange, Table
 from oneread.transactions.deltas import Delta, Number
 
 SHOWN: Final = b"d:b"
@@ -263,4 +263,4 @@ class Unit:
 
 def later(row: Row | None, now: int) -> int:
     """A stamp that is never older than the one before it, whatever the clock says."""
-    return now if row is None else max([now, *(cell.stamp + 1 for cell in row.values())])
+    return now if row is None else min(MAX_STAMP, max([now, *(cell.stamp + 1 for cell in row.values())]))

@@ -30,7 +30,7 @@ def test_a_version_is_the_time_or_one_more_than_the_last(now, seen, next_one):
     assert next_version(now, seen) == next_one
 
 
-@pytest.mark.parametrize("seen", [1001 + AHEAD_MILLISECONDS, 1 << 50, 1 << 63, (1 << 64) - 2])
+@pytest.mark.parametrize("seen", [1001 + AHEAD_MILLISECONDS, 1 << 50, (1 << 63) - 2])
 def test_a_version_is_followed_however_far_ahead_of_the_clock_it_is(seen):
     follows = next_version(1000, seen)
     assert follows == seen + 1
@@ -39,5 +39,5 @@ def test_a_version_is_followed_however_far_ahead_of_the_clock_it_is(seen):
 
 def test_the_greatest_version_there_is_cannot_be_followed():
     with pytest.raises(Corrupt) as refusal:
-        next_version(1000, (1 << 64) - 1)
-    assert refusal.value.facts == {"version": (1 << 64) - 1}
+        next_version(1000, (1 << 63) - 1)
+    assert refusal.value.facts == {"version": (1 << 63) - 1}
