@@ -17,15 +17,17 @@ from oneread.maintenance.digests import Digests
 from oneread.maintenance.findings import Wording, shown_of
 from oneread.maintenance.following import Following
 from oneread.maintenance.ground import Ground, Place
+from oneread.maintenance.reports import NAMED_AHEAD, Ahead
 from oneread.maintenance.testimony import DAMAGED, Testimony, Witness
 from oneread.maintenance.walk import Walk
 from oneread.models.registry import Kind
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange
 from oneread.transactions.deltas import Number, decode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
-from oneread.transactions.root import parse
+from oneread.transactions.root import AHEAD_MILLISECONDS, VERSION, parse
 from oneread.transactions.unit import SHOWN
 
 
@@ -138,6 +140,9 @@ class Inspection:
         self.digests = Digests()
         self.entities = 0
         self.untrusted = 0
+        self.ahead: list[Ahead] = []
+        self.ahead_count = 0
+        self._ahead_of = 0
         self._following = Following(ground, kind, walk, wording) if ground.judges(kind) else None
 
     def _pointers(self) -> tuple[Pointers, ...]:
@@ -151,6 +156,7 @@ class Inspection:
     def digested(self) -> Plan[None]:
         """Adds up what is expected and what is there; afterwards `digests` say where they differ."""
         name = self.kind.cls.__name__
+        self._ahead_of = (yield from Now()) + AHEAD_MILLISECONDS
         self.walk.phase(f"{name}: entities")
         yield from self.walk.over("roots", RowRange.under(self.kind.prefix), self._expect)
         for place in self.places:
@@ -173,6 +179,8 @@ class Inspection:
                 said = yield from self.hearing.completed(key, row, said)
             for flaw in said.flaws:
                 self.wording.entity(key, flaw)
+            if VERSION in row and row[VERSION].stamp > self._ahead_of and not said.flaws:
+                self._note_ahead(key, row[VERSION].stamp)
             self.untrusted += not said.trusted
             operations = said.operations
             digests.expect(operations.puts.items())
@@ -184,6 +192,13 @@ class Inspection:
         self.entities += len(found)
         if self._following is not None:
             yield from self._following.check(heard)
+
+    def _note_ahead(self, key: bytes, version: int) -> None:
+        """Notes an entity that was written under a clock that was ahead; that is no fault."""
+        self.ahead_count += 1
+        if len(self.ahead) < NAMED_AHEAD:
+            ahead = version - self._ahead_of + AHEAD_MILLISECONDS
+            self.ahead.append(Ahead(self.ground.name_of(key), version, ahead))
 
     def _find(self, found: list[Found]) -> None:
         """A batch of rows, each of which shows something."""
