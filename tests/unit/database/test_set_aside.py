@@ -396,7 +396,7 @@ def test_a_full_store_ends_the_drain_and_sets_nothing_aside():
     transaction = engine.transaction
     asked = []
 
-    def full(attempt, *given):
+    def full(attempt, *_given):
         asked.append(attempt)
         raise LimitExceeded("simulated: the disk is full")
 
