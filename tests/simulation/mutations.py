@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from oneread.database import units
+from oneread.database.draining import Drain
 from oneread.database.operations import Operations
 from oneread.derivations import changes, emitted
 from oneread.derivations.carriers import Carrier
@@ -27,15 +28,15 @@ def a_task_carries_its_sources_state(patch):
         return key
 
     def batch(self, key, size):
-        unit = Unit(self.catalog.name_of)
+        unit = Unit(self._verbs.catalog.name_of)
         yield from unit.load("system", [key])
         if unit.get("system", key) is not None:
             task = outbox.read(unit.get("system", key))
             unit.known("roots")[task.source] = payloads[key]
-            yield from rest_of_batch(self, unit, key, task, size)
+            yield from rest_of_batch(self._verbs, unit, key, task, size)
 
     patch.setattr(outbox, "put", remembering)
-    patch.setattr(Operations, "task_batch", batch)
+    patch.setattr(Drain, "task_batch", batch)
 
 
 def rest_of_batch(self, unit, key, task, size):
@@ -203,8 +204,8 @@ def claims_are_released_too_early(patch):
     """A value is free as soon as its holder gives it up, whoever took it in the same transaction."""
     settle = Unit._settle_claims
 
-    def releasing(self, now):
-        settle(self, now)
+    def releasing(self, now, refused):
+        settle(self, now, refused)
         for key in self._released:
             self.put("counts", key, None)
 
@@ -212,7 +213,7 @@ def claims_are_released_too_early(patch):
 
 
 def claims_are_not_looked_at(patch):
-    def taking(self, now):
+    def taking(self, now, _refused):
         for key, owner in self._claimed.items():
             self.put("counts", key, {SHOWN: Cell(owner, now)})
         for key in self._released.keys() - self._claimed.keys():

@@ -40,11 +40,13 @@ from oneread.transactions.root import parse
 START: Final = 1_700_000_000_000
 APART: Final = 2_500
 """Milliseconds that a clock may be off, either way."""
+JUMPS: Final = tuple(sign * hours * 3_600_000 for hours in (1, 30, 8_766, 87_660) for sign in (1, -1))
+"""Milliseconds that a clock may be off after a jump: an hour, a day, a year, ten years."""
 PATIENCE: Final = 30.0
 
 _TICKS: Final = (0, 0, 0, 1, 1, 3, 40)
 _SHOWN: Final = 40
-_BATCHES: Final = 10_000
+_BATCHES: Final = 1_000
 
 
 class Violation(AssertionError):
@@ -143,7 +145,7 @@ class Simulation:
             act.expected(self.oracle)
 
     def run(self) -> None:
-        """Lets the processes come to their ends, then does what they left in the outbox, and compares everything."""
+        """Lets the processes come to their ends; then faults stop, clocks are right, and whoever asks succeeds."""
         if self._policy is None:
             self._policy = drawn(self.chance, [process.name for process in self._processes])
         while (strand := self._next()) is not None:
@@ -153,12 +155,35 @@ class Simulation:
         self.settle()
 
     def settle(self) -> None:
-        """Does every task of the outbox, then compares everything with the oracle."""
+        """Does every task of the outbox, compares everything with the oracle, and writes every entity once more."""
+        self._drained()
+        self._compared()
+        for entity in list(self.audit.entities().values()):
+            try:
+                self._driver.run(self.operations.save(entity), Trace())
+            except OnereadError as refusal:
+                self._violated(f"after the faults {entity!r} cannot be written: {refusal!r}")
+        self._judged(self.audit.boundary)
+        self._drained()
+        self._compared()
+
+    def _drained(self) -> None:
+        """Every task ends: what follows is right, or its holder is set aside by name."""
         for _ in range(_BATCHES):
-            if not self._driver.run(self.operations.drain_step(2), Trace()):
-                break
+            try:
+                if not self._driver.run(self.operations.drain_step(2), Trace()):
+                    break
+            except OnereadError as failure:
+                self._violated(f"after the faults a task fails: {failure!r}")
             self._judged(self.audit.boundary)
-        self._judged(lambda: agrees(self.oracle, self.audit, self._driver, self.operations, blurred=self.blurred))
+        else:
+            self._violated("the outbox does not come to an end")
+        if self.audit.pending:
+            self._violated("tasks are left in the outbox, and nothing is done about them")
+
+    def _compared(self) -> None:
+        blurred = self.blurred or bool(self.audit.set_aside())
+        self._judged(lambda: agrees(self.oracle, self.audit, self._driver, self.operations, blurred=blurred))
 
     @property
     def digest(self) -> str:
@@ -264,6 +289,9 @@ class Simulation:
 
     def _skew(self, strand: _Strand) -> None:
         strand.process.skew = self.chance.randint(-APART, APART)
+
+    def _jump(self, strand: _Strand) -> None:
+        strand.process.skew = self.chance.choice(JUMPS)
 
     def _again(self, strand: _Strand) -> None:
         if type(strand.asked) is Atomically:
@@ -483,5 +511,6 @@ _FATES: Final[dict[Fate, Callable[[Simulation, _Strand], None]]] = {
     Fate.CRASH_AFTER: Simulation._crash_after,  # noqa: SLF001 - a driver's own table
     Fate.PAUSE: Simulation._pause,  # noqa: SLF001 - a driver's own table
     Fate.SKEW: Simulation._skew,  # noqa: SLF001 - a driver's own table
+    Fate.JUMP: Simulation._jump,  # noqa: SLF001 - a driver's own table
     Fate.AGAIN: Simulation._again,  # noqa: SLF001 - a driver's own table
 }
