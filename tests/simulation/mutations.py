@@ -311,16 +311,16 @@ def a_patch_asks_for_what_no_field_referred_to(patch):
 
 
 MUTATIONS = {
-    a_task_carries_its_sources_state: 2,
-    a_task_reads_its_source_before_its_transaction: 10,
+    a_task_carries_its_sources_state: 5,
+    a_task_reads_its_source_before_its_transaction: 7,
     the_cursor_is_saved_before_the_batch: 0,
-    the_task_is_deleted_before_its_last_batch: 7,
-    a_transaction_does_not_check_versions: 28,
-    a_commit_decides_outside_of_its_transaction: 0,
+    the_task_is_deleted_before_its_last_batch: 6,
+    a_transaction_does_not_check_versions: 10,
+    a_commit_decides_outside_of_its_transaction: 1,
     a_source_made_again_tells_nobody: 69,
-    a_deleted_source_tells_nobody: 7,
+    a_deleted_source_tells_nobody: 1,
     a_first_creation_tells_nobody: 10,
-    a_delete_forgets_its_contributions: 0,
+    a_delete_forgets_its_contributions: 1,
     a_version_does_not_grow: 0,
     a_version_is_the_clock: 0,
     back_references_stay_when_a_reference_changes: 0,

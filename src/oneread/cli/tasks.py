@@ -80,7 +80,8 @@ def command(
             output.text(f"{counted(retried, 'holder')} tried again")
         if doing:
             output.text(f"{counted(batches, 'batch', 'batches')} done")
-        output.text(f"{counted(waiting, 'task')} waiting, {counted(aside, 'holder')} set aside")
+        named = f", {counted(aside, 'holder')} set aside" if aside else ""
+        output.text(f"{counted(waiting, 'task')} waiting{named}")
 
 
 def _drained(output: Output, database: Database) -> int:

@@ -50,7 +50,8 @@ def command(
         stopped.wait(seconds or None)
         left, aside = database.run(count_tasks()), database.run(count_set_aside())
     output.document({"waiting": left, "set_aside": aside})
-    output.text(f"stopped; {counted(left, 'task')} waiting, {counted(aside, 'holder')} set aside")
+    named = f", {counted(aside, 'holder')} set aside: oneread tasks" if aside else ""
+    output.text(f"stopped; {counted(left, 'task')} waiting{named}")
 
 
 @contextlib.contextmanager

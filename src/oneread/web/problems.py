@@ -46,6 +46,7 @@ ANSWERS: Final[dict[type[OnereadError], Answer]] = {
     errors.NotReady: Answer(503, "This list is still being built", 5),
     errors.Unavailable: Answer(503, "The store does not answer in time", 1),
     errors.Closed: Answer(503, "The server is going down", 1),
+    errors.StaleCopies: Answer(500, "Copies could not follow their source"),
     errors.LimitExceeded: Answer(507, "A limit of the store is reached"),
     errors.BudgetExceeded: Answer(503, "This would cost more than one request may"),
 }
