@@ -31,7 +31,7 @@ from oneread.store.engine import Answerer, Engine
 from oneread.store.requests import Read, Request, Scan
 from oneread.testing.acts import Act, Expected
 from oneread.testing.audit import Audit, Offence
-from oneread.testing.ending import agrees, lags, stood
+from oneread.testing.ending import agrees, drain, lags, rewrite, stood
 from oneread.testing.naive import look
 from oneread.testing.oracle import Oracle
 from oneread.testing.schedules import ByChance, Fate, Fates, Policy, drawn
@@ -46,7 +46,6 @@ PATIENCE: Final = 30.0
 
 _TICKS: Final = (0, 0, 0, 1, 1, 3, 40)
 _SHOWN: Final = 40
-_BATCHES: Final = 1_000
 
 
 class Violation(AssertionError):
@@ -156,32 +155,12 @@ class Simulation:
 
     def settle(self) -> None:
         """Does every task of the outbox, compares everything with the oracle, and writes every entity once more."""
-        self._drained()
-        self._compared()
-        for entity in list(self.audit.entities().values()):
-            try:
-                self._driver.run(self.operations.save(entity), Trace())
-            except OnereadError as refusal:
-                self._violated(f"after the faults {entity!r} cannot be written: {refusal!r}")
-        self._judged(self.audit.boundary)
-        self._drained()
-        self._compared()
+        self._rests()
+        self._judged(lambda: rewrite(self.audit, self._driver, self.operations))
+        self._rests()
 
-    def _drained(self) -> None:
-        """Every task ends: what follows is right, or its holder is set aside by name."""
-        for _ in range(_BATCHES):
-            try:
-                if not self._driver.run(self.operations.drain_step(2), Trace()):
-                    break
-            except OnereadError as failure:
-                self._violated(f"after the faults a task fails: {failure!r}")
-            self._judged(self.audit.boundary)
-        else:
-            self._violated("the outbox does not come to an end")
-        if self.audit.pending:
-            self._violated("tasks are left in the outbox, and nothing is done about them")
-
-    def _compared(self) -> None:
+    def _rests(self) -> None:
+        self._judged(lambda: drain(self.audit, self._driver, self.operations))
         blurred = self.blurred or bool(self.audit.set_aside())
         self._judged(lambda: agrees(self.oracle, self.audit, self._driver, self.operations, blurred=blurred))
 
