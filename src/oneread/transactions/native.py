@@ -168,7 +168,7 @@ class Cascade:
         try:
             yield from unit.load("roots", _wanted(changes))
         except Corrupt:
-            _log.debug("rows are read one by one, because one of them cannot be read")
+            _log.debug("each holder's rows are read by themselves, because some cannot be read")
         for change in changes:
             error = self._refused.get(change.key) or (yield from self._refusal(change))
             if error is None:
@@ -185,41 +185,44 @@ class Cascade:
 
         Requests are made outside of `_tried`: what the store cannot do is not the holder's fault.
         """
+        unit = self._unit
         try:
-            yield from self._unit.load("roots", _wanted([change]))
-            links, error = self._tried(lambda: self._links(change))
-            if links:
-                yield from self._unit.load("roots", links)
+            if change.key not in unit.known("roots"):
+                yield from unit.load("roots", _wanted([change]))
+            found = self._tried(change)
+            if isinstance(found, list):
+                yield from unit.load("roots", found)
+                found = self._tried(change)
         except Corrupt as unreadable:
             return unreadable
-        if error is None:
-            decision, error = self._tried(lambda: self._decided(change))
-            if decision is not None:
-                self._take(change.key, decision)
-        return error
+        if isinstance(found, Decision):
+            self._take(change.key, found)
+            return None
+        assert isinstance(found, Exception), "the commit rows that a decision needs are asked for once"
+        return found
 
-    def _tried(self, decide: Callable[[], T]) -> tuple[T | None, Exception | None]:
-        """What a pure step returns, or the holder's error.
+    def _tried(self, change: Change) -> Decision | list[bytes] | Exception:
+        """The decision, or the commit rows that it lacks, or the holder's error; then nothing of it is in the unit.
 
         An error that is not ours may have come from outside, as a signal handler's does: it is the holder's when the
         same step raises it again.
         """
         mark = self._unit.mark()
         try:
-            return decide(), None
+            return self._links(change) or self._decided(change)
         except OnereadError as error:
             self._unit.restore(mark)
-            return None, error
+            return error
         except MemoryError:
             raise
         except Exception as error:
             self._unit.restore(mark)
             try:
-                decide()
+                self._decided(change)
             except Exception as again:
                 self._unit.restore(mark)
                 if type(again) is type(error):
-                    return None, error
+                    return error
                 raise
             raise
 

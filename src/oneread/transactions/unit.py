@@ -148,8 +148,7 @@ class Unit:
         """Lets a row stand as given, or be gone."""
         known, changed = self._known[table], self._changed[table]
         if self._log is not None:
-            self._changing(known, (key,))
-            self._changing(changed, (key,))
+            self._log += ((known, key, known.get(key, _ABSENT)), (changed, key, changed.get(key, _ABSENT)))
         known[key] = row
         known.made.pop(key, None)
         changed[key] = row
@@ -177,8 +176,9 @@ class Unit:
         views = self._changed["views"]  # nobody reads them by key
         if self._log is not None:
             self._changing(views, [*operations.deletes, *operations.puts])
-            self._changing(self._released, operations.released)
-            self._changing(self._claimed, [*operations.released, *operations.claimed])
+            if operations.released or operations.claimed:
+                self._changing(self._released, operations.released)
+                self._changing(self._claimed, [*operations.released, *operations.claimed])
             self._applied.append((owner, operations))
         for key in operations.deletes:
             views[key] = None
