@@ -30,7 +30,7 @@ from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.native import Change, Refused, asking_again
-from oneread.transactions.root import parse
+from oneread.transactions.root import AHEAD_MILLISECONDS, parse
 from oneread.transactions.unit import SHOWN, Unit
 
 BATCH: Final = 200
@@ -307,7 +307,7 @@ class Backfill:
             yield from self._move(msgspec.structs.replace(at, phase="ending"))
             return None
         now = yield from Now()
-        if at.old_version > now:  # written under a clock that was ahead: it may have been just now, not later
+        if at.old_version > now + AHEAD_MILLISECONDS:  # by a clock that was ahead: just now at the latest
             at = self._at = msgspec.structs.replace(at, old_version=now)
         left = (at.old_version + round(self._options.quiet * 1000) - now) / 1000
         if self._options.fence or left <= 0:

@@ -446,10 +446,7 @@ def _far(field: Field, route: Route) -> Route:
 
 
 def written_at(entity: Any, version: int) -> int:
-    """The version that dated an entity's stamps, of one that the database returned with `version`.
-
-    They differ where it followed its source in the same transaction: its row was then committed again.
-    """
+    """The clock that dated an entity's stamps; `version`, which the database returned, where it has none."""
     fields = msgspec.structs.fields(type(entity))
     for stamp in (UPDATED, CREATED):
         for each in fields:

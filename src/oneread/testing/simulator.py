@@ -33,9 +33,9 @@ from oneread.testing.acts import Act, Expected
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.ending import agrees, drain, lags, rewrite, stood
 from oneread.testing.naive import look
-from oneread.testing.oracle import Oracle
+from oneread.testing.oracle import Oracle, written_at
 from oneread.testing.schedules import ByChance, Fate, Fates, Policy, drawn
-from oneread.transactions.root import parse
+from oneread.transactions.root import NOTHING, parse
 
 START: Final = 1_700_000_000_000
 APART: Final = 2_500
@@ -119,7 +119,7 @@ class Simulation:
         self._driver = SyncDriver(self.engine, lambda: self.now, self.chance.random)
         self.operations = self._driver.run(opened(schema, read_only=False), Trace())
         self.oracle = Oracle(*schema.models, *schema.views)
-        self.oracle.dated = self._version
+        self.oracle.dated = self._dated
         self.audit = Audit(self.engine, self.operations)
         self.lines: list[str] = []
         self.outcomes: list[tuple[str, str]] = []
@@ -172,10 +172,13 @@ class Simulation:
         text = "\n".join([*self.lines, *map(repr, rows)])
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
-    def _version(self, place: tuple[type, tuple[Any, ...]]) -> int:
-        """The version at which an entity stands."""
-        row = self.audit.stored["roots"].get(self.operations.kind(place[0]).key(place[1]))
-        return 0 if row is None else parse(row).version
+    def _dated(self, place: tuple[type, tuple[Any, ...]]) -> int:
+        """What the clock showed when an entity was written last, by its own stamps."""
+        key = self.operations.kind(place[0]).key(place[1])
+        row = self.audit.stored["roots"].get(key)
+        root = NOTHING if row is None else parse(row)
+        entity = self.operations.catalog.state(key, root).entity
+        return root.version if entity is None else written_at(entity, root.version)
 
     # Who goes on.
 

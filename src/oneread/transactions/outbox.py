@@ -133,7 +133,7 @@ def put(unit: Unit, source: bytes, version: int) -> bytes:
 
 def save(unit: Unit, key: bytes, task: Task, stamp: int) -> None:
     """Lets a task stand as given."""
-    unit.put("system", key, {SHOWN: Cell(_encode(task), stamp)})
+    unit.put("system", key, {SHOWN: Cell(_encode(task), later(unit.known("system").get(key), stamp))})
 
 
 def read(row: Row) -> Task:
