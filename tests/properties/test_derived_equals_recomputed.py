@@ -226,7 +226,7 @@ class Machine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     def both(self, done, expected):
-        """Does something to the database, then, with the version it got, to the oracle; both refuse, or neither."""
+        """Does something to the database, then, dated by the clock, to the oracle; both refuse, or neither."""
         try:
             saved = done()
         except REFUSALS as refusal:
@@ -234,7 +234,7 @@ class Machine(RuleBasedStateMachine):
                 expected(0)
             return None
         version = 0 if saved is None else self.db.version(saved)
-        wanted = expected(version)
+        wanted = expected(self.now)
         if saved is not None:
             self.pending = self.pending or bool(self.db.tasks(saved))
             place = (type(wanted).__mro__, wanted.ref().key)

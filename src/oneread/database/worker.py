@@ -23,7 +23,7 @@ PAUSE_SECONDS: Final = 1.0
 """Between two attempts after the store refused one."""
 
 RECOVERY_SECONDS: Final = 5.0
-"""Between two looks of a worker that nobody woke: a read of the fence row and a scan of one task."""
+"""Between two looks of a worker that nobody woke: a read of the fence row and two scans."""
 
 _log = logging.getLogger(__name__)
 
