@@ -37,11 +37,12 @@ def drain(audit: Audit, driver: SyncDriver, operations: Operations) -> None:
         raise Offence("tasks are left in the outbox, and nothing is done about them")
 
 
-def rewrite(audit: Audit, driver: SyncDriver, operations: Operations) -> None:
+def rewrite(oracle: Oracle, audit: Audit, driver: SyncDriver, operations: Operations) -> None:
     """Writes every entity once more, as it is; raises Offence for the first that cannot be written."""
     for entity in list(audit.entities().values()):
         try:
             driver.run(operations.save(entity), Trace())
+            oracle.save(oracle.get(type(entity), *entity.ref().key), driver.now())
         except OnereadError as refusal:
             raise Offence(f"after the faults {entity!r} cannot be written: {refusal!r}") from refusal
     audit.boundary()

@@ -156,7 +156,7 @@ class Simulation:
     def settle(self) -> None:
         """Does every task of the outbox, compares everything with the oracle, and writes every entity once more."""
         self._rests()
-        self._judged(lambda: rewrite(self.audit, self._driver, self.operations))
+        self._judged(lambda: rewrite(self.oracle, self.audit, self._driver, self.operations))
         self._rests()
 
     def _rests(self) -> None:
