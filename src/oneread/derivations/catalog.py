@@ -33,7 +33,7 @@ from oneread.derivations.probes import Probes
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, UsageError
-from oneread.models.annotations import field_types
+from oneread.models.annotations import Names, field_types
 from oneread.models.fingerprints import text_of
 from oneread.models.layout import LAST_ID, Layout
 from oneread.models.model import Model
@@ -235,6 +235,11 @@ class Catalog:
         meaning = "\n".join(f"{route}: {text_of(told[route][1], cls, route, self._names)}" for route in sorted(told))
         sets = any(holds_sets(kind, self._names) for _get, kind in told.values())
         return Told(told, missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
+
+    @property
+    def names(self) -> Names:
+        """The declarations by the names of their classes."""
+        return self._names
 
     def kind_of(self, key: bytes) -> Kind:
         """The kind that a commit row belongs to."""

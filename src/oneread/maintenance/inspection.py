@@ -8,6 +8,7 @@ looked at twice. The law is docs/decisions/0013-verify-by-digests.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import partial
 
 from oneread.derivations.copies import NOBODY, Source
@@ -23,7 +24,7 @@ from oneread.models.registry import Kind
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange
-from oneread.transactions.deltas import Number, decode_amounts
+from oneread.transactions.deltas import MAGNITUDE, Number, decode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import parse
 from oneread.transactions.unit import SHOWN
@@ -72,15 +73,15 @@ class Hearing:
             for found, digest in zip(shown, digests.values(), strict=True)
         )
 
-    def emits(self, owner: bytes, key: bytes) -> Plan[bool]:
-        """Whether an entity, whoever that is, says that a derived row is its own; one that cannot be read may well."""
+    def emits(self, owner: bytes, key: bytes) -> Plan[bool | None]:
+        """Whether an entity, read by its key, says that a derived row is its own; None when it cannot be read."""
         if owner[:2] not in self._witnesses:
             return False
         (row,) = yield from self._walk.read("roots", [owner])
         if row is None:
             return False
         said = yield from self.heard(owner, row)
-        return not said.trusted or key in said.operations.claimed or key in said.operations.puts
+        return (key in said.operations.claimed or key in said.operations.puts) if said.trusted else None
 
     def _sources(self, keys: tuple[bytes, ...]) -> Plan[Mapping[bytes, Source]]:
         rows = yield from self._walk.read("roots", list(keys))
@@ -108,7 +109,7 @@ class Pointers:
         self._others = {each.prefix for each in kinds} - {kind.prefix}
         self._first = kinds[0] is kind
         self.within = RowRange.under(under + source)
-        self._head = b"\x00"
+        self._head: bytes | None = None
 
     def mine(self, found: list[Found]) -> list[Found]:
         """The rows of this kind's entities, and those of nobody's when they are ours to report."""
@@ -117,12 +118,13 @@ class Pointers:
         return [each for each in found if self._is_mine(each[0])]
 
     def _is_mine(self, key: bytes) -> bool:
-        if not key.startswith(self._head):
+        head = self._head
+        if head is None or not key.startswith(head):
             try:
-                self._head = key[:2] + self._ground.source_of(key)
+                head = self._head = key[:2] + self._ground.source_of(key)
             except (Corrupt, ValueError, IndexError):
                 return self._first
-        carrier = key[len(self._head) : len(self._head) + 2]
+        carrier = key[len(head) : len(head) + 2]
         return carrier == self._kind.prefix or (self._first and carrier not in self._others)
 
 
@@ -157,6 +159,12 @@ class Inspection:
             if self.kind in kinds
         )
 
+    def is_scanned(self, key: bytes) -> bool:
+        """Whether a row of `views` lies where this inspection scans; while views are built, not every one does."""
+        return self.ground.place_of("views", key) is not None or any(
+            key.startswith(each.within.start) for each in self.pointers
+        )
+
     def digested(self) -> Plan[None]:
         """Adds up what is expected and what is there; afterwards `digests` say where they differ."""
         name = self.kind.cls.__name__
@@ -169,6 +177,8 @@ class Inspection:
                 RowRange.under(place.prefix),
                 partial(self._total if place.width else self._find_of, place),
             )
+        if self._following is not None:
+            yield from self._following.confirm_absent()
         self.walk.phase(f"{name}: back-references and holds")
         for each in self.pointers:
             yield from self.walk.over("views", each.within, partial(self._find_mine, each))
@@ -219,9 +229,17 @@ class Inspection:
 
 
 def amounts_of(row: Row) -> list[Number] | None:
-    """The numbers of a group's row; None when they cannot be read."""
+    """The numbers of a group's row; None when they cannot be read, or are no numbers that can be added."""
     shown = shown_of(row)
     try:
-        return None if shown is None else decode_amounts(shown)
+        amounts = None if shown is None else decode_amounts(shown)
     except (Corrupt, TypeError):
         return None
+    return amounts if amounts is not None and all(map(_is_summable, amounts)) else None
+
+
+def _is_summable(number: object) -> bool:
+    """Whether this is an int, or a Decimal such as sums are made of."""
+    if type(number) is not Decimal:
+        return type(number) is int
+    return number.is_finite() and abs(number.adjusted()) <= 2 * MAGNITUDE

@@ -133,7 +133,7 @@ class Mender:
             return True
         if said.entity is None and key in said.digests:
             return False  # the record knows only a digest of what the row shows
-        if table == "counts" and found is not None and (yield from self._hearing.emits(found, key)):
+        if table == "counts" and found is not None and (yield from self._hearing.emits(found, key)) is not False:
             return False
         yield from Replace(table, {key: {SHOWN: Cell(shown, max(cell.stamp for cell in root.values()))}})
         return True
@@ -143,7 +143,7 @@ class Mender:
         table, key = finding.fault.table, finding.fault.key
         (row,) = yield from self._walk.read(table, [key])
         owner = None if row is None else self._ground.owner_of(table, key, shown_of(row))
-        if row is not None and (owner is None or not (yield from self._hearing.emits(owner, key))):
+        if row is not None and (owner is None or (yield from self._hearing.emits(owner, key)) is False):
             yield from Replace(table, {key: None})
         return True
 

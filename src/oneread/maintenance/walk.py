@@ -19,6 +19,23 @@ from oneread.store.rows import Row, RowRange, Table
 BATCH: Final = 500
 """Rows of one request."""
 
+_OUT_OF_ORDER: Final = "the rows of a scan are not in ascending order: the file is damaged; restore a backup"
+
+
+def check_ascending(table: Table, within: RowRange, found: list[Found]) -> None:
+    """Raises Corrupt when the keys of a scan do not ascend, or lie outside of its range.
+
+    A damaged page may hide rows from a scan or show them twice, while each row is found by its key.
+    """
+    before = within.start
+    for place, (key, _row) in enumerate(found):
+        if key < before or (place and key == before):
+            raise Corrupt(_OUT_OF_ORDER, table=table, key=key.hex(), after=before.hex())
+        before = key
+    if found and within.stop and before >= within.stop:
+        raise Corrupt(_OUT_OF_ORDER, table=table, key=before.hex(), before=within.stop.hex())
+
+
 Take = Callable[[list[Found]], "Plan[None] | None"]
 """What is done with a batch of rows."""
 
@@ -58,9 +75,14 @@ class Walk:
         self._phase, self._done = name, 0
 
     def over(self, table: Table, within: RowRange, take: Take) -> Plan[None]:
-        """Gives every row of a range to `take`, in batches in the order of the keys."""
+        """Gives every row of a range to `take`, in batches in the order of the keys.
+
+        Raises:
+            Corrupt: the keys do not ascend.
+        """
         while True:
             found = yield from self._scan(table, within)
+            check_ascending(table, within, found)
             if found:
                 more = take(found)
                 if more is not None:
