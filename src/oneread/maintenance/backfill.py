@@ -23,6 +23,7 @@ from oneread.derivations.stored import FENCE_ROW, fence, fence_of, replace_schem
 from oneread.errors import Closed, Conflict, Corrupt, LimitExceeded, OnereadError, SchemaMismatch, UsageError
 from oneread.maintenance.position import BACKFILL_ROW, Phase, Position, Refusal, encode, read
 from oneread.maintenance.reports import QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, silent
+from oneread.maintenance.walk import check_ascending
 from oneread.models.versions import Retired, StoredSchema, built
 from oneread.plans.effects import Atomically, Now, Sleep
 from oneread.plans.plan import Plan
@@ -224,6 +225,7 @@ class Backfill:
             if self._at.place[:2] == prefix:
                 within = within.behind(self._at.place)
             rows = yield from Scan("roots", within, BATCH, families="dm")
+            check_ascending("roots", within, rows)
             if rows:
                 return rows
         return []
@@ -369,6 +371,7 @@ class Backfill:
         def some() -> Plan[int]:
             yield from self._turn(Unit())
             rows = yield from Scan(table, within, _SWEPT)
+            check_ascending(table, within, rows)
             if rows:
                 yield from Replace(table, dict.fromkeys([key for key, _row in rows]))
             return len(rows)

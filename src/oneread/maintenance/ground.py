@@ -6,7 +6,7 @@ a generation that is being taken away, and a view nobody asked about are left al
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from oneread.derivations.aggregates import AggregateView
@@ -81,6 +81,12 @@ class Ground:
             for place in _places(view, catalog.kinds[view.model])
         }
         self.prefixes = frozenset(place.prefix for place in self.places.values())
+        places = [place for view in views for place in _places(view, catalog.kinds[view.model])]
+        prefixes = {table: {place.prefix for place in places if place.table == table} for table in ("views", "counts")}
+        self._elsewhere: Mapping[str, set[bytes]] = {
+            "views": prefixes["counts"] - prefixes["views"],
+            "counts": prefixes["views"] - prefixes["counts"],
+        }
         self.recorded_otherwise = Prefixes(
             frozenset(each.prefix for view in catalog.aggregates.values() for each in view.extrema),
             frozenset(view.prefix for view in catalog.indexes.values() if view.had_no_order),
@@ -137,6 +143,7 @@ class Ground:
                 kind.prefix for kind in self.kinds
             }
         found = {each.prefix for each in self.stored.views.values()} | {each.prefix for each in self.stored.retired}
+        found -= self._elsewhere[table]
         if table == "views":
             found |= {BACK_REFERENCES + prefix for prefix in self.tracked}
             found |= {HOLDS + prefix for prefix in self.held}

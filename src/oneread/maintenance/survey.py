@@ -14,6 +14,7 @@ import msgspec
 from oneread.derivations.stored import stored_schema
 from oneread.maintenance.reports import Progress, Reporter
 from oneread.maintenance.waiting import count_tasks
+from oneread.maintenance.walk import check_ascending
 from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Scan
@@ -132,6 +133,7 @@ def _counted(table: Table, names: _Names, progress: Reporter, total: int | None)
     within, done = RowRange(b"", b""), 0
     while True:
         rows = yield from Scan(table, within, BATCH, families="dm")
+        check_ascending(table, within, rows)
         for prefix, several in _runs(table, rows):
             _add(counts.setdefault(prefix, _Count()), several, roots=table == "roots")
         done += len(rows)

@@ -131,11 +131,11 @@ class OlderLayout(Generic[E]):
             return lambda elements: _NIL if elements[place] == _NIL else bytes(_unpack(elements[place])[0])
         if not origin.was:
             return lambda elements: bytes(elements[place])
-        retype = self._retyping.chain(field.name, origin.was)
+        retype = self._retyping.chain(field, field.name, origin.was)
         return lambda elements: retype(bytes(elements[place]))
 
     def _copy_taker(self, field: FieldShape, of: str, place: int, inner: list[str] | None) -> Taken:
-        takers = [self._inner_taker(field, each.name, of, inner) for each in field.fields]
+        takers = [self._inner_taker(field, each, of, inner) for each in field.fields]
         header = _header(len(takers))
 
         def take(elements: list[Any]) -> Element:
@@ -147,8 +147,9 @@ class OlderLayout(Generic[E]):
 
         return take
 
-    def _inner_taker(self, field: FieldShape, name: str, of: str, inner: list[str] | None) -> Taken:
+    def _inner_taker(self, field: FieldShape, shown: FieldShape, of: str, inner: list[str] | None) -> Taken:
         """`inner` are the copied fields from before; None where there was a mere reference."""
+        name = shown.name
         if name == "ref":
             return lambda parts: bytes(parts[0])
         if name == "deleted":
@@ -160,7 +161,7 @@ class OlderLayout(Generic[E]):
         place = inner.index(origin.of.removeprefix(f"{of}.")) + len(Copy.__struct_fields__)
         if not origin.was:
             return lambda parts: bytes(parts[place])
-        retype = self._retyping.chain(f"{field.name}.{name}", origin.was, field.cls, name)
+        retype = self._retyping.chain(shown, f"{field.name}.{name}", origin.was, field.cls)
         return lambda parts: _NIL if parts[place] == _NIL else retype(bytes(parts[place]))
 
 
@@ -172,34 +173,46 @@ class _Retyping:
         self._names = names
 
     def chain(
-        self, path: str, was: Iterable[str], declaring: type | None = None, name: str = ""
+        self, field: FieldShape, path: str, was: Iterable[str], declaring: type | None = None
     ) -> Callable[[Element], Element]:
-        """Through every type that the field had since then."""
+        """Through every type that the field had since then; `declaring` is the copy class that a copied field is of."""
         owner = declaring or self._cls
-        steps = [self._step(owner, name or path, path, text) for text in was]
+        steps = [self._step(owner, field.name, path, text) for text in was]
         shapes = Shapes(self._names, frozenset())
-        types = [shapes.concrete(each.was, owner, each.name) for each in steps]
-        first = msgspec.msgpack.Decoder(types[0], dec_hook=revive).decode
+        read, *reads = [
+            _reader(kind) for kind in (*(shapes.concrete(each.was, owner, each.name) for each in steps), field.concrete)
+        ]
 
         def retype(element: Element) -> Element:
-            try:
-                value = first(element)
-            except msgspec.MsgspecError:
-                value = msgspec.convert(unpack_wide(element), types[0], dec_hook=revive)
-            for step in steps:
-                value = self._applied(step, value)
-            return _packed(value)
+            value = read(element)
+            for step, fits in zip(steps, reads, strict=True):
+                element, value = self._applied(step, value, path, fits)
+            return element
 
         return retype
 
-    def _applied(self, step: Retyped, value: Any) -> Any:
+    def _applied(
+        self, step: Retyped, value: Any, path: str, fits: Callable[[Element], Any]
+    ) -> tuple[Element, Any]:
+        """What the function of one step makes of a value, as it is stored and as it is; `fits` reads the next type."""
+        function = getattr(step.by, "__qualname__", repr(step.by))
         try:
-            return step.by(value)
+            made = step.by(value)
         except Exception as error:
             raise InvalidValue(
                 "the function that retypes this field failed on a stored value",
-                model=self._cls.__name__, field=step.name, value=value, reason=f"{type(error).__name__}: {error}",
+                model=self._cls.__name__, field=path, value=value, function=function,
+                reason=f"{type(error).__name__}: {error}",
             ) from error  # fmt: skip
+        try:
+            element = _packed(made)
+            fits(element)
+        except (InvalidValue, msgspec.MsgspecError, TypeError, ValueError) as error:
+            raise InvalidValue(
+                "the function that retypes this field made a value of another type of a stored one",
+                model=self._cls.__name__, field=path, value=value, function=function, made=made, reason=str(error),
+            ) from error  # fmt: skip
+        return element, made
 
     def _step(self, owner: type, name: str, path: str, was: str) -> Retyped:
         for each in steps_of(owner):
@@ -211,6 +224,19 @@ class _Retyping:
             "rows from before hold this field as another type; declare retyped(...)",
             declaration=owner, field=path, was=was,
         )  # fmt: skip
+
+
+def _reader(kind: Any) -> Callable[[Element], Any]:
+    """Reads an element of a type, one with an int beyond 64 bits too."""
+    decode = msgspec.msgpack.Decoder(kind, dec_hook=revive).decode
+
+    def read(element: Element) -> Any:
+        try:
+            return decode(element)
+        except msgspec.MsgspecError:
+            return msgspec.convert(unpack_wide(element), kind, dec_hook=revive)
+
+    return read
 
 
 def _packed(value: Any) -> Element:
