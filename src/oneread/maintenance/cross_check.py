@@ -13,9 +13,9 @@ from typing import Final, NoReturn
 
 from oneread.errors import Corrupt
 from oneread.maintenance.digests import bucket_of
-from oneread.store.rows import Row, Table
+from oneread.maintenance.walk import DISAGREE
+from oneread.store.rows import Table
 
-_DISAGREE: Final = "the store answers scans and reads by key differently: the file is damaged; restore a backup"
 _UNEXPLAINED: Final = (
     "rows are not what the entities say, and reading them again shows no fault: the file is damaged; restore a backup"
 )
@@ -45,19 +45,14 @@ class CrossCheck:
         """A fault of this row is reported, or it may belong to an entity that cannot be read."""
         self._explained.add(bucket_of(key))
 
-    def compare(self, table: Table, key: bytes, read: Row | None, scanned: Row | None) -> None:
-        """Raises Corrupt when a row is another one by its key than in a scan. None is a row that is not there."""
-        if read != scanned:
-            self.refuse(table, key)
-
     def refuse(self, table: Table, key: bytes) -> NoReturn:
-        """Raises Corrupt for a row that only a scan, or only a read by key, has shown."""
-        raise Corrupt(_DISAGREE, model=self._model, table=table, key=key.hex())
+        """Raises Corrupt for a row that a read by key has shown, and no scan."""
+        raise Corrupt(DISAGREE, model=self._model, table=table, key=key.hex())
 
     def check_reads(self) -> None:
         """Raises Corrupt unless scans have shown the rows that were found by their keys, each once."""
         if any(self._balance.values()):
-            raise Corrupt(_DISAGREE, model=self._model)
+            raise Corrupt(DISAGREE, model=self._model)
 
     def check_explained(self, differing: AbstractSet[int]) -> None:
         """Raises Corrupt unless there is a fault in each bucket whose digests differ."""

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import astuple
 
 from oneread.derivations.copies import NOBODY, Reference, Source
-from oneread.maintenance.cross_check import CrossCheck
 from oneread.maintenance.findings import Wording
 from oneread.maintenance.ground import Ground
 from oneread.maintenance.testimony import DAMAGED, Testimony
@@ -23,7 +22,6 @@ from oneread.models.references import Copy, copied_names
 from oneread.models.registry import Kind
 from oneread.models.set_order import has_one_form, stored_form
 from oneread.plans.plan import Plan
-from oneread.store.requests import Found
 from oneread.store.rows import RowRange
 from oneread.transactions.outbox import task_key
 from oneread.transactions.root import parse
@@ -66,7 +64,7 @@ class Following:
         self._unreadable: set[bytes] = set()
         self._expected: dict[tuple[str, type, bytes], _Expected] = {}
         self._one_form: dict[type, bool] = {}
-        self._absent: set[bytes] = set()
+        self._absent: set[bytes] = set()  # prefixes of kinds
 
     def check(self, heard: Sequence[tuple[bytes, Testimony]]) -> Plan[None]:
         """Compares the copies of some entities; one read for the sources that are not known yet."""
@@ -82,18 +80,13 @@ class Following:
             yield from self._judge(differing)
 
     def confirm_absent(self) -> Plan[None]:
-        """Looks for sources that were not found by their keys in a scan of their kind.
+        """Scans the kinds of sources that were not found by their keys.
 
         Raises:
-            Corrupt: one of them is there.
+            Corrupt: a scan shows what a read by its key does not.
         """
-        for prefix in sorted({source[:2] for source in self._absent}):
-            yield from self._walk.over("roots", RowRange.under(prefix), self._refuse_absent)
-
-    def _refuse_absent(self, found: list[Found]) -> None:
-        for key, _row in found:
-            if key in self._absent:
-                CrossCheck(self._ground.name_of(key)).refuse("roots", key)
+        for prefix in sorted(self._absent):
+            yield from self._walk.over("roots", RowRange.under(prefix), lambda _found: None)
 
     def _load(self, needed: set[bytes]) -> Plan[None]:
         if len(self._sources) + len(needed) > KEPT_SOURCES:
@@ -155,8 +148,8 @@ class Following:
         for key, said, reference, source in differing:
             if source in pending or source in self._unreadable:
                 continue
-            if not self._sources[source].existed and len(self._absent) < KEPT_SOURCES:
-                self._absent.add(source)
+            if not self._sources[source].existed:
+                self._absent.add(source[:2])
             expected = self._expected[reference.name, type(said.entity), source]
             held = getattr(said.entity, reference.name)
             if expected.gone:
