@@ -98,11 +98,12 @@ class IndexView:
         return self.layout.wide_prefix + pack_wide(row)
 
     def in_order(self, doc: bytes) -> bytes:
-        """The document of a row with its sets in order, as it is made now; as it is when it cannot be read."""
+        """The document of a row with its sets in order, as it is made now; as it is where it differs in more."""
         try:
-            return self.layout.encode(self.layout.decode(doc))
+            made = self.layout.encode(self.layout.decode(doc))
         except OnereadError:
             return doc
+        return made if sorted(made) == sorted(doc) else doc
 
     def rows(self, docs: list[bytes]) -> list[Any]:
         """The rows that lie in the index, as users see them; a copy that only groups refers and is not filled."""

@@ -22,6 +22,7 @@ from oneread.errors import InvalidValue, OnereadError
 from oneread.models.layout import Layout
 from oneread.models.references import Ref
 from oneread.models.registry import Kind
+from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, revive
 
 _LEFT_OUT: Final = msgspec.UNSET
@@ -62,6 +63,7 @@ class Form:
             kw_only=True,
             forbid_unknown_fields=True,
         )
+        self._sets = any(each.sets for each in carrier.layout.fields)
         self._decode = msgspec.json.Decoder(self.row, dec_hook=revive).decode
         self._down: tuple[tuple[str, Callable[[Any], Any]], ...] = tuple(
             (each.name, _DOWN[each.kind]) for each in carrier.layout.fields if each.kind != "plain"
@@ -82,7 +84,7 @@ class Form:
                 values[name] = down(values[name])
         row = self.row(**values)
         try:
-            text = _encode(row)
+            text = _encode(order_sets(row) if self._sets else row)
             same = self._decode(text) == row
         except _FAULTS:
             return None

@@ -19,6 +19,7 @@ from oneread.errors import InvalidDeclaration, InvalidValue
 from oneread.models.annotations import field_types, peeled, resolved, written_annotations
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
+from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, Shapes, revive
 
 E = TypeVar("E")
@@ -234,7 +235,7 @@ def _functions(cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str
     """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
     parts = "".join(f"{spelled[field.name]!r}: {_value(at, field)}, " for at, field in enumerate(fields))
     text = f"def write(row): return {{{parts}}}\ndef write_all(rows): return [{{{parts}}} for row in rows]"
-    space: dict[str, Any] = {}
+    space: dict[str, Any] = {"in_order": order_sets}
     exec(compile(text, f"<JSON of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
     return space
 
@@ -242,7 +243,7 @@ def _functions(cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str
 def _value(at: int, field: FieldShape) -> str:
     """The expression of one field's value."""
     if field.kind == "plain":
-        return f"row.{field.name}"
+        return f"in_order(row.{field.name})" if field.sets else f"row.{field.name}"
     here = f"value_{at}"
     if field.kind == "copy":
         found = _copy(here, field)
@@ -256,7 +257,9 @@ def _copy(here: str, field: FieldShape) -> str:
     own = Copy.__struct_fields__
     spelled = dict(zip(_struct_fields(field.cls), _encode_fields(field.cls), strict=True))
     copied = [each.name for each in field.fields if each.name not in own]
-    shown = "".join(f"{spelled[name]!r}: {here}.{name}, " for name in copied)
+    sets = {each.name for each in field.fields if each.sets}
+    values = {name: f"in_order({here}.{name})" if name in sets else f"{here}.{name}" for name in copied}
+    shown = "".join(f"{spelled[name]!r}: {value}, " for name, value in values.items())
     whole = f"{{'ref': {here}.ref.key, 'deleted': {here}.deleted, {shown}}}"
     return f"({whole} if hasattr({here}, {copied[0]!r}) else {{'ref': {here}.ref.key}})" if copied else whole
 
