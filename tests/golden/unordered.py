@@ -1,7 +1,7 @@
 """A schema of everything that has no order of its own or equal values of other digits, and a history over it.
 
-Sets stand in a field, in sets, in a nested class, in a dict, in copies shown and hidden, in what a deleted entity leaves
-behind, and before an int too wide for msgpack.
+Sets stand in a field, in sets, in a nested class, in a dict, in copies shown and hidden, in what a deleted entity
+leaves behind, and beside an int too wide for msgpack.
 """
 
 import math
@@ -134,7 +134,7 @@ def article(number, **fields):
         "topics": {Topic.at(word) for word in ("red", "green", "blue", "yellow")},
         "price": Decimal("1.00") * number,
         "reading": math.nan if number % 2 else -0.0,
-        "large": 2**70 if number == 3 else number,  # noqa: PLR2004 - the third is wide
+        "large": 2**70 if number == 3 else number,
     }
     return Article(**given | fields)
 

@@ -106,4 +106,4 @@ def looked(folder, *, write):
 
 
 if __name__ == "__main__":
-    print(json.dumps(looked(Path(sys.argv[1]), write=sys.argv[2] == "write")))
+    sys.stdout.write(json.dumps(looked(Path(sys.argv[1]), write=sys.argv[2] == "write")) + "\n")

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_a_save_without_a_change_leaves_what_was_derived(found):
 
 
 def test_a_dump_has_the_same_bytes_in_every_process(found):
-    for before, after in zip(found, found[1:], strict=False):
+    for before, after in pairwise(found):
         assert {name: each["left"] for name, each in before.items()} == {
             name: each["opened"] for name, each in after.items()
         }

@@ -1,4 +1,4 @@
-"""Whether scans and reads by key say the same of the rows of differing digests, and whether each difference has a fault.
+"""Whether scans and reads by key say the same where digests differ, and whether each difference has a fault.
 
 Knows keys and what rows show. Must not know entities or views. Inside one snapshot both can only disagree when a page
 of the file is damaged; then nothing that a scan says is a ground for mending.

@@ -48,7 +48,7 @@ class Hearing:
         return said if said.is_whole else (yield from self.completed(key, row, said))
 
     def completed(self, key: bytes, row: Row, said: Testimony) -> Plan[Testimony]:
-        """A testimony with what it lacked: values of sources, documents known by digests, or whether a record is right."""
+        """A testimony with what it lacked: values of sources, documents, or whether a record is right."""
         if said.wants:
             sources = yield from self._sources(said.wants)
             said = self._witnesses[key[:2]].hear(key, row, sources)

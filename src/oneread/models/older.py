@@ -191,9 +191,7 @@ class _Retyping:
 
         return retype
 
-    def _applied(
-        self, step: Retyped, value: Any, path: str, fits: Callable[[Element], Any]
-    ) -> tuple[Element, Any]:
+    def _applied(self, step: Retyped, value: Any, path: str, fits: Callable[[Element], Any]) -> tuple[Element, Any]:
         """What the function of one step makes of a value, as it is stored and as it is; `fits` reads the next type."""
         function = getattr(step.by, "__qualname__", repr(step.by))
         try:

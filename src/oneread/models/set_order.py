@@ -59,7 +59,7 @@ def has_one_form(annotation: Any) -> bool:
 
 
 def order_sets(value: Any) -> Any:
-    """The value as it is stored: every set in it is a tuple in the order of its elements' bytes; the rest is as given."""
+    """The value as it is stored: each set in it is a tuple in the order of its elements' bytes, the rest as given."""
     kind = type(value)
     if kind in _LEAVES:
         return value

@@ -91,7 +91,8 @@ def main(folder, seed, flips):
         (store / "data.mdb").write_bytes(damaged)
         said = in_child(lambda store=store: looked(store))
         if said:
-            print(page, bit, said)
+            sys.stdout.write(f"{page} {bit} {said}\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
-"""A file whose pages are damaged answers scans and reads by key differently: verify says Corrupt, repair changes nothing.
+"""A damaged file answers scans and reads by key differently: verify says Corrupt, and repair changes nothing.
 
 LMDB checks no page, so one flipped bit in the header of a page hides rows from scans, or shows them twice.
 """
 
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path

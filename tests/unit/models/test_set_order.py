@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, NamedTuple, Optional, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 from uuid import UUID
 
 import msgspec
@@ -109,7 +109,7 @@ def test_a_class_within_itself_is_ordered_all_the_way():
 @pytest.mark.parametrize(
     "annotation",
     [
-        set[str], frozenset[int], AbstractSet[str], MutableSet[str], set, Optional[set[str]], set[str] | None,
+        set[str], frozenset[int], AbstractSet[str], MutableSet[str], set, set[str] | None,
         dict[str, set[int]], dict[frozenset[str], int], list[tuple[int, frozenset[str]]], Holder, Array, Data, Changing,
         Named, Typed, Annotated[set[str], msgspec.Meta(max_length=3)], list[Array | None],
     ],
@@ -128,7 +128,13 @@ def test_stored_forms_differ_where_equal_values_are_stored_otherwise():
     assert stored_form(math.nan) == stored_form(math.nan)
     assert stored_form([math.nan, Decimal("NaN")]) == stored_form([math.nan, Decimal("NaN")])
     assert stored_form({"b", "a"}) == stored_form(["a", "b"])
-    for one, other in [(0.0, -0.0), (Decimal("1.0"), Decimal("1.00")), (1, 1.0), (1, True), ({"a": 1, "b": 2}, {"b": 2, "a": 1})]:
+    for one, other in [
+        (0.0, -0.0),
+        (Decimal("1.0"), Decimal("1.00")),
+        (1, 1.0),
+        (1, True),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+    ]:
         assert one == other
         assert stored_form(one) != stored_form(other)
 
@@ -141,4 +147,3 @@ def test_equal_values_of_these_types_have_one_form(kind):
 @pytest.mark.parametrize("kind", [float, Decimal, dict[str, int], set[str], list[float], int | float, Plain, Any])
 def test_equal_values_of_these_may_have_several(kind):
     assert not has_one_form(kind)
-
