@@ -137,5 +137,9 @@ class Corrupt(StoreError):
     """Bytes that no release of oneread wrote, or that were damaged."""
 
 
+class StoreReplaced(StoreError):
+    """A file of the store was removed or replaced while this process had it open; nothing was written."""
+
+
 class OutcomeUnknown(StoreError):
     """The answer to a write was lost: it may or may not have happened. Read before writing again."""

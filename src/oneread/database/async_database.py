@@ -15,6 +15,7 @@ from typing_extensions import TypeVarTuple
 
 from oneread.database import results
 from oneread.database.async_upkeep import AsyncUpkeep
+from oneread.database.cursors import cipher_of
 from oneread.database.groups import groups
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations
@@ -154,7 +155,7 @@ class AsyncDatabase(AsyncUpkeep):
     ) -> None:
         self._driver = driver
         self.operations = operations
-        self._secret = secret
+        self._cipher = cipher_of(driver.engine, secret)
         self._observers = observers
         # The direct path makes no request that an observer could be told of.
         self._local = driver.engine.capabilities.local and not observers
@@ -276,11 +277,11 @@ class AsyncDatabase(AsyncUpkeep):
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, limit, cursor, backward, since, until, starts_with, where, budget)
         if self._local:
-            found = direct(self._driver.engine, of, query, self._secret)
+            found = direct(self._driver.engine, of, query, self._cipher)
             if found is not None:
                 return found
         trace = Trace(self._observers)
-        return await self._driver.run(page(of, query, self._secret, trace), trace)
+        return await self._driver.run(page(of, query, self._cipher, trace), trace)
 
     async def scan(
         self,

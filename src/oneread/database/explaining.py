@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from oneread import costs
+from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned
@@ -30,20 +31,20 @@ class Explainer:
 
     Arguments:
         operations: of the database.
-        secret: of its cursors.
+        cipher: of its cursors.
         numbers: to predict times by.
     """
 
-    def __init__(self, operations: Operations, secret: bytes | None, numbers: Numbers | None = None) -> None:
+    def __init__(self, operations: Operations, cipher: CursorCipher, numbers: Numbers | None = None) -> None:
         self._operations = operations
         self._catalog = operations.catalog
-        self._secret = secret
+        self._cipher = cipher
         self._numbers = numbers
         self.costs = costs.declared.Costs(operations.catalog, operations.inline)
 
     def by(self, numbers: Numbers) -> Explainer:
         """The same, with predicted times: `db.explain.by(read_numbers("numbers.json")).get(...)`."""
-        return Explainer(self._operations, self._secret, numbers)
+        return Explainer(self._operations, self._cipher, numbers)
 
     def get(self, model: Any, *key: Any) -> Explanation:
         """What `get`, `find` and `exists` would do."""
@@ -94,7 +95,7 @@ class Explainer:
         of = listed(self._operations, view)
         rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, rows, cursor, backward, since, until, starts_with, where, budget)
-        ranges, reverse = planned(of, query, self._secret)
+        ranges, reverse = planned(of, query, self._cipher)
         bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
         plan = [_scan(of, within, rows, reverse=reverse) for within in ranges]
         named = [value.values if isinstance(value, AnyOf) else value for value in equal]
@@ -181,12 +182,12 @@ class Explains:
     """What a database says of its costs before it does anything."""
 
     operations: Operations
-    _secret: bytes | None
+    _cipher: CursorCipher
 
     @property
     def explain(self) -> Explainer:
         """The verbs, explained: `print(db.explain.page(PurchasesOfBuyer, 12347, limit=10))`. No request is made."""
-        return Explainer(self.operations, self._secret)
+        return Explainer(self.operations, self._cipher)
 
 
 def _scan(of: Listed, within: RowRange, limit: int, *, reverse: bool) -> str:

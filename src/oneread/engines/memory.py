@@ -7,6 +7,7 @@ contract" of the architecture page.
 
 from __future__ import annotations
 
+import os
 import threading
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
@@ -52,6 +53,7 @@ class MemoryEngine:
         self._turn = threading.Lock()  # held for a whole transaction
         self._latch = threading.Lock()  # held while rows are looked at or changed, never while foreign code runs
         self._closed = False
+        self._cursor_key = os.urandom(32)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -103,6 +105,9 @@ class MemoryEngine:
             return _READS[type(request)](rows, request)
 
         return run(answer)
+
+    def cursor_key(self) -> bytes:
+        return self._cursor_key
 
     def statistics(self) -> Statistics:
         self._check_open()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Final, TypeVar
 
 import lmdb
@@ -46,6 +47,10 @@ PATIENCE: Final = 30.0
 """Seconds a request that writes on its own waits for its turn, and that opening and closing wait for others."""
 
 
+_LOOK_SECONDS: Final = 1.0
+"""How often reads look whether the store's files are still there; writes look every time."""
+
+
 class LmdbEngine:
     """An open store in a folder.
 
@@ -82,6 +87,7 @@ class LmdbEngine:
         self._closed = False
         self._environment: Environment | None = None
         self._tables: Tables = {}
+        self._next_look = monotonic() + _LOOK_SECONDS
         self._open()
 
     @property
@@ -100,6 +106,8 @@ class LmdbEngine:
         reading = None
         try:
             database = self._tables[table]  # before _begin: after a fork, this is what opens the store again
+            if monotonic() > self._next_look:
+                self._look()
             reading = self._begin(database)
             value = reading.get(key)
             reading.abort()
@@ -115,6 +123,8 @@ class LmdbEngine:
         reading = None
         try:
             database = self._tables[table]
+            if monotonic() > self._next_look:
+                self._look()
             reading = self._begin(database)
             found = column_of(reading, database, table, within, limit, column, reverse=reverse)
             reading.abort()
@@ -143,6 +153,7 @@ class LmdbEngine:
         tables = self._tables
         if type(tables) is not dict:
             tables = self._open()
+        self._look()
         reading = self._moment()
 
         def answer(request: Any) -> Any:
@@ -172,6 +183,7 @@ class LmdbEngine:
         try:
             if self._closed:
                 raise Closed("the store was closed before this call", path=self._path)
+            environment.files.check()
             return copied(environment.lmdb, self._path, target, progress)
         finally:
             environments.leave(environment, self._timeout)
@@ -181,10 +193,17 @@ class LmdbEngine:
         if type(tables) is not dict:
             tables = self._open()
         assert self._environment is not None
+        self._look()
         try:
             return measured(self._environment, tables)
         except (lmdb.Error, OSError) as failure:
             raise translate(failure, self._path) from failure
+
+    def cursor_key(self) -> bytes:
+        if type(self._tables) is not dict:
+            self._open()
+        assert self._environment is not None
+        return self._environment.cursor_key
 
     def close(self) -> None:
         with self._opening:
@@ -220,6 +239,8 @@ class LmdbEngine:
         reading = None
         try:
             database = self._tables[request.table]
+            if monotonic() > self._next_look:
+                self._look()
             reading = self._begin(database)
             answer = _READS[type(request)](reading, database, request)
             reading.abort()
@@ -232,6 +253,13 @@ class LmdbEngine:
             if reading is not None:
                 reading.abort()
             raise
+
+    def _look(self) -> None:
+        """Raises StoreReplaced where the store's files are not the ones that are open."""
+        environment = self._environment
+        if environment is not None:
+            environment.files.check()
+            self._next_look = monotonic() + _LOOK_SECONDS
 
     def _made_room(self, failure: lmdb.Error) -> bool:
         """Whether slots of dead readers were cleared, so that a read that found none may try again."""

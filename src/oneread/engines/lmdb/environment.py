@@ -19,11 +19,14 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 import lmdb
 import msgspec
 
+from oneread.engines.lmdb import files
+from oneread.engines.lmdb.data_file import check_data_file
+from oneread.engines.lmdb.files import StoreFiles
 from oneread.engines.lmdb.transaction import Tables, WriteGroup
-from oneread.engines.lmdb.translate import translate
+from oneread.engines.lmdb.translate import translate, translate_lock
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import Writer
-from oneread.errors import Corrupt, InvalidUrl, Unavailable, Unsupported
+from oneread.errors import Corrupt, InvalidUrl, LimitExceeded, Unavailable, Unsupported
 from oneread.store.rows import TABLES, Table
 
 Durability: TypeAlias = Literal["group", "sync", "none"]
@@ -31,9 +34,12 @@ Durability: TypeAlias = Literal["group", "sync", "none"]
 FORMAT: Final = b"oneread lmdb 1"
 _META: Final = b"oneread"
 _MARK: Final = b"format"
+_CURSOR_KEY: Final = b"cursor key"
+_CURSOR_KEY_BYTES: Final = 32
 _MAX_DATABASES: Final = 129  # 32 prefixes of four tables, and the mark
 _CHECK_SECONDS: Final = 60.0
 _READER_BYTES: Final = 64  # a reader's slot is a cache line (lmdb, mdb.c: MDB_reader)
+_DATA_MODE: Final = 0o666  # less what the umask takes away
 _READERS_HEAD: Final = 256  # what stands before the slots, or more
 
 
@@ -57,7 +63,7 @@ class User(Protocol):
 class Environment:
     """An LMDB environment with its writer; made by `shared`, given back by `leave`."""
 
-    def __init__(self, path: str, settings: Settings, timeout: float) -> None:
+    def __init__(self, path: str, named: str, settings: Settings, timeout: float) -> None:
         self.path = path
         self.settings = settings
         self.users: weakref.WeakSet[User] = weakref.WeakSet()
@@ -70,14 +76,20 @@ class Environment:
             self.turn = _turn(path)
             self.writer = Writer(self._group, self.turn, alone=settings.durability == "sync")
             try:
-                with self.writer.alone(timeout):
+                with self.writer.alone(timeout), files.creating(path):
                     _reserve_lock_file(path, settings.max_readers)
                     self.lmdb = _open(path, settings)
+                files.fit_lock_files(path)
+            except OSError as failure:
+                self.turn.close()
+                raise translate(failure, path) from failure
             except BaseException:
                 self.turn.close()
                 raise
+        self.files = StoreFiles(named)
         try:
             self._check_format(timeout)
+            self.cursor_key = self._read_cursor_key(timeout) or os.urandom(_CURSOR_KEY_BYTES)
         except BaseException:
             self._release()
             raise
@@ -117,11 +129,12 @@ class Environment:
             self.turn.close()
 
     def _group(self) -> WriteGroup:
+        self.files.check()
         now = time.monotonic()
         if now - self._checked > _CHECK_SECONDS:
             self._checked = now
             self.lmdb.reader_check()
-        return WriteGroup(self.lmdb, self.path)
+        return WriteGroup(self.lmdb, self.path, self.files)
 
     def _check_format(self, timeout: float) -> None:
         if self.writer is None:
@@ -146,7 +159,19 @@ class Environment:
             raise Corrupt("no release of oneread made this LMDB store; give another path", path=self.path) from failure
         if create:
             transaction.put(_MARK, FORMAT, db=meta)
+            transaction.put(_CURSOR_KEY, os.urandom(_CURSOR_KEY_BYTES), db=meta)
         return transaction.get(_MARK, db=meta)
+
+    def _read_cursor_key(self, timeout: float) -> bytes | None:
+        """The store's key for cursors; a store of release 0.1.0 gets one when it is opened for writing."""
+        meta = self.lmdb.open_db(_META, create=False)
+        with self.lmdb.begin() as reading:
+            key = reading.get(_CURSOR_KEY, db=meta)
+        if key is None and self.writer is not None:
+            with contextlib.suppress(LimitExceeded), self._writing(self.writer, timeout) as transaction:
+                transaction.put(_CURSOR_KEY, os.urandom(_CURSOR_KEY_BYTES), overwrite=False, db=meta)
+                key = transaction.get(_CURSOR_KEY, db=meta)
+        return key
 
     @contextlib.contextmanager
     def _writing(self, writer: Writer, timeout: float) -> Generator[lmdb.Transaction[bytes]]:
@@ -181,7 +206,7 @@ def shared(path: str, settings: Settings, timeout: float) -> Environment:
     with _locked(timeout):
         environment, users = _opened.get(real, (None, 0))
         if environment is None:
-            environment = Environment(real, settings, timeout)
+            environment = Environment(real, os.path.abspath(path), settings, timeout)  # noqa: PTH100 - follows no link
         elif environment.settings != settings:
             raise InvalidUrl(
                 "this process has the store open with other options; use the same, or close it first",
@@ -189,6 +214,8 @@ def shared(path: str, settings: Settings, timeout: float) -> Environment:
                 open=environment.settings,
                 asked=settings,
             )
+        else:
+            environment.files.check()
         _opened[real] = environment, users + 1
         return environment
 
@@ -219,7 +246,7 @@ def _turn(path: str) -> Turn:
     try:
         with contextlib.suppress(FileExistsError):
             Path(path).mkdir()
-        return Turn(str(Path(path) / "writer.lock"))
+        return Turn(str(Path(path) / files.TURN))
     except OSError as failure:
         raise translate(failure, path) from failure
 
@@ -231,7 +258,7 @@ def _reserve_lock_file(path: str, max_readers: int) -> None:
     is there already keeps its size, which other processes have mapped.
     """
     try:
-        file = os.open(Path(path) / "lock.mdb", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = files.open_lock(Path(path) / files.LOCK)
         try:
             os.posix_fallocate(file, 0, os.fstat(file).st_size or max_readers * _READER_BYTES + _READERS_HEAD)
         finally:
@@ -241,9 +268,12 @@ def _reserve_lock_file(path: str, max_readers: int) -> None:
 
 
 def _open(path: str, settings: Settings) -> lmdb.Environment:
-    if settings.read_only and not (Path(path) / "data.mdb").exists():
+    data = Path(path) / files.DATA
+    if settings.read_only and not data.exists():
         raise InvalidUrl("no store is there, and read_only makes none; correct the path", path=path)
     try:
+        if data.exists() and not (files.is_being_created(path) and not data.stat().st_size):
+            check_data_file(path, data)
         environment = lmdb.open(
             path,
             map_size=settings.map_size,
@@ -254,9 +284,14 @@ def _open(path: str, settings: Settings) -> lmdb.Environment:
             max_readers=settings.max_readers,
             max_dbs=_MAX_DATABASES,
             max_spare_txns=1,  # saves a read a quarter of its time; see _Kept for what makes it safe
+            mode=_DATA_MODE,
         )
         environment.reader_check()
         return environment
+    except lmdb.LockError as failure:  # of the first transaction that reads, which py-lmdb begins here
+        raise translate_lock(failure, path) from failure
+    except (lmdb.Error, OSError) as failure:
+        raise translate(failure, path) from failure
     except (lmdb.Error, OSError) as failure:
         raise translate(failure, path) from failure
 

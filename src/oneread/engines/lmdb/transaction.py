@@ -15,8 +15,10 @@ import lmdb
 
 from oneread.engines import embedded
 from oneread.engines.lmdb import row_format
+from oneread.engines.lmdb.files import StoreFiles
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import Job
+from oneread.errors import OutcomeUnknown, StoreReplaced
 from oneread.store.engine import Answerer
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Row, RowMutation, RowRange, Table
@@ -42,8 +44,9 @@ class Work:
 class WriteGroup:
     """The LMDB transaction of a group."""
 
-    def __init__(self, environment: lmdb.Environment, path: str) -> None:
+    def __init__(self, environment: lmdb.Environment, path: str, files: StoreFiles) -> None:
         self._path = path
+        self._files = files
         try:
             self._transaction = environment.begin(write=True)
         except lmdb.Error as failure:
@@ -70,6 +73,14 @@ class WriteGroup:
             self._transaction.commit()
         except lmdb.Error as failure:
             raise translate_commit(failure, self._path) from failure
+        try:
+            self._files.check()
+        except StoreReplaced as failure:
+            raise OutcomeUnknown(
+                "a file of the store was removed or replaced while a commit was written; close the store, open it again, "
+                "and read before writing again",
+                **failure.facts,
+            ) from failure
 
     def abort(self) -> None:
         self._transaction.abort()

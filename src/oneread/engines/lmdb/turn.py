@@ -11,7 +11,10 @@ import contextlib
 import fcntl
 import os
 import time
+from pathlib import Path
 from typing import Final
+
+from oneread.engines.lmdb.files import open_lock
 
 _YIELDS: Final = 4
 _FIRST_SECONDS: Final = 0.00002
@@ -23,7 +26,7 @@ class Turn:
 
     def __init__(self, path: str) -> None:
         # Closed in a fork's child and on exec: an open copy elsewhere would keep the lock when its holder dies.
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = open_lock(Path(path))
 
     def take(self, deadline: float) -> bool:
         """Waits for the turn until `deadline` (monotonic seconds); answers whether it came."""
