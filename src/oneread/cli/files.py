@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from oneread.errors import Corrupt, InvalidValue, UsageError
+from oneread.maintenance.content import Content
 from oneread.maintenance.load import LINE_BYTES
 
 STANDARD: Final = "-"
@@ -73,8 +74,12 @@ def opened(name: str) -> Generator[IO[bytes]]:
             yield file
 
 
-def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | InvalidValue]]:
+def lines(file: IO[bytes], content: Content) -> Iterator[tuple[int, bytes | InvalidValue]]:
     """The lines of a file, numbered from 1, without their ends; one that is too long is passed over and said so.
+
+    Arguments:
+        file: read from where it stands.
+        content: is given every byte that is read.
 
     Raises:
         Corrupt: the compressed file is torn or damaged.
@@ -83,11 +88,13 @@ def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | InvalidValue]]:
     try:
         while line := file.readline(LINE_BYTES + 1):
             number += 1
+            content.add(line)
             if len(line) <= LINE_BYTES:
                 yield number, line.rstrip(b"\r\n")
                 continue
             while line and not line.endswith(b"\n"):
                 line = file.readline(_SKIPPED)
+                content.add(line)
             yield number, InvalidValue("the line is too long", limit=LINE_BYTES)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise Corrupt("the compressed file is torn or damaged", line=number + 1, reason=str(error)) from error

@@ -159,7 +159,7 @@ def test_every_error_of_the_tree_has_a_status():
     assert set(ANSWERS) <= set(classes)
     assert {name for name, status in found.items() if status == 500} == {
         "OnereadError", "UsageError", "InvalidDeclaration", "InvalidUrl", "SchemaMismatch", "StoreError", "Unsupported",
-        "Corrupt", "OutcomeUnknown",
+        "Corrupt", "OutcomeUnknown", "StoreReplaced",
     }  # fmt: skip
     assert {name for name, status in found.items() if status == 503} == {
         "Closed", "Unavailable", "NotReady", "BudgetExceeded",

@@ -292,8 +292,6 @@ def _open(path: str, settings: Settings) -> lmdb.Environment:
         raise translate_lock(failure, path) from failure
     except (lmdb.Error, OSError) as failure:
         raise translate(failure, path) from failure
-    except (lmdb.Error, OSError) as failure:
-        raise translate(failure, path) from failure
 
 
 def _after_fork_in_child() -> None:

@@ -77,8 +77,8 @@ class WriteGroup:
             self._files.check()
         except StoreReplaced as failure:
             raise OutcomeUnknown(
-                "a file of the store was removed or replaced while a commit was written; close the store, open it again, "
-                "and read before writing again",
+                "a file of the store was removed or replaced while a commit was written; close the store, open it "
+                "again and read before writing again",
                 **failure.facts,
             ) from failure
 
