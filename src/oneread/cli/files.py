@@ -18,6 +18,7 @@ from typing import IO, Final
 from oneread.errors import Corrupt, InvalidValue, UsageError
 from oneread.maintenance.content import Content
 from oneread.maintenance.load import LINE_BYTES
+from oneread.store import unfinished
 
 STANDARD: Final = "-"
 _SKIPPED: Final = 1 << 20
@@ -38,9 +39,11 @@ def written(name: str) -> Generator[IO[bytes]]:
     path = Path(name)
     if path.exists():
         raise UsageError("the file is there already; take it away, or name another", path=name)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    unfinished.take_away(path)
+    beside = unfinished.name_beside(path)
     try:
         with beside.open("xb") as file:
+            unfinished.hold(file.fileno())
             if path.suffix == ".gz":
                 with gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
                     yield compressed  # type: ignore[misc]  # it writes bytes, which is what is asked of it
@@ -48,7 +51,7 @@ def written(name: str) -> Generator[IO[bytes]]:
                 yield file
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+            beside.replace(path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
