@@ -17,7 +17,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -111,6 +112,13 @@ def hint(error: OnereadError) -> str:
     return "; ".join(filter(None, [known or ("trying again can help" if error.retryable else ""), _noted(error)]))
 
 
+def tell_outside(error: OnereadError, arguments: Sequence[str]) -> int:
+    """Says an error that was raised outside of any command, and answers the exit code."""
+    as_json = "--json" in takewhile(lambda each: each != "--", arguments)
+    _say(error, error.message, as_json=as_json, facts=error.facts, retryable=error.retryable, hint=hint(error))
+    return code_of(error)
+
+
 def _tell(
     context: typer.Context,
     error: BaseException,
@@ -120,24 +128,32 @@ def _tell(
     retryable: bool = False,
     hint: str = "",
 ) -> None:
-    _document(context, type(error).__name__, message, facts=facts, retryable=retryable, hint=hint)
+    _say(error, message, as_json=bool(context.meta.get(JSON)), facts=facts, retryable=retryable, hint=hint)
+
+
+def _say(
+    error: BaseException,
+    message: str,
+    *,
+    as_json: bool,
+    facts: Mapping[str, object],
+    retryable: bool,
+    hint: str,
+) -> None:
+    if as_json:
+        _write_document(type(error).__name__, message, facts, retryable=retryable, hint=hint)
     sys.stderr.write("stopped\n" if isinstance(error, KeyboardInterrupt) else f"error: {error}\n")
     if hint:
         sys.stderr.write(f"hint: {hint}\n")
 
 
-def _document(
-    context: typer.Context,
-    kind: str,
-    message: str,
-    *,
-    facts: Mapping[str, object] = MappingProxyType({}),
-    retryable: bool = False,
-    hint: str = "",
-) -> None:
+def _document(context: typer.Context, kind: str, message: str) -> None:
     """Writes a failure as JSON, with --json only."""
-    if not context.meta.get(JSON):
-        return
+    if context.meta.get(JSON):
+        _write_document(kind, message, {}, retryable=False, hint="")
+
+
+def _write_document(kind: str, message: str, facts: Mapping[str, object], *, retryable: bool, hint: str) -> None:
     told: dict[str, Any] = {
         "kind": kind,
         "message": _plain(message),

@@ -31,7 +31,7 @@ def records(*texts, name="x", once=False):
             yield number, text
 
     def position_at(line):
-        again = Content()
+        again, number = Content(), 0
         for number, _text in read(again):
             if number == line:
                 break

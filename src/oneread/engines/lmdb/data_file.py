@@ -9,6 +9,7 @@ docs/formats/lmdb.md.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 from collections.abc import Iterator
@@ -60,11 +61,31 @@ def check_data_file(folder: str, path: Path) -> None:
                 return  # LMDB says what it is instead
             try:
                 _check(file, meta, size // meta.page_size, folder)
-            except Corrupt:
+            except (Corrupt, struct.error) as failure:
                 if _newest(file) == meta:
-                    raise
+                    raise failure if isinstance(failure, Corrupt) else Corrupt(_WRONG, path=folder) from failure
             else:
                 return  # else a writer has reused the pages of a commit that was the newest
+    finally:
+        os.close(file)
+
+
+def held_back(path: Path, reader: int) -> int:
+    """Bytes of pages that writers cannot use again while a reader of this transaction reads.
+
+    LMDB uses pages again that were given up before the oldest reader's transaction (mdb.c: mdb_page_alloc). While
+    others write, the list may be one of an older moment, or be cut short where its pages are used again.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        meta = _newest(file)
+        if meta is None or struct.calcsize("P") != _WORD:
+            return 0
+        held = 0
+        with contextlib.suppress(Corrupt, struct.error):
+            for transaction, _page in _free(file, meta, str(path.parent)):
+                held += meta.page_size if transaction >= reader else 0
+        return held
     finally:
         os.close(file)
 
@@ -75,7 +96,7 @@ def _check(file: int, meta: _Meta, pages: int, folder: str) -> None:
             _tree_page(file, meta, root, folder)
     lacking = meta.last + 1 - pages
     if lacking > 0:
-        free = sum([1 for page in _free(file, meta, folder) if pages <= page <= meta.last])
+        free = sum([1 for _freed, page in _free(file, meta, folder) if pages <= page <= meta.last])
         if free < lacking:
             raise Corrupt(
                 _SHORT, path=folder, bytes=pages * meta.page_size, expected_bytes=(meta.last + 1) * meta.page_size
@@ -108,8 +129,8 @@ def _tree_page(file: int, meta: _Meta, number: int, folder: str) -> tuple[int, b
     return flags & 7, raw
 
 
-def _free(file: int, meta: _Meta, folder: str) -> Iterator[int]:
-    """The pages of LMDB's free list: a tree of (transaction, count and page numbers)."""
+def _free(file: int, meta: _Meta, folder: str) -> Iterator[tuple[int, int]]:
+    """The pages of LMDB's free list, each with the transaction that gave it up."""
     waiting = [] if meta.free_root == _NONE else [meta.free_root]
     seen: set[int] = set()
     while waiting:
@@ -124,11 +145,13 @@ def _free(file: int, meta: _Meta, folder: str) -> Iterator[int]:
             start, size = place + _NODE.size + key, low | high << 16
             if flags == _BRANCH:
                 waiting.append(size | node_flags << 32)
-            elif node_flags & _BIG:
-                (page,) = struct.unpack_from("<Q", raw, start)
-                yield from _numbers(os.pread(file, size, page * meta.page_size + _PAGE.size))
+                continue
+            transaction, first = struct.unpack_from("<QQ", raw, start - _WORD)
+            if node_flags & _BIG:
+                listed = os.pread(file, size, first * meta.page_size + _PAGE.size)
             else:
-                yield from _numbers(raw[start : start + size])
+                listed = raw[start : start + size]
+            yield from ((transaction, page) for page in _numbers(listed))
 
 
 def _numbers(raw: bytes) -> tuple[int, ...]:
