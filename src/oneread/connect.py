@@ -45,7 +45,9 @@ def connect(
         url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `memory://`. LMDB takes options:
             `durability=group|sync|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names.
         schema: the declarations of the application.
-        cursor_secret: signs cursors, so that a client cannot make one up.
+        cursor_secret: encrypts cursors, so that a client can neither read one nor make one up; 32 random bytes, best.
+            Without it a key is used that the store keeps: cursors then serve every process of this store, and no other
+            store.
         workers: threads that do the tasks of the outbox: 1 by default where the store is local and lasts, 0 to
             leave them to `db.drain()`.
         clock: whole milliseconds since 1970; one for everything this database stamps.
