@@ -8,11 +8,12 @@ store committed, whoever was told of it. The law is "The simulator" of the commi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from oneread.database.async_database import ATTEMPTS
+from oneread.database.cursors import CursorCipher
 from oneread.database.lists import listed
 from oneread.database.operations import Operations
 from oneread.database.pages import Query, page
@@ -24,6 +25,9 @@ from oneread.plans.trace import Trace
 from oneread.testing.oracle import Oracle
 
 Expected: TypeAlias = Callable[[Oracle], object]
+
+CIPHER: Final = CursorCipher(b"simulation")
+"""Of the cursors of pages that are read without a database."""
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -135,7 +139,7 @@ def read_page(view: Any, *equal: Any, options: Mapping[str, Any] | None = None) 
     """One page of a list."""
 
     def plan(verbs: Operations) -> Plan[Any]:
-        found = yield from page(listed(verbs, view), Query(equal, **(options or {})), None, Trace())
+        found = yield from page(listed(verbs, view), Query(equal, **(options or {})), CIPHER, Trace())
         return found.rows
 
     return Act(f"page {view.__name__}{equal}", plan, reads=True)

@@ -13,6 +13,7 @@ from oneread.database.operations import Operations
 from oneread.database.pages import Query, page
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
+from oneread.testing.acts import CIPHER
 from oneread.testing.audit import Audit, Offence, own
 from oneread.testing.naive import listed as in_order
 from oneread.testing.naive import look
@@ -69,7 +70,7 @@ def everything(driver: SyncDriver, operations: Operations, view: Any) -> list[An
     rows: list[Any] = []
     cursor: str | None = None
     while True:
-        found = driver.run(page(listed(operations, view), Query(limit=20, cursor=cursor), None, Trace()), Trace())
+        found = driver.run(page(listed(operations, view), Query(limit=20, cursor=cursor), CIPHER, Trace()), Trace())
         rows.extend(found.rows)
         cursor = found.next
         if cursor is None:

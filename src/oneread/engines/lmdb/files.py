@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ LOCK: Final = "lock.mdb"
 TURN: Final = "writer.lock"
 
 _REPLACED: Final = "a file of the store was removed or replaced while it was open; close the store and open it again"
+_RECENT_NS: Final = 1_000_000_000
 _CREATING: Final = b"creating"
 _LOCK_MODE: Final = 0o622
 """As a lock file is created: the umask takes away who may not write; who may write then gets to read as well."""
@@ -29,11 +31,17 @@ _LOCK_MODE: Final = 0o622
 class StoreFiles:
     """What stood at the paths of a store's files when it was opened.
 
+    A folder's modification time changes whenever a name in it comes, goes or means another file (POSIX, rename and unlink),
+    so one look at the folder says that nothing changed since all files were looked at. As in git's index
+    (racy-git.adoc), a time that was recent when it was read says nothing: clocks of files go in steps of milliseconds.
+
     Paths are looked at and never opened: closing any descriptor of `lock.mdb` would give back the POSIX locks that
     LMDB holds on it (fcntl(2)).
     """
 
     def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._unchanged = (0, 0, 0)  # inode, device and modification time of the folder at the last full look
         self._opened: list[tuple[str, int, int]] = []
         for name in (DATA, LOCK, TURN):
             with contextlib.suppress(FileNotFoundError):  # no lock file on a read-only file system, no turn for readers
@@ -47,13 +55,24 @@ class StoreFiles:
         Raises:
             StoreReplaced: a path names nothing now, or another file.
         """
+        folder = _found(self._folder)
+        seen = (folder.st_ino, folder.st_dev, folder.st_mtime_ns)
+        if seen == self._unchanged:
+            return
+        now = time.time_ns()
         for path, inode, device in self._opened:
-            try:
-                found = os.stat(path)  # noqa: PTH116 - on the path of every commit
-            except OSError as failure:
-                raise StoreReplaced(_REPLACED, path=path, found=failure.strerror) from failure
+            found = _found(path)
             if found.st_ino != inode or found.st_dev != device:
                 raise StoreReplaced(_REPLACED, path=path, found="another file")
+        if now - folder.st_mtime_ns > _RECENT_NS:
+            self._unchanged = seen
+
+
+def _found(path: str) -> os.stat_result:
+    try:
+        return os.stat(path)  # noqa: PTH116 - on the path of every commit
+    except OSError as failure:
+        raise StoreReplaced(_REPLACED, path=path, found=failure.strerror) from failure
 
 
 def open_lock(path: Path) -> int:
