@@ -125,6 +125,23 @@ def test_a_file_removed_while_a_commit_is_written_leaves_its_outcome_unknown(fol
     engine.close()
 
 
+def test_a_copy_written_over_the_data_file_is_noticed(folder, tmp_path):
+    with connect(f"lmdb://{folder}", SCHEMA, workers=0) as db:
+        db.save(Thing(number=1))
+        db.backup(f"{tmp_path}/copy")
+        db.save_all([Thing(number=number) for number in range(2, 50)])
+        db.save(Thing(number=50))
+        with (folder / "data.mdb").open("r+b") as file:
+            file.write((tmp_path / "copy" / "data.mdb").read_bytes())
+        for number in (51, 52):
+            with pytest.raises(StoreReplaced, match="overwritten"):
+                db.save(Thing(number=number))
+    with connect(f"lmdb://{folder}", SCHEMA, workers=0) as db:
+        db.save(Thing(number=53))
+        assert [each.number for each in db.page(Thing)] == [1, 53]
+        assert db.verify().clean
+
+
 def test_a_link_that_leads_to_another_store_is_a_replaced_folder(folder, tmp_path):
     for name in ("one", "two"):
         connect(f"lmdb://{tmp_path}/{name}", SCHEMA, workers=0).close()

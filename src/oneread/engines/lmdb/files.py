@@ -31,9 +31,9 @@ _LOCK_MODE: Final = 0o622
 class StoreFiles:
     """What stood at the paths of a store's files when it was opened.
 
-    A folder's modification time changes whenever a name in it comes, goes or means another file (POSIX, rename and unlink),
-    so one look at the folder says that nothing changed since all files were looked at. As in git's index
-    (racy-git.adoc), a time that was recent when it was read says nothing: clocks of files go in steps of milliseconds.
+    A folder's modification time changes whenever a name in it comes, goes or means another file (POSIX, rename and
+    unlink), so one look at the folder says that nothing changed since all files were looked at. As in git's index
+    (racy-git.adoc), a time that was recent when it was read says nothing: times of files go in steps of milliseconds.
 
     Paths are looked at and never opened: closing any descriptor of `lock.mdb` would give back the POSIX locks that
     LMDB holds on it (fcntl(2)).

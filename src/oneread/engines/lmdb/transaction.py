@@ -31,6 +31,11 @@ Tables: TypeAlias = Mapping[Table, Database]
 """Each table's named database."""
 
 
+OVERWRITTEN: Final = (
+    "the data file was overwritten while it was open; close the store in every process and open it again"
+)
+
+
 class Work:
     """What a job runs: a function of an answerer, and the tables of the engine it came from."""
 
@@ -51,6 +56,10 @@ class WriteGroup:
             self._transaction = environment.begin(write=True)
         except lmdb.Error as failure:
             raise translate(failure, path) from failure
+        # LMDB numbers transactions in the lock file; the data file says what it holds (mdb.c: mdb_txn_renew0).
+        if self._transaction.id() != environment.info()["last_txnid"] + 1:
+            self._transaction.abort()
+            raise StoreReplaced(OVERWRITTEN, path=path)
 
     def run(self, job: Job) -> None:
         """Runs one job; what it raises is its own failure, what LMDB raises is the group's."""
