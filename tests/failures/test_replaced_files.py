@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from oneread import Key, Model, Schema, connect
 from oneread.engines.lmdb import LmdbEngine
 from oneread.engines.lmdb import engine as lmdb_engine
+from oneread.engines.lmdb.files import StoreFiles
 from oneread.errors import OutcomeUnknown, StoreReplaced
 from oneread.store.requests import Mutate, Read
 from oneread.store.rows import Cell, RowMutation
@@ -174,6 +176,18 @@ def test_a_reader_notices_within_a_second(folder, monkeypatch, name, options):
         for read in reads:
             with pytest.raises(StoreReplaced):
                 read()
+
+
+def test_a_change_within_one_step_of_the_folders_clock_is_noticed(folder):
+    connect(f"lmdb://{folder}", SCHEMA, workers=0).close()
+    now = time.time_ns()
+    os.utime(folder, ns=(now, now))
+    files = StoreFiles(str(folder))
+    files.check()
+    replaced("lock.mdb")(folder)
+    os.utime(folder, ns=(now, now))
+    with pytest.raises(StoreReplaced):
+        files.check()
 
 
 def test_files_that_stay_are_never_refused(folder):
