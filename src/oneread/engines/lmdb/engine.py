@@ -22,6 +22,7 @@ from oneread.engines.lmdb.statistics import measured
 from oneread.engines.lmdb.transaction import Database, Tables, Work
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
+from oneread.engines.lmdb.uninterrupted import run_uninterrupted
 from oneread.errors import Closed, OnereadError, Unsupported
 from oneread.store.capabilities import Capabilities
 from oneread.store.engine import Answerer
@@ -82,7 +83,12 @@ class LmdbEngine:
         self._closed = False
         self._environment: Environment | None = None
         self._tables: Tables = {}
-        self._open()
+        environments.register(self)
+        try:
+            self._open()
+        except BaseException:
+            self._closed = True  # an opening that goes on without its interrupted caller gives up what it opened
+            raise
 
     @property
     def capabilities(self) -> Capabilities:
@@ -132,8 +138,10 @@ class LmdbEngine:
         tables = self._tables
         if type(tables) is not dict:
             tables = self._open()
-        assert self._environment is not None
-        writer = self._environment.writer
+        environment = self._environment
+        if environment is None:
+            raise self._gone()
+        writer = environment.writer
         if writer is None:
             raise Unsupported("the store was opened with read_only", path=self._path)
         result: T = writer.transaction(Work(run, tables), timeout)
@@ -168,30 +176,37 @@ class LmdbEngine:
             raise self._failed(failure, None) from failure
 
     def copy_to(self, target: str, progress: Callable[[int], object]) -> int:
-        environment = environments.shared(self._path, self._settings, self._timeout)  # nobody closes it meanwhile
+        visit = _Visit()  # nobody closes it meanwhile
+        environment = run_uninterrupted(
+            lambda: environments.shared(self._path, self._settings, visit, self._timeout),
+        )
         try:
-            if self._closed:
-                raise Closed("the store was closed before this call", path=self._path)
+            self._check_open()
             return copied(environment.lmdb, self._path, target, progress)
         finally:
-            environments.leave(environment, self._timeout)
+            run_uninterrupted(lambda: environments.leave(environment, visit, self._timeout))
 
     def statistics(self) -> Statistics:
         tables = self._tables
         if type(tables) is not dict:
             tables = self._open()
-        assert self._environment is not None
+        environment = self._environment
+        if environment is None:
+            raise self._gone()
         try:
-            return measured(self._environment, tables)
+            return measured(environment, tables)
         except (lmdb.Error, OSError) as failure:
             raise translate(failure, self._path) from failure
 
     def close(self) -> None:
+        run_uninterrupted(self._close_now)
+
+    def _close_now(self) -> None:
         with self._opening:
             self._closed = True
             self._tables = _Shut(self._open)
             if self._environment is not None:
-                environments.leave(self._environment, self._timeout)
+                environments.leave(self._environment, self, self._timeout)
                 self._environment = None
 
     def inherit(self) -> None:
@@ -201,20 +216,31 @@ class LmdbEngine:
         self._tables = _Shut(self._open)
 
     def _open(self) -> Tables:
+        return run_uninterrupted(self._open_now)
+
+    def _open_now(self) -> Tables:
         with self._opening:
-            if self._closed:
-                raise Closed("the store was closed before this call", path=self._path)
             if self._environment is None:
-                environment = environments.shared(self._path, self._settings, self._timeout)
+                self._check_open()
+                environment = environments.shared(self._path, self._settings, self, self._timeout)
                 try:
-                    self._tables = environment.tables(self._prefix, self._timeout)
+                    tables = environment.tables(self._prefix, self._timeout)
+                    self._check_open()
                 except BaseException:
-                    environments.leave(environment, self._timeout)
+                    environments.leave(environment, self, self._timeout)
                     raise
+                self._tables = tables
                 self._begin = environment.lmdb.begin
                 self._environment = environment
-                environment.users.add(self)
+            self._check_open()
             return self._tables
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the store was closed before this call", path=self._path)
+
+    def _gone(self) -> Closed:
+        return Closed("the store was closed during this call", path=self._path)
 
     def _reading(self, request: Any) -> Any:
         reading = None
@@ -247,11 +273,15 @@ class LmdbEngine:
         if reading is not None:
             reading.abort()
         if self._closed:
-            return Closed("the store was closed during this call", path=self._path)
+            return self._gone()
         return translate(failure, self._path)
 
 
 _READS: Final[dict[type[Any], Callable[[Any, Database, Any], Any]]] = {Read: transaction.read, Scan: transaction.scan}
+
+
+class _Visit:
+    """Keeps an environment open for a while, as an engine does."""
 
 
 class _Shut(dict[Table, Database]):

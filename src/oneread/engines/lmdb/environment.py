@@ -2,7 +2,8 @@
 
 Knows files, LMDB's settings, processes and threads. Must not know rows. After a fork the child never touches what it
 inherited, not even to close it: the reader slots it would clear are the parent's. It opens the folder again, on first
-use. The law is docs/decisions/0012-one-environment.md.
+use. `shared` and `leave` take locks, so engines call them where no signal handler interrupts. The law is
+docs/decisions/0012-one-environment.md.
 """
 
 from __future__ import annotations
@@ -60,26 +61,20 @@ class Environment:
     def __init__(self, path: str, settings: Settings, timeout: float) -> None:
         self.path = path
         self.settings = settings
-        self.users: weakref.WeakSet[User] = weakref.WeakSet()
+        self.users: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.lmdb: lmdb.Environment
         self._checked = time.monotonic()
         self.turn: Turn | None = None
         self.writer: Writer | None = None
         if settings.read_only:
-            self.lmdb = _open(path, settings)
-        else:
-            self.turn = _turn(path)
-            self.writer = Writer(self._group, self.turn, alone=settings.durability == "sync")
-            try:
-                with self.writer.alone(timeout):
-                    _reserve_lock_file(path, settings.max_readers)
-                    self.lmdb = _open(path, settings)
-            except BaseException:
-                self.turn.close()
-                raise
+            self._prepare()
+            return
+        self.turn = _turn(path)
+        self.writer = Writer(self._group, self.turn, alone=settings.durability == "sync")
         try:
-            self._check_format(timeout)
+            self.writer.alone(self._prepare, timeout)
         except BaseException:
-            self._release()
+            self.writer.close(self.turn.close, timeout)
             raise
 
     def tables(self, prefix: str, timeout: float) -> Tables:
@@ -94,27 +89,42 @@ class Environment:
                     path=self.path,
                     prefix=prefix,
                 ) from failure
-        with self._writing(self.writer, timeout) as transaction:
-            return {table: self.lmdb.open_db(name, transaction) for table, name in names.items()}
+
+        def made() -> Tables:
+            with self._writing() as transaction:
+                return {table: self.lmdb.open_db(name, transaction) for table, name in names.items()}
+
+        tables: Tables = self.writer.alone(made, timeout)
+        return tables
 
     def close(self, timeout: float) -> None:
-        """Waits for the transaction that runs and releases everything."""
-        if self.writer is not None:
-            self.writer.wait(timeout)
-        self._release()
+        """Waits for the transactions that were queued and releases everything."""
+        if self.writer is None:
+            self._release()
+        else:
+            self.writer.close(self._release, timeout)
 
     def forsake(self) -> None:
         """In the child of a fork: keeps LMDB's objects from being cleared, and closes what is the child's own."""
         _Kept(self.lmdb)
         if self.turn is not None:
             self.turn.close()
-        for user in self.users:
-            user.inherit()
 
     def _release(self) -> None:
         self.lmdb.close()
         if self.turn is not None:
             self.turn.close()
+
+    def _prepare(self) -> None:
+        """Opens the files; a writer does so in its thread, while it has the turn."""
+        if not self.settings.read_only:
+            _reserve_lock_file(self.path, self.settings.max_readers)
+        self.lmdb = _open(self.path, self.settings)
+        try:
+            self._check_format()
+        except BaseException:
+            self.lmdb.close()
+            raise
 
     def _group(self) -> WriteGroup:
         now = time.monotonic()
@@ -123,13 +133,13 @@ class Environment:
             self.lmdb.reader_check()
         return WriteGroup(self.lmdb, self.path)
 
-    def _check_format(self, timeout: float) -> None:
-        if self.writer is None:
+    def _check_format(self) -> None:
+        if self.settings.read_only:
             with self.lmdb.begin() as transaction:
                 mark = self._mark(transaction, create=False)
         else:
             # py-lmdb keeps the handle of a named database only when a write transaction has opened it.
-            with self._writing(self.writer, timeout) as transaction:
+            with self._writing() as transaction:
                 mark = self._mark(transaction, create=not self.lmdb.stat()["entries"])
         if mark != FORMAT:
             raise Unsupported(
@@ -149,10 +159,10 @@ class Environment:
         return transaction.get(_MARK, db=meta)
 
     @contextlib.contextmanager
-    def _writing(self, writer: Writer, timeout: float) -> Generator[lmdb.Transaction[bytes]]:
-        """A transaction while nobody's jobs run, for what is made once."""
+    def _writing(self) -> Generator[lmdb.Transaction[bytes]]:
+        """A transaction for what is made once, inside a job of the writer that is alone."""
         try:
-            with writer.alone(timeout), self.lmdb.begin(write=True) as transaction:
+            with self.lmdb.begin(write=True) as transaction:
                 yield transaction
         except lmdb.Error as failure:
             raise translate(failure, self.path) from failure
@@ -171,47 +181,63 @@ class _Kept(msgspec.Struct, gc=False):
         self.itself = self
 
 
-_opened: dict[str, tuple[Environment, int]] = {}
-_mutex = threading.Lock()
+_opened: dict[str, Environment] = {}
+_mutexes: dict[str, threading.Lock] = {}
+"""By folder: held while it is opened or closed, which may wait for another process."""
+_engines: weakref.WeakSet[User] = weakref.WeakSet()
 
 
-def shared(path: str, settings: Settings, timeout: float) -> Environment:
-    """The environment of a folder: the one this process has open already, or a new one."""
+def register(engine: User) -> None:
+    """From now on, the engine is told of forks."""
+    _engines.add(engine)
+
+
+def shared(path: str, settings: Settings, user: object, timeout: float) -> Environment:
+    """The environment of a folder: the one this process has open already, or a new one.
+
+    Users are remembered weakly, and closing twice is quiet: a user that an interrupt lost does not keep it open.
+    """
     real = os.path.realpath(path)
-    with _locked(timeout):
-        environment, users = _opened.get(real, (None, 0))
+    with _locked(real, timeout):
+        environment = _opened.get(real)
+        if environment is not None and environment.settings != settings:
+            if environment.users:
+                raise InvalidUrl(
+                    "this process has the store open with other options; use the same, or close it first",
+                    path=real,
+                    open=environment.settings,
+                    asked=settings,
+                )
+            _close(environment, timeout)
+            environment = None
         if environment is None:
-            environment = Environment(real, settings, timeout)
-        elif environment.settings != settings:
-            raise InvalidUrl(
-                "this process has the store open with other options; use the same, or close it first",
-                path=real,
-                open=environment.settings,
-                asked=settings,
-            )
-        _opened[real] = environment, users + 1
+            environment = _opened[real] = Environment(real, settings, timeout)
+        environment.users.add(user)
         return environment
 
 
-def leave(environment: Environment, timeout: float) -> None:
-    """Gives an environment back; the last engine closes it."""
-    with _locked(timeout):
-        _, users = _opened[environment.path]
-        if users > 1:
-            _opened[environment.path] = environment, users - 1
-            return
-        environment.close(timeout)
-        del _opened[environment.path]
+def leave(environment: Environment, user: object, timeout: float) -> None:
+    """Gives an environment back; the last user closes it."""
+    with _locked(environment.path, timeout):
+        if _opened.get(environment.path) is environment and set(environment.users) <= {user}:
+            _close(environment, timeout)
+        environment.users.discard(user)
+
+
+def _close(environment: Environment, timeout: float) -> None:
+    environment.close(timeout)
+    del _opened[environment.path]
 
 
 @contextlib.contextmanager
-def _locked(timeout: float) -> Generator[None]:
-    if not _mutex.acquire(timeout=max(timeout, 0)):
+def _locked(real: str, timeout: float) -> Generator[None]:
+    mutex = _mutexes.setdefault(real, threading.Lock())
+    if not mutex.acquire(timeout=max(timeout, 0)):
         raise Unavailable("another thread is opening or closing a store and does not end", seconds=timeout)
     try:
         yield
     finally:
-        _mutex.release()
+        mutex.release()
 
 
 def _turn(path: str) -> Turn:
@@ -262,14 +288,14 @@ def _open(path: str, settings: Settings) -> lmdb.Environment:
 
 
 def _after_fork_in_child() -> None:
-    global _mutex  # noqa: PLW0603 - the parent's may be held by a thread that is not here
-    _mutex = threading.Lock()
-    inherited = [environment for environment, _ in _opened.values()]
+    _mutexes.clear()  # the parent's may be held by threads that are not here
+    inherited = list(_opened.values())
     _opened.clear()
     for environment in inherited:
         environment.forsake()
-    if inherited:
-        _tell_apart(os.getpid())
+    for engine in list(_engines):
+        engine.inherit()
+    _tell_apart(os.getpid())
 
 
 def _tell_apart(child: int) -> None:

@@ -52,13 +52,13 @@ class WriteGroup:
     def run(self, job: Job) -> None:
         """Runs one job; what it raises is its own failure, what LMDB raises is the group's."""
         work: Work = job.work
-        attempt = Attempt(self._transaction, work.tables, self._path)
+        attempt = Attempt(self._transaction, work.tables, self._path, job)
         try:
-            job.result = work.run(attempt.answer)
-        except KeyboardInterrupt:
-            raise
+            job.result = job.context.run(work.run, attempt.answer)
         except BaseException as failure:  # noqa: BLE001 - it is raised again where the job is waited for
             job.failure = failure
+            return
+        if job.abandoned:
             return
         try:
             attempt.apply()
@@ -75,16 +75,23 @@ class WriteGroup:
         self._transaction.abort()
 
 
+class _Abandoned(BaseException):
+    """Ends a job whose caller was interrupted; no user code sees it, nothing catches it on the way."""
+
+
 class Attempt:
     """One job inside the group's transaction."""
 
-    def __init__(self, transaction: lmdb.Transaction[bytes], tables: Tables, path: str) -> None:
+    def __init__(self, transaction: lmdb.Transaction[bytes], tables: Tables, path: str, job: Job) -> None:
         self._transaction = transaction
         self._tables = tables
         self._path = path
+        self._job = job
         self._written: dict[Table, dict[bytes, bytes | None]] = {}
 
     def answer(self, request: Request[Any]) -> Any:
+        if self._job.abandoned:
+            raise _Abandoned
         try:
             return _ANSWERS[type(request)](self, request)
         except lmdb.Error as failure:
