@@ -179,23 +179,29 @@ class Writer:
             raise _closed()
         patience = job.deadline
         while not job.wait(min(max(patience - time.monotonic(), _PATIENCE), LOOK_SECONDS)):
-            self._check_thread(job)
-            # Until the thread has seen the job, and while it asks for the turn with it, the thread decides.
-            if time.monotonic() < patience or self._at is None or self._at is job:
-                continue
-            if job.withdraw():
+            if os.getpid() != self._process:  # a signal handler forked
+                raise OutcomeUnknown("the process forked while this write waited; read before writing again")
+            alive = self._alive.locked()
+            if time.monotonic() < patience:
+                if not alive:
+                    self._replace_thread(job)
+            elif alive and (self._at is None or self._at is job):
+                continue  # it has not seen the job yet, or asks for the turn with it, and will decide
+            elif job.withdraw():
                 raise _too_late()
-            if patience > job.deadline:
+            elif patience > job.deadline:
                 raise OutcomeUnknown("the commit did not end in time; read before writing again", seconds=_GRACE)
-            patience = job.deadline + _GRACE
+            else:
+                patience = job.deadline + _GRACE
 
-    def _check_thread(self, job: Job) -> None:
-        """Starts a thread in place of one that was ended from outside; after a fork there is none to wait for."""
-        if os.getpid() != self._process:
-            raise OutcomeUnknown("the process forked while this write waited; read before writing again")
-        if not self._alive.locked() and not self._closed:
+    def _replace_thread(self, job: Job) -> None:
+        """Starts another thread after one was ended from outside, maybe with the job in its hands.
+
+        A job that is queued twice is run once, because it is claimed once.
+        """
+        if not self._closed:
             run_uninterrupted(self._start)
-            self._queue.put(job)  # the thread may have ended with the job in its hands; nothing claims a job twice
+            self._queue.put(job)
 
     def _start(self) -> None:
         if not self._alive.acquire(blocking=False):
