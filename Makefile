@@ -74,8 +74,8 @@ format: setup ## rewrite the tree as `make lint` wants it
 	$(BIN)/ruff format
 
 .PHONY: sim
-sim: setup ## simulation with SEEDS seeds: crashes and interleavings at every request
-	ONEREAD_SIM_SEEDS=$(SEEDS) $(BIN)/pytest -n $(JOBS) tests/simulation
+sim: setup ## simulation with SEEDS seeds: crashes and interleavings at every request, interrupts at every bytecode
+	ONEREAD_SIM_SEEDS=$(SEEDS) $(BIN)/pytest -n $(JOBS) tests/simulation tests/failures/test_interrupts.py
 
 .PHONY: bench
 bench: setup postgres ## every benchmark against its peers

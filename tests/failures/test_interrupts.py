@@ -131,10 +131,11 @@ def replace(engine, key, value=b"1"):
 
 def test_a_write_interrupted_at_any_bytecode_costs_that_write(engine, path):
     writer = engine._environment.writer
-    thread, elsewhere = writer._thread, Turn(os.path.join(path, "writer.lock"))
+    thread, elsewhere = writer._thread, Turn(f"{path}/writer.lock")
     tried = 0
     with Other(lambda: replace(engine, b"other")) as other:
-        for tried, _nth in enumerate(interruptions(lambda: replace(engine, b"own"), stride=3), 1):
+        for _nth in interruptions(lambda: replace(engine, b"own"), stride=3):
+            tried += 1
             replace(engine, b"again")
             other.once()
             assert writer._thread is thread
@@ -308,14 +309,17 @@ def test_what_is_raised_in_the_main_thread_reaches_no_other(engine, alarmed):
         except BaseException as failure:  # noqa: BLE001 - looked at below
             outcomes.append(failure)
 
+    def let_go_and_write():
+        threading.Timer(0, held.go.set).start()
+        replace(engine, b"main")
+
     alarmed(SystemExit("ended by a signal"))
     held = Held(engine)
     thread = threading.Thread(target=write, args=(slow,))
     thread.start()
     until(lambda: engine._environment.writer._queue.qsize() == 1)
     with pytest.raises(SystemExit, match="ended by a signal"):
-        threading.Timer(0, held.go.set).start()
-        replace(engine, b"main")
+        let_go_and_write()
     outcomes.append("main")
     held.release()
     thread.join(30)

@@ -61,7 +61,18 @@ class Job:
         kind: how it is run.
     """
 
-    __slots__ = ("_claim", "_ended", "abandoned", "context", "deadline", "failure", "finished", "kind", "result", "work")
+    __slots__ = (
+        "_claim",
+        "_ended",
+        "abandoned",
+        "context",
+        "deadline",
+        "failure",
+        "finished",
+        "kind",
+        "result",
+        "work",
+    )
 
     def __init__(self, work: Any, timeout: float, kind: Kind = Kind.SHARED) -> None:
         self.work = work
