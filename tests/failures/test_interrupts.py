@@ -211,6 +211,29 @@ def test_closing_interrupted_at_any_bytecode(path):
     assert len(engines) > 10
 
 
+def test_the_worker_is_woken_and_a_database_closed_however_often_they_are_interrupted(path):
+    def opened():
+        db = connect(f"lmdb://{path}?durability=none", SCHEMA, workers=1, timeout=TIMEOUT)
+        db.save(Counter(number=1))
+        return db
+
+    databases = [opened()]
+    worker = databases[-1]._worker
+    for _nth in interruptions(worker.wake, stride=2):
+        worker.wake()
+        until(worker._wanted.empty)
+    assert worker._alive.locked()
+
+    def close():
+        databases[-1].close()
+
+    for _nth in interruptions(close, stride=5):
+        close()
+        assert not databases[-1]._worker._thread.is_alive()
+        databases.append(opened())
+    assert environment._opened == {}
+
+
 class Held:
     """Another thread's transaction, which the writer's thread runs until it is let go."""
 

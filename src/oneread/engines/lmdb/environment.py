@@ -9,6 +9,7 @@ docs/decisions/0012-one-environment.md.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -61,7 +62,7 @@ class Environment:
     def __init__(self, path: str, settings: Settings, timeout: float) -> None:
         self.path = path
         self.settings = settings
-        self.users: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.users: list[weakref.ref[Any]] = []
         self.lmdb: lmdb.Environment
         self._checked = time.monotonic()
         self.turn: Turn | None = None
@@ -184,12 +185,17 @@ class _Kept(msgspec.Struct, gc=False):
 _opened: dict[str, Environment] = {}
 _mutexes: dict[str, threading.Lock] = {}
 """By folder: held while it is opened or closed, which may wait for another process."""
-_engines: weakref.WeakSet[User] = weakref.WeakSet()
+_engines: dict[int, weakref.ref[User]] = {}
+_numbers = itertools.count()
 
 
 def register(engine: User) -> None:
-    """From now on, the engine is told of forks."""
-    _engines.add(engine)
+    """Has the engine's `inherit` called in children of forks."""
+    # Without callbacks, as a WeakSet has: what a signal handler raises in one is printed and lost.
+    for number, other in list(_engines.items()):
+        if other() is None:
+            _engines.pop(number, None)
+    _engines[next(_numbers)] = weakref.ref(engine)
 
 
 def shared(path: str, settings: Settings, user: object, timeout: float) -> Environment:
@@ -201,7 +207,7 @@ def shared(path: str, settings: Settings, user: object, timeout: float) -> Envir
     with _locked(real, timeout):
         environment = _opened.get(real)
         if environment is not None and environment.settings != settings:
-            if environment.users:
+            if _others(environment, user):
                 raise InvalidUrl(
                     "this process has the store open with other options; use the same, or close it first",
                     path=real,
@@ -212,16 +218,22 @@ def shared(path: str, settings: Settings, user: object, timeout: float) -> Envir
             environment = None
         if environment is None:
             environment = _opened[real] = Environment(real, settings, timeout)
-        environment.users.add(user)
+        environment.users = [*_others(environment, user), weakref.ref(user)]
         return environment
 
 
 def leave(environment: Environment, user: object, timeout: float) -> None:
     """Gives an environment back; the last user closes it."""
     with _locked(environment.path, timeout):
-        if _opened.get(environment.path) is environment and set(environment.users) <= {user}:
+        others = _others(environment, user)
+        if not others and _opened.get(environment.path) is environment:
             _close(environment, timeout)
-        environment.users.discard(user)
+        environment.users = others
+
+
+def _others(environment: Environment, user: object) -> list[weakref.ref[Any]]:
+    """The users that are still there, but for one."""
+    return [other for other in environment.users if other() is not None and other() is not user]
 
 
 def _close(environment: Environment, timeout: float) -> None:
@@ -293,8 +305,10 @@ def _after_fork_in_child() -> None:
     _opened.clear()
     for environment in inherited:
         environment.forsake()
-    for engine in list(_engines):
-        engine.inherit()
+    for reference in list(_engines.values()):
+        engine = reference()
+        if engine is not None:
+            engine.inherit()
     _tell_apart(os.getpid())
 
 

@@ -18,8 +18,8 @@ from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
 from oneread.engines.lmdb.turn import Turn
-from oneread.engines.lmdb.uninterrupted import LOOK_SECONDS, refused, run_uninterrupted
 from oneread.errors import Closed, OnereadError, OutcomeUnknown, Unavailable
+from oneread.store.uninterrupted import LOOK_SECONDS, refused, run_uninterrupted
 
 _GROUP: Final = 256
 """Most jobs of one commit."""

@@ -403,7 +403,7 @@ def test_a_system_without_threads_is_unavailable(store, writer, monkeypatch):
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr("oneread.engines.lmdb.uninterrupted.start_new_thread", refuse)
+        patch.setattr("oneread.store.uninterrupted.start_new_thread", refuse)
         with pytest.raises(Unavailable, match="threads"):
             writer.transaction(a, 5)
     with monkeypatch.context() as patch:
