@@ -19,6 +19,7 @@ import pytest
 from oneread import Key, Model, Schema, connect
 from oneread.engines.lmdb import LmdbEngine, environment
 from oneread.engines.lmdb.turn import Turn
+from oneread.engines.memory import MemoryEngine
 from oneread.errors import Closed
 from tests.failures.stores import Replace, child, keys, put, row, until
 
@@ -209,6 +210,43 @@ def test_closing_interrupted_at_any_bytecode(path):
         engines.append(LmdbEngine(path, durability="none"))
         put(engines[-1], b"a")
     assert len(engines) > 10
+
+
+@pytest.mark.parametrize("rows", [3, 70])
+def test_a_transaction_of_the_memory_engine_is_whole_or_nothing(rows):
+    """It keeps its rows in this process, so what an interrupted call began is ended by the next."""
+    engine = MemoryEngine()
+    numbers = itertools.count()
+
+    def write():
+        number = next(numbers)
+        value = row(b"%d" % number)
+        changed = {b"%d %d" % (number % 3, k): value for k in range(rows)}
+        removed = {b"%d %d" % ((number + 1) % 3, k): None for k in range(rows)}
+        engine.transaction(lambda answer: answer(Replace("roots", {**changed, **removed})), TIMEOUT)
+
+    def check():
+        found = keys(engine)
+        groups = {key.split()[0] for key in found}
+        assert found == sorted(b"%b %d" % (group, k) for group in groups for k in range(rows))
+        for group in groups:
+            values = {engine.point("roots", b"%b %d" % (group, k), b"d:b").value for k in range(rows)}
+            assert len(values) == 1
+
+    write()
+    with Other(check) as other:
+        for _nth in interruptions(write, stride=5 if rows < 64 else 397):
+            engine.point("roots", b"0 0", b"d:b")
+            check()
+            write()
+            other.once()
+    for _nth in interruptions(check, stride=7 if rows < 64 else 2997):
+        write()
+    for _nth in interruptions(engine.close, stride=1):
+        engine._closed = False
+        write()
+        engine.close()
+        engine._closed = False
 
 
 def test_the_worker_is_woken_and_a_database_closed_however_often_they_are_interrupted(path):
