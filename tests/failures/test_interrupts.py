@@ -19,6 +19,7 @@ import pytest
 from oneread import Key, Model, Schema, connect
 from oneread.engines.lmdb import LmdbEngine, environment
 from oneread.engines.lmdb.turn import Turn
+from oneread.engines.lmdb.writer import Writer
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Closed
 from tests.failures.stores import Replace, child, keys, put, row, until
@@ -123,7 +124,7 @@ def engine(path):
     engine = LmdbEngine(path, durability="none", timeout=TIMEOUT)
     yield engine
     engine.close()
-    assert environment._opened == {}
+    assert path not in environment._opened
 
 
 def replace(engine, key, value=b"1"):
@@ -169,12 +170,13 @@ def test_a_verb_interrupted_at_any_bytecode_costs_that_call(path, verb):
     assert written > 20
     assert db.get(Counter, 9 + written).number == 9 + written
     db.close()
-    assert environment._opened == {}
+    assert path not in environment._opened
 
 
 def test_opening_interrupted_at_any_bytecode(path):
     """What an interrupted opening made is closed, or used by the next one; other options are possible at once."""
     LmdbEngine(path).close()
+    threads = set(threading.enumerate())
     durability = itertools.cycle(["none", "group"])
 
     def use(durability):
@@ -185,13 +187,13 @@ def test_opening_interrupted_at_any_bytecode(path):
     for _nth in interruptions(lambda: LmdbEngine(path, durability="none").close(), stride=5, keep=False):
         use("none")
         use(next(durability))
-        assert environment._opened == {}
+        assert path not in environment._opened
     for _nth in interruptions(lambda: LmdbEngine(path, durability="none").close(), stride=5):
         use("none")
     gc.collect()
     use("group")
-    assert environment._opened == {}
-    assert "oneread-writer" not in [thread.name for thread in threading.enumerate()]
+    assert path not in environment._opened
+    assert set(threading.enumerate()) <= threads
 
 
 def test_closing_interrupted_at_any_bytecode(path):
@@ -204,7 +206,7 @@ def test_closing_interrupted_at_any_bytecode(path):
     for _nth in interruptions(close, stride=5):
         engines[-1].close()
         engines[-1].close()
-        assert environment._opened == {}
+        assert path not in environment._opened
         with pytest.raises(Closed):
             put(engines[-1], b"a")
         engines.append(LmdbEngine(path, durability="none"))
@@ -269,7 +271,7 @@ def test_the_worker_is_woken_and_a_database_closed_however_often_they_are_interr
         close()
         assert not databases[-1]._worker._thread.is_alive()
         databases.append(opened())
-    assert environment._opened == {}
+    assert path not in environment._opened
 
 
 class Held:
@@ -473,7 +475,7 @@ from oneread.engines.lmdb import LmdbEngine, environment
 from oneread.store.requests import Replace, Scan
 from oneread.store.rows import Cell, RowRange
 
-path, wanted = sys.argv[1], int(sys.argv[2])
+path, wanted, others_writing = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 raised = itertools.cycle([KeyboardInterrupt, SystemExit, TimeoutError])
 engine = LmdbEngine(path, durability="none", timeout=20)
 fired = 0
@@ -501,7 +503,7 @@ def handle(*_):
     raise next(raised)
 
 signal.signal(signal.SIGALRM, handle)
-threads = [threading.Thread(target=others, args=(b"thread %d" % k,)) for k in range(3)]
+threads = [threading.Thread(target=others, args=(b"thread %d" % k,)) for k in range(others_writing)]
 for thread in threads:
     thread.start()
 number = 0
@@ -509,7 +511,7 @@ chance = random.Random(1)
 while fired < wanted:
     try:
         try:
-            signal.setitimer(signal.ITIMER_REAL, chance.random() * 0.003 + 1e-5, 0.0002)
+            signal.setitimer(signal.ITIMER_REAL, chance.random() * 0.0005 + 1e-5, 0.0001)
             while True:
                 number += 1
                 write(b"main", number)
@@ -532,13 +534,14 @@ stored = {key for key, _ in engine.answer(Scan("roots", RowRange(b"", b""), 10_0
 lost = [key for keys in acknowledged.values() for key in keys if key not in stored]
 engine.close()
 assert environment._opened == {}
-print(lost, failures, all(acknowledged[b"thread %d" % k] for k in range(3)), flush=True)
+print(lost, failures, all(acknowledged[b"thread %d" % k] for k in range(others_writing)), flush=True)
 """
 
 
-def test_a_storm_of_signals_among_threads_and_processes(engine, path):
+@pytest.mark.parametrize("threads", [0, 3])
+def test_a_storm_of_signals_among_threads_and_processes(engine, path, threads):
     """Each exception reaches the main thread; each acknowledged write is there; another process writes meanwhile."""
-    storm = child(STORM, path, 3000 if THOROUGH else 150)
+    storm = child(STORM, path, 5000 if THOROUGH else 400, threads)
     written = 0
     while storm.poll() is None:
         replace(engine, b"other process")
@@ -550,8 +553,35 @@ def test_a_storm_of_signals_among_threads_and_processes(engine, path):
     storm.stdout.close()
 
 
+def test_a_writer_that_comes_late_to_a_store_that_was_closed_gets_closed(path, monkeypatch):
+    """It has looked at the engine before the close, and reaches the queue after it."""
+    transaction, coming, closed = Writer.transaction, threading.Event(), threading.Event()
+    outcomes = []
+
+    def late(self, work, timeout):
+        coming.set()
+        assert closed.wait(30)
+        return transaction(self, work, timeout)
+
+    def write():
+        try:
+            replace(engine, b"late")
+        except BaseException as failure:  # noqa: BLE001 - looked at below
+            outcomes.append(type(failure))
+
+    engine = LmdbEngine(path)
+    monkeypatch.setattr(Writer, "transaction", late)
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert coming.wait(30)
+    engine.close()
+    closed.set()
+    thread.join(30)
+    assert outcomes == [Closed]
+
+
 @pytest.mark.parametrize("durability", ["none", "group"])
-def test_writers_of_a_store_that_is_closed_get_their_answer_or_closed(path, durability):
+def test_writers_of_a_store_that_is_closed_get_their_answer_or_closed(path, durability, request):
     """A file number that was closed is given out again at once: to the next opening, or to any file of the program."""
     outcomes = set()
 
@@ -564,6 +594,9 @@ def test_writers_of_a_store_that_is_closed_get_their_answer_or_closed(path, dura
         except BaseException as failure:  # noqa: BLE001 - looked at below
             outcomes.add(repr(failure))
 
+    before = sys.getswitchinterval()
+    request.addfinalizer(lambda: sys.setswitchinterval(before))
+    sys.setswitchinterval(1e-6)  # threads are switched wherever they can be
     for _ in range(300 if THOROUGH else 25):
         engine = LmdbEngine(path, durability=durability)
         threads = [threading.Thread(target=write, args=(engine, b"%d" % k)) for k in range(4)]

@@ -2,6 +2,7 @@
 
 import contextvars
 import errno
+import os
 import threading
 
 import pytest
@@ -287,7 +288,6 @@ def elsewhere(writer, tmp_path):
     assert turn.take(0, lambda: True)
     yield turn
     turn.close()
-    turn.close()  # twice is quiet, even where the number is another file's by now
     assert writer.transaction(c, 30) == "c"
 
 
@@ -331,6 +331,15 @@ def test_a_turn_that_the_system_refuses_is_unavailable(writer, store, monkeypatc
     assert isinstance(refusal.value.__cause__, OSError)
     assert writer.transaction(b, 5) == "b"
     assert store.committed == [["b"]]
+
+
+def test_a_turn_that_is_closed_twice_closes_no_other_file(tmp_path):
+    turn = Turn(str(tmp_path / "turn"))
+    turn.close()
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]  # one of them has the turn's number
+    turn.close()
+    for file in files:
+        os.close(file)
 
 
 def test_what_was_queued_before_a_close_ends_and_what_comes_after_is_refused(store, tmp_path):
