@@ -20,7 +20,7 @@ from oneread.database.operations import Operations
 from oneread.errors import Closed, OnereadError, SchemaMismatch
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
-from oneread.store.uninterrupted import run_uninterrupted
+from oneread.store.uninterrupted import join, run_uninterrupted
 from oneread.transactions.outbox import BATCH
 
 PAUSE_SECONDS: Final = 1.0
@@ -74,7 +74,7 @@ class Worker:
         self._wanted.put(None)
         thread = self._thread
         if thread is not None and self._process == os.getpid() and thread is not within:
-            thread.join()
+            join(thread, self._alive)
 
     def _run(self) -> None:
         try:

@@ -101,7 +101,11 @@ class MemoryEngine:
 
     def snapshot(self, run: Callable[[Answerer], T]) -> T:
         self._check_open()
-        rows = self._look(lambda: {table: each.copy() for table, each in self._rows.items()})
+
+        def copies() -> dict[Table, _Rows]:
+            return {table: each.copy() for table, each in self._rows.items()}
+
+        rows = self._look(copies)
 
         def answer(request: Request[Any]) -> Any:
             self._check_open()

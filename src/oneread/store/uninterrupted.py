@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from _thread import start_new_thread
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -21,6 +22,8 @@ T = TypeVar("T")
 
 LOOK_SECONDS: Final = 0.5
 """A thread that waits for another looks this often whether there still is one, and takes exceptions set for it."""
+
+_PAUSE_SECONDS: Final = 0.0001
 
 
 def run_uninterrupted(work: Callable[[], T]) -> T:
@@ -35,6 +38,17 @@ def run_uninterrupted(work: Callable[[], T]) -> T:
             raise OutcomeUnknown("the process forked during this call; make it again")
     result: T = call.outcome()
     return result
+
+
+def join(thread: threading.Thread, alive: threading.Lock) -> None:
+    """Waits until `thread`, which holds `alive` while it runs, has ended.
+
+    Thread.join would make a dummy of `threading` for the thread that waits, if that is one of this module, for ever.
+    """
+    with alive:
+        pass
+    while thread.is_alive():  # it has only to leave its last function
+        time.sleep(_PAUSE_SECONDS)
 
 
 def refused(failure: RuntimeError) -> Unavailable:

@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 
 from oneread.engines.lmdb.turn import Turn
 from oneread.errors import Closed, OnereadError, OutcomeUnknown, Unavailable
-from oneread.store.uninterrupted import LOOK_SECONDS, refused, run_uninterrupted
+from oneread.store.uninterrupted import LOOK_SECONDS, join, refused, run_uninterrupted
 
 _GROUP: Final = 256
 """Most jobs of one commit."""
@@ -171,7 +171,7 @@ class Writer:
         """
         self._perform(Job(release, timeout, Kind.LAST))
         if self._thread is not None:
-            self._thread.join()
+            join(self._thread, self._alive)
 
     def _perform(self, job: Job) -> Any:
         try:
