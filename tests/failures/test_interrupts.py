@@ -65,13 +65,13 @@ def interrupted(act, nth, failure):
     return None
 
 
-def interruptions(act, *, stride, keep=True):
+def interruptions(act, *, stride, thorough=1, keep=True):
     """Interrupts `act` at each n-th bytecode, with one exception after the other; yields after each.
 
     The last exception is kept while the test goes on, and with it all locals that it met, unless `keep` is false.
     """
     exceptions = itertools.cycle(RAISED)
-    for nth in itertools.count(1, 1 if THOROUGH else stride):
+    for nth in itertools.count(1, thorough if THOROUGH else stride):
         kept = interrupted(act, nth, next(exceptions))
         if kept is None:
             return
@@ -237,12 +237,12 @@ def test_a_transaction_of_the_memory_engine_is_whole_or_nothing(rows):
 
     write()
     with Other(check) as other:
-        for _nth in interruptions(write, stride=5 if rows < 64 else 397):
+        for _nth in interruptions(write, stride=5 if rows < 64 else 397, thorough=1 if rows < 64 else 59):
             engine.point("roots", b"0 0", b"d:b")
             check()
             write()
             other.once()
-    for _nth in interruptions(check, stride=7 if rows < 64 else 2997):
+    for _nth in interruptions(check, stride=7 if rows < 64 else 2997, thorough=1 if rows < 64 else 499):
         write()
     for _nth in interruptions(engine.close, stride=1):
         engine._closed = False
