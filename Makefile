@@ -1,4 +1,4 @@
-# The verbs people expect. `make help` lists them; each sets up what it needs in .venv, as uv.lock says.
+# The verbs people expect. `make help` lists them; each sets up what it needs in .venv, as requirements/ says.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -12,30 +12,36 @@ PYTHON ?= $(shell for candidate in python3.11 python3; do \
 
 VENV := .venv
 BIN := $(VENV)/bin
-UV := $(shell sed -n 's/.*"\(uv==[0-9.]*\)".*/\1/p' pyproject.toml)
-SYNC := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv sync --active --locked --quiet
-LOCKED := pyproject.toml uv.lock
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command "make lock" $(UPGRADE)
 JOBS ?= 2
 SEEDS ?= 2000
 POWER_FAILURES ?= 300
 
-$(BIN)/uv: pyproject.toml
+$(BIN)/pip:
 	@test -n "$(PYTHON)" && $(PYTHON) $(NEW_ENOUGH) || { \
 		echo "oneread needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@echo "setting up $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(UV)"
-	@touch $@
 
-# What running on the embedded store needs. --inexact: a later `make demo` must not take the developers' tools away again.
-$(VENV)/.runtime: $(BIN)/uv $(LOCKED)
-	@$(SYNC) --no-default-groups --group setup --inexact
+# $(call INSTALL,file): what the file pins, then the tree itself, built by the pinned hatchling. pip removes nothing, so
+# a later `make demo` leaves the developers' tools in place.
+INSTALL = $(PIP) install --require-hashes --requirement $(1) && \
+	$(PIP) install --no-deps --no-build-isolation --editable .
+
+# What running on the embedded store needs.
+$(VENV)/.runtime: $(BIN)/pip pyproject.toml requirements/run.txt
+	@$(call INSTALL,requirements/run.txt)
 	@touch $@
 
 # What developing needs as well.
-$(VENV)/.everything: $(BIN)/uv $(LOCKED)
-	@$(SYNC) --all-extras
+$(VENV)/.everything: $(BIN)/pip pyproject.toml requirements/run.txt requirements/develop.txt
+	@$(call INSTALL,requirements/develop.txt)
 	@touch $(VENV)/.runtime $@
+
+$(BIN)/uv:
+	@$(MAKE) setup
 
 .PHONY: help
 help: ## this list
@@ -74,9 +80,14 @@ format: setup ## rewrite the tree as `make lint` wants it
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+.PHONY: lock
+lock: $(BIN)/uv ## pin what pyproject.toml asks for, with hashes, in requirements/; UPGRADE=--upgrade takes newer versions
+	$(COMPILE) --all-extras --group dev --output-file requirements/develop.txt
+	$(COMPILE) --group build --constraint requirements/develop.txt --output-file requirements/run.txt
+
 .PHONY: sim
-sim: setup ## SEEDS seeds of crashes and interleavings at every request; POWER_FAILURES of the power below each run
-	ONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rs tests/simulation tests/power
+sim: setup ## SEEDS seeds of crashes and interleavings, interrupts at each bytecode, POWER_FAILURES below each run
+\tONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rs tests/simulation tests/power tests/failures/test_interrupts.py
 
 .PHONY: bench
 bench: setup postgres ## every benchmark against its peers

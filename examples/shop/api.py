@@ -78,7 +78,7 @@ async def countries(request: Request) -> Response:
 
 
 async def purchase(request: Request) -> Response:
-    """One purchase, with the names of its buyer and its product; its ETag is for If-Match and If-None-Match."""
+    """One purchase, with the names of its buyer and its product; its ETag is for If-Match as well."""
     return respond(request, await database(request).get(Purchase, *_place(request)))
 
 

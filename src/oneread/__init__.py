@@ -8,7 +8,7 @@ from oneread.database.async_bulk import AsyncBulk
 from oneread.database.async_database import AsyncDatabase, AsyncTransaction
 from oneread.database.page_json import to_json
 from oneread.database.pages import Page, any_of
-from oneread.database.patches import add, append, remove
+from oneread.database.patches import add, append, remove, set_to
 from oneread.database.sync_bulk import Bulk
 from oneread.database.sync_database import Database, Transaction
 from oneread.derivations.rules import (
@@ -79,6 +79,7 @@ __all__ = [
     "remove",
     "renamed",
     "retyped",
+    "set_to",
     "shown",
     "to_json",
     "total",

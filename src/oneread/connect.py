@@ -18,6 +18,7 @@ from oneread.database.stored import opened
 from oneread.database.sync_database import Database
 from oneread.derivations.schema import Schema
 from oneread.errors import InvalidUrl, UsageError
+from oneread.maintenance.arguments import LONGEST_SECONDS
 from oneread.plans.performer import wall_clock
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
@@ -45,7 +46,9 @@ def connect(
         url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `memory://`. LMDB takes options:
             `durability=group|may_lose_last|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names.
         schema: the declarations of the application.
-        cursor_secret: signs cursors, so that a client cannot make one up.
+        cursor_secret: encrypts cursors, so that a client can neither read one nor make one up; 32 random bytes, best.
+            Without it a key is used that the store keeps: cursors then serve every process of this store, and no other
+            store.
         workers: threads that do the tasks of the outbox: 1 by default where the store is local and lasts, 0 to
             leave them to `db.drain()`.
         clock: whole milliseconds since 1970; one for everything this database stamps.
@@ -170,8 +173,8 @@ def _check(
         raise UsageError("workers is a number of threads, 0 or more", workers=workers)
     if not callable(clock):
         raise UsageError("a clock is a function that returns whole milliseconds since 1970", clock=clock)
-    if type(timeout) not in (int, float) or not timeout >= 0:  # type: ignore[operator]
-        raise UsageError("a timeout is seconds, 0 or more", timeout=timeout)
+    if type(timeout) not in (int, float) or not 0 <= timeout <= LONGEST_SECONDS:  # type: ignore[operator]
+        raise UsageError("a timeout is seconds, from 0 to a billion", timeout=timeout)
     if not isinstance(observers, tuple) or not all(map(callable, observers)):
         raise UsageError("observers is a tuple of functions of a request and its answer", observers=observers)
     if type(telemetry) is not bool:

@@ -8,9 +8,17 @@ of the reference.
 
 from __future__ import annotations
 
-from typing import ClassVar
+import pickle
+from collections.abc import Collection, Iterable
+from decimal import Decimal
+from typing import Any, ClassVar, cast
 
 _SHOWN = 200
+"""Characters of one fact, or of one value inside it, that are shown."""
+_DEPTH = 4
+"""Containers inside containers that are shown."""
+_SHOWN_BITS = 2000
+"""Largest int that is shown in full: converting one costs the square of its digits, and Python refuses 4,300."""
 
 
 class OnereadError(Exception):
@@ -31,20 +39,107 @@ class OnereadError(Exception):
     def __str__(self) -> str:
         if not self.facts:
             return self.message
-        return f"{self.message} ({', '.join(f'{name}={_short(fact)}' for name, fact in self.facts.items())})"
+        return f"{self.message} ({', '.join(f'{name}={shown(fact)}' for name, fact in self.facts.items())})"
+
+    def __copy__(self) -> OnereadError:
+        return _again(type(self), self.message, self.facts, getattr(self, "__notes__", ()))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (type(self), self.message, self.facts)
+        facts = {name: _portable(fact) for name, fact in self.facts.items()}
+        return _again, (type(self), self.message, facts, tuple(getattr(self, "__notes__", ())))
 
 
-def _again(kind: type[OnereadError], message: str, facts: dict[str, object]) -> OnereadError:
+def _again(kind: type[OnereadError], message: str, facts: dict[str, object], notes: Iterable[str] = ()) -> OnereadError:
     """Rebuilds an error that was pickled: keyword facts do not survive the default protocol."""
-    return kind(message, **facts)
+    error = kind(message, **facts)
+    for note in notes:
+        error.add_note(note)
+    return error
 
 
-def _short(fact: object) -> str:
-    text = fact.__name__ if isinstance(fact, type) else repr(fact)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
+def _portable(fact: object) -> object:
+    """The fact, or its text where it cannot be pickled: an error must be able to leave its process."""
+    try:
+        pickle.dumps(fact)
+    except Exception:  # noqa: BLE001 - a fact is any object of the caller's, and its methods raise anything
+        return shown(fact)
+    return fact
+
+
+def shown(fact: object) -> str:
+    """A fact as text of bounded length, printable in UTF-8; never raises, whatever the fact is."""
+    return _text(fact, _DEPTH).encode(errors="backslashreplace").decode()
+
+
+def _text(fact: object, depth: int) -> str:
+    """The `repr` of a fact, shortened before it is made where that is possible.
+
+    Only exact types are looked into: a subclass may have any methods.
+    """
+    kind = type(fact)
+    if kind is int:
+        return _int_text(cast("int", fact))
+    if kind in (str, bytes, bytearray):
+        return _long_text(cast("str", fact))
+    if kind in (list, tuple, set, frozenset, dict):
+        return _several_text(cast("Collection[object]", fact), depth)
+    return _own_text(fact)
+
+
+def _shortened(text: str, size: int, unit: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({size} {unit})"
+
+
+def _int_text(number: int) -> str:
+    bits = number.bit_length()
+    return _shortened(repr(number), bits, "bits") if bits <= _SHOWN_BITS else f"<an int of {bits} bits>"
+
+
+def _long_text(text: str) -> str:
+    return _shortened(repr(text[: _SHOWN + 1]), len(text), "in all")
+
+
+def _several_text(several: Collection[object], depth: int) -> str:
+    """A list, tuple, set or dict by its first elements."""
+    if not several:
+        return repr(several)
+    kind = type(several)
+    opened, closed = _BRACKETS.get(kind, ("{", "}"))
+    parts: list[str] = []
+    left = _SHOWN if depth else 0
+    items = cast("Iterable[Any]", several.items() if isinstance(several, dict) else several)
+    for each in items:
+        if left <= 0:
+            break
+        halves: Iterable[object] = each if kind is dict else (each,)
+        parts.append(": ".join(_text(half, depth - 1) for half in halves))
+        left -= len(parts[-1]) + 2
+    if len(parts) < len(several):
+        parts.append(f"... ({len(several)} in all)")
+    text = f"{opened}{', '.join(parts)}{',' if kind is tuple and len(parts) == 1 else ''}{closed}"
+    return f"frozenset({text})" if kind is frozenset else text
+
+
+_BRACKETS: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")")}
+
+
+def _own_text(fact: object) -> str:
+    """What an object of any class says of itself; its class where it fails to."""
+    try:
+        if isinstance(fact, type):
+            return _name_of(fact)
+        if type(fact) is Decimal and (digits := len(fact.as_tuple().digits)) > _SHOWN:
+            return f"<a Decimal of {digits} digits>"
+        text = str.__str__(repr(fact))  # a subclass of str may be returned, with methods of its own
+    except Exception as error:  # noqa: BLE001 - `__repr__` is the caller's
+        return f"<a {_name_of(type(fact))} whose repr raises {_name_of(type(error))}>"
+    return _shortened(text, len(text), "characters")
+
+
+def _name_of(cls: type) -> str:
+    """The name of a class, whatever its metaclass makes of attributes."""
+    name: str = type.__dict__["__name__"].__get__(cls)
+    return name
 
 
 class UsageError(OnereadError):
@@ -121,6 +216,10 @@ class NotReady(StoreError):
     retryable = True
 
 
+class StaleCopies(StoreError):
+    """Copies could not follow their source: their holders are set aside and named by `db.set_aside()`."""
+
+
 class LimitExceeded(StoreError):
     """A limit of the store: size of a row or key, a full map, a full disk; nothing was written."""
 
@@ -135,6 +234,10 @@ class Unsupported(StoreError):
 
 class Corrupt(StoreError):
     """Bytes that no release of oneread wrote, or that were damaged."""
+
+
+class StoreReplaced(StoreError):
+    """A file of the store was removed or replaced while this process had it open; nothing was written."""
 
 
 class OutcomeUnknown(StoreError):

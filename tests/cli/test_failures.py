@@ -13,6 +13,7 @@ from oneread import errors
 from oneread.cli.failures import code_of
 from oneread.cli.output import Output, encoded
 from oneread.errors import InvalidValue
+from oneread.maintenance.reports import Progress
 
 EVERY = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.OnereadError)]
 REFUSED = {"NotFound", "AlreadyExists", "MissingReference", "StillReferenced", "SchemaMismatch", "NotReady"}
@@ -90,7 +91,7 @@ def test_a_value_without_a_form_in_json_is_told():
 
 def test_progress_is_shown_on_a_terminal_only(capsys):
     with Output(as_json=False, quiet=False).progress() as tell:
-        tell(None)
+        tell(Progress("entities", 1, 2))
     assert capsys.readouterr() == ("", "")
 
 

@@ -37,6 +37,7 @@ class Survey(msgspec.Struct, forbid_unknown_fields=True):
     tasks: int
     engine: Engine | None
     parts: list[Part]
+    set_aside: int
 
 
 def test_a_small_store_is_counted_by_model_and_view(oneread):

@@ -1,13 +1,14 @@
 """`oneread tasks`, `oneread worker` and `oneread shell`."""
 
 import signal
+from datetime import datetime
 
 import msgspec
 import pytest
 
 from oneread import connect
 from oneread.plans.effects import Atomically
-from oneread.store.requests import Replace
+from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell
 from tests.cli import notes
 
@@ -18,10 +19,23 @@ class Task(msgspec.Struct, forbid_unknown_fields=True):
     readable: bool
 
 
+class Aside(msgspec.Struct, forbid_unknown_fields=True):
+    source: str
+    holder: str
+    error: str
+    message: str
+    tries: int
+    since: datetime
+    changed: bool
+
+
 class Outbox(msgspec.Struct, forbid_unknown_fields=True):
     waiting: int
     tasks: list[Task]
     batches: int
+    aside: int = 0
+    set_aside: list[Aside] = []
+    retried: int = 0
 
 
 @pytest.fixture
@@ -63,6 +77,49 @@ def test_a_task_that_cannot_be_read_is_listed(oneread, url):
     assert "(cannot be read)" in oneread("tasks").out
 
 
+class TestSetAside:
+    @pytest.fixture
+    def stuck(self, renamed):
+        """One of Ada's notes cannot be read, so that it cannot follow her new name; returns what makes it whole."""
+        with connect(renamed, notes.NOTES, workers=0) as db:
+            key = db.operations.kind(notes.Note).key((notes.IDS[1],))
+            (row,) = db.run(Read("roots", [key], "dm").__iter__())
+            replaced(db, key, row | {b"d:b": Cell(b"\x00\x00", row[b"d:b"].stamp)})
+            db.drain()
+
+        def whole():
+            with connect(renamed, notes.NOTES, workers=0) as db:
+                replaced(db, key, row)
+
+        return whole
+
+    @pytest.mark.usefixtures("stuck")
+    def test_is_listed_with_its_source_and_error(self, oneread):
+        found = oneread("tasks", "--json").document(Outbox)
+        assert (found.waiting, found.aside, found.batches) == (0, 1, 0)
+        (aside,) = found.set_aside
+        assert (aside.source, aside.error, aside.tries, aside.changed) == ("Person(1)", "Corrupt", 1, False)
+        assert str(notes.IDS[1]) in aside.holder
+        out = oneread("tasks").out
+        assert "0 tasks waiting, 1 holder set aside" in out
+        assert "Corrupt: " in out
+        assert "1 holder set aside" in oneread("stat").out
+
+    def test_is_tried_again_on_request(self, oneread, stuck):
+        found = oneread("tasks", "--retry", "--json").document(Outbox)
+        assert (found.retried, found.aside, found.set_aside[0].tries) == (1, 1, 2)
+        stuck()
+        assert oneread("tasks", "--json").document(Outbox).set_aside[0].changed
+        ran = oneread("tasks", "--retry")
+        assert "1 holder tried again" in ran.out
+        assert ran.out.endswith("0 tasks waiting\n")
+        assert oneread("verify").code == 0
+
+
+def replaced(db, key, row):
+    db.run(Atomically(lambda: Replace("roots", {key: row}).__iter__()).__iter__())
+
+
 def damage(db, key, value):
     db.run(Atomically(lambda: Replace("system", {key: {b"d:b": Cell(value, 1)}}).__iter__()).__iter__())
 
@@ -74,7 +131,7 @@ def test_a_worker_does_the_tasks_until_it_is_told_to_stop(process, renamed):
         assert worker.poll() is None
     worker.send_signal(signal.SIGTERM)
     out, err = worker.communicate(timeout=30)
-    assert (worker.returncode, out, err) == (0, '{"waiting":0}\n', "")
+    assert (worker.returncode, out, err) == (0, '{"waiting":0,"set_aside":0}\n', "")
 
 
 def test_a_worker_stops_by_itself_when_it_is_given_a_time(oneread):

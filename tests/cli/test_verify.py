@@ -36,6 +36,8 @@ class Verified(msgspec.Struct, forbid_unknown_fields=True):
     rows: int
     seconds: float
     resume: str
+    ahead: list[dict[str, object]]
+    ahead_count: int
 
 
 class Mended(msgspec.Struct, forbid_unknown_fields=True):

@@ -5,6 +5,7 @@ import pytest
 
 from examples.shop import damage, loading, stores
 from examples.shop.mistakes import Mistake
+from oneread import connect
 
 GENERATED, FAULTS = 3_000, 230
 
@@ -25,7 +26,7 @@ def found_in(db):
 
 
 def test_a_verification_finds_exactly_what_was_planted_and_a_repair_mends_it(url):
-    with stores.for_changing(url) as db:
+    with connect(url, stores.SHOP, workers=0) as db:  # its worker would do tasks that are planted as faults
         assert db.verify().clean
         planted = damage.damage(db, FAULTS, 7)
         assert len(set(planted)) == FAULTS
@@ -36,7 +37,7 @@ def test_a_verification_finds_exactly_what_was_planted_and_a_repair_mends_it(url
 
 
 def test_every_way_to_spoil_something_is_used_and_a_seed_is_one_set_of_faults(url, tmp_path):
-    with stores.for_changing(url) as db:
+    with connect(url, stores.SHOP, workers=0) as db:  # its worker would do tasks that are planted as faults
         first = damage.damage(db, FAULTS, 1)
         assert db.repair().clean
         damage.damage(db, len(damage.WAYS), 2)
@@ -51,7 +52,7 @@ def test_every_way_to_spoil_something_is_used_and_a_seed_is_one_set_of_faults(ur
 
 
 def test_more_faults_than_there_is_to_spoil_are_refused(url):
-    with stores.for_changing(url) as db:
+    with connect(url, stores.SHOP, workers=0) as db:  # its worker would do tasks that are planted as faults
         with pytest.raises(Mistake):
             damage.damage(db, GENERATED, 7)
         assert db.verify().clean

@@ -85,6 +85,21 @@ def test_a_rename_is_seen_by_the_next_page(client, known):
     client.delete("/purchases/Z2/1")
 
 
+def test_a_client_that_has_the_old_name_is_given_the_new_one(client, known):
+    number, code = known
+    client.put("/purchases/Z3/1", json=sent(number, code, "Z3"))
+    paths = ["/purchases/Z3/1", f"/products/{code}", f"/products?starts_with={code}", f"/buyers/{number}/purchases"]
+    tags = {path: client.get(path).headers["etag"] for path in paths}
+    again = {path: client.get(path, headers={"If-None-Match": tag}) for path, tag in tags.items()}
+    assert [answer.status_code for answer in again.values()] == [304] * len(paths)
+    client.patch(f"/products/{code}", json={"name": "NAMED ANEW"})
+    client.portal.call(client.app_state["db"].drain)
+    again = {path: client.get(path, headers={"If-None-Match": tag}) for path, tag in tags.items()}
+    assert [answer.status_code for answer in again.values()] == [200] * len(paths)
+    assert all("NAMED ANEW" in answer.text for answer in again.values())
+    client.delete("/purchases/Z3/1")
+
+
 @pytest.mark.parametrize(
     "path", ["/buyers/x", "/buyers/-1", "/buyers/99999999999999", "/purchases/a/x", "/purchases/a/²"]
 )

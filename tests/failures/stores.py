@@ -34,9 +34,13 @@ def until(holds, seconds=30.0):
         time.sleep(0.001)
 
 
-def child(program, *arguments, **options):
-    """A fresh interpreter that runs `program`; nothing of this process is inherited."""
-    environment = {**os.environ, "PYTHONPATH": SOURCE}
+def child(program, *arguments, measured=True, **options):
+    """A fresh interpreter that runs `program`; nothing of this process is inherited.
+
+    Not `measured` is one that signals storm: coverage's own lock would be lost to them.
+    """
+    environment = {name: value for name, value in os.environ.items() if measured or not name.startswith("COVERAGE_")}
+    environment["PYTHONPATH"] = SOURCE
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)],
         stdin=subprocess.PIPE,

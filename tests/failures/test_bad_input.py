@@ -199,7 +199,7 @@ WRONG = {
     "a text that is no member": (InvalidValue, "field", lambda db: db.save(thing(colour="blue"))),
     "an element of another type": (InvalidValue, "field", lambda db: db.save(thing(many=[1, "2"]))),
     "the model's own check": (InvalidValue, "reason", lambda db: db.save(thing(name="forbidden"))),
-    "an infinite Decimal that is summed": (InvalidValue, "view", lambda db: db.save(thing(weight=Decimal("inf")))),
+    "an infinite Decimal": (InvalidValue, "field", lambda db: db.save(thing(weight=Decimal("inf")))),
     "a Decimal too far out to be summed": (InvalidValue, "view", lambda db: db.save(thing(weight=Decimal("1e5000")))),
     "an entity too large": (LimitExceeded, "limit", lambda db: db.save(thing(raw=bytes(2_000_000)))),
     "text for a copy": (InvalidValue, "field", lambda db: db.save(msgspec.structs.replace(purchase(), buyer="1"))),
@@ -296,7 +296,7 @@ WRONG = {
         lambda db: db.page(PurchasesOfBuyer, where=field(Purchase.price) > Decimal(1)),
     ),
     "a condition that does not apply": (
-        InvalidValue,
+        InvalidQuery,
         "condition",
         lambda db: db.page(Purchase, where=field(Purchase.order) > 5),
     ),

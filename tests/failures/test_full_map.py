@@ -70,7 +70,7 @@ def test_only_the_job_that_is_too_large_fails_in_its_group(engine):
     writers = [threading.Thread(target=write, args=given) for given in sizes.items()]
     for thread in writers:
         thread.start()
-    while len(writer._waiting) < len(sizes):
+    while writer._queue.qsize() < len(sizes):
         assert all(thread.is_alive() for thread in writers)
     queued.set()
     for thread in [holder, *writers]:

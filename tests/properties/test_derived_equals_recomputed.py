@@ -29,7 +29,7 @@ from oneread.encoding.ranges import prefix_range
 from oneread.errors import AlreadyExists, Conflict, MissingReference, NotFound, StillReferenced
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
-from oneread.testing.oracle import Oracle, look, written_at
+from oneread.testing.oracle import Oracle, look
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from tests.properties import schema_of_everything as of
 from tests.properties.schema_of_everything import (
@@ -226,7 +226,7 @@ class Machine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
     def both(self, done, expected):
-        """Does something to the database, then, with the version it got, to the oracle; both refuse, or neither."""
+        """Does something to the database, then, dated by the clock, to the oracle; both refuse, or neither."""
         try:
             saved = done()
         except REFUSALS as refusal:
@@ -234,7 +234,7 @@ class Machine(RuleBasedStateMachine):
                 expected(0)
             return None
         version = 0 if saved is None else self.db.version(saved)
-        wanted = expected(version)
+        wanted = expected(self.now)
         if saved is not None:
             self.pending = self.pending or bool(self.db.tasks(saved))
             place = (type(wanted).__mro__, wanted.ref().key)
@@ -278,8 +278,7 @@ class Machine(RuleBasedStateMachine):
                 self.oracle.save_all([(entity, 0) for entity in batch])
             return
         self.pending = self.pending or any(self.db.tasks(each) for each in saved)
-        versions = [written_at(each, self.db.version(each)) for each in saved]
-        self.oracle.save_all(list(zip(batch, versions, strict=True)))
+        self.oracle.save_all([(each, self.now) for each in batch])
 
     @rule(order=orders, line=lines, data=st.data())
     def patch(self, order, line, data):
@@ -387,7 +386,7 @@ class Machine(RuleBasedStateMachine):
         steps.append(("patch", (Purchase, order, line), {"quantity": add(4)}))
         before = self.oracle.get(Purchase, order, line)
         try:
-            first, _second, last = self.db.transact(steps)
+            first, _second, _last = self.db.transact(steps)
         except REFUSALS as refusal:
             if taken and before is not None:
                 return
@@ -396,10 +395,9 @@ class Machine(RuleBasedStateMachine):
             return
         assert not (taken and before is not None)
         self.pending = self.pending or bool(self.db.tasks(first))
-        version = self.db.version(last)
-        made = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=version - 1)
+        made = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.now)
         purchase = msgspec.structs.replace(purchase, quantity=5, made_at=made)
-        self.oracle.save_all([(entity, written_at(first, self.db.version(first))), (purchase, version)])
+        self.oracle.save_all([(entity, self.now), (purchase, self.now)])
 
     @rule(order=orders, line=lines, off=st.sampled_from([-1, 0, 1]))
     def save_if_version(self, order, line, off):

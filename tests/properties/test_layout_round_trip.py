@@ -39,7 +39,7 @@ class Far(Model[UUID, date, Decimal, datetime, timedelta, Colour]):
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 INTS = st.integers(-(2**63), 2**64 - 1) | st.integers() | st.integers(-(2**200), 2**200)
-DECIMALS = st.decimals(allow_nan=False)
+DECIMALS = st.decimals(allow_nan=False, allow_infinity=False)
 ZONES = st.integers(-23, 23).map(lambda hours: timezone(timedelta(hours=hours))) | st.just(UTC)
 MOMENTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 28), timezones=ZONES)
 SPANS = st.timedeltas(timedelta(days=-90_000_000), timedelta(days=90_000_000))

@@ -187,7 +187,7 @@ def order_of(policy):
     for name in ("a", "b", "c"):
         simulation.process(name, [drain(2)] * 3)
     simulation.run()
-    return "".join(line.split()[2][0] for line in simulation.lines if "Scan" in line)
+    return "".join(line.split()[2][0] for line in simulation.lines if line.endswith("drain: done"))
 
 
 def test_a_parked_process_goes_on_when_the_others_are_done():

@@ -177,6 +177,9 @@ class TwoSchemas:
             self.note(process, "killed behind its commit")
             process.plan.close()
             process.plan = None
+            if not self.is_built and not self.drive(stored_schema()).unfinished:  # that commit was the last one
+                self.built()
+                self.is_built = True
             return True
         return self.answer(process, answer)
 

@@ -13,15 +13,23 @@ import pytest
 
 from tests.tidy import tree
 
-LONGEST_MODULE, LONGEST_BODY = 500, 60
+LONGEST_MODULE, LONGEST_BODY = 450, 60
 VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
 UNFINISHED = re.compile(r"\b(?:TO[D]O|FIX[M]E|X[X]X)\b")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def long_module(_path, source):
-    lines = len(source.splitlines())
-    return [f"{lines} lines: two rooms in one?"] if lines >= LONGEST_MODULE else []
+    """Counts lines of code: an API module may explain itself at any length."""
+    lines = sum(bool(line.strip()) for line in source.splitlines()) - docstring_lines(ast.parse(source))
+    return [f"{lines} lines of code: two rooms in one?"] if lines >= LONGEST_MODULE else []
+
+
+def docstring_lines(module):
+    explained = [node for node in ast.walk(module) if isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS))]
+    return sum(
+        node.body[0].end_lineno - node.body[0].lineno + 1 for node in explained if ast.get_docstring(node) is not None
+    )
 
 
 def long_body(_path, source):
@@ -94,7 +102,7 @@ RULES = {
     skip_without_reason: ("tests",),
 }
 OFFENDERS = [
-    (long_module, "a.py", "\n" * LONGEST_MODULE),
+    (long_module, "a.py", "x = 1\n" * LONGEST_MODULE),
     (long_body, "a.py", "def f():\n" + "    x = 1\n" * LONGEST_BODY),
     (long_body, "a.py", 'async def f():\n    """Doc."""\n' + "    x = 1\n" * LONGEST_BODY),
     (no_docstring, "a.py", "x = 1\n"),

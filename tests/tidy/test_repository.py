@@ -18,7 +18,8 @@ EXPECTED = [
     "CONTRIBUTING.md",
     "Makefile",
     "pyproject.toml",
-    "uv.lock",
+    "requirements/run.txt",
+    "requirements/develop.txt",
     ".ci/run",
     ".pre-commit-config.yaml",
 ]

@@ -11,7 +11,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final
 
+from oneread.cli import guard
 from oneread.cli.streams import made_safe
+from oneread.errors import Corrupt
 
 NEEDED: Final = ("typer", "rich")
 """What `pip install "oneread[cli]"` adds."""
@@ -29,5 +31,12 @@ def main() -> None:
             "hint: install the library with its command line: pip install 'oneread[cli]'\n"
         )
         sys.exit(WRONG_USE)
+    if not guard.COMMANDS.isdisjoint(sys.argv[1:2]):
+        try:
+            code = guard.child_code()
+        except Corrupt as error:
+            code = import_module("oneread.cli.failures").tell_outside(error, sys.argv)
+        if code is not None:
+            sys.exit(code)
     program: Any = import_module("oneread.cli.program")
     program.app(prog_name="oneread")

@@ -5,6 +5,7 @@ Knows the database's faces. Must not know engines or files. The law is the page 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote, urlsplit
 
@@ -12,10 +13,11 @@ import msgspec
 import typer
 
 from oneread.cli.failures import FOUND
-from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, reading, schema_of
+from oneread.cli.options import DATA, DbOption, JsonOption, QuietOption, SchemaOption, reading, schema_of
 from oneread.cli.output import Output, size
 from oneread.derivations.schema import Schema
 from oneread.errors import UsageError
+from oneread.store import unfinished
 
 TargetArgument = Annotated[str, typer.Argument(metavar="TARGET", help="The new folder, in one that is there.")]
 VerifyOption = Annotated[bool, typer.Option("--verify", help="Open the copy and compare every view with its entities.")]
@@ -49,8 +51,12 @@ def command(
     if not target or "://" in target:
         raise UsageError("a backup is a folder, not a URL", given=target)
     known = schema_of(schema)
+    place = Path(target).absolute()
+    left = unfinished.leftovers(place.parent, place.name, DATA)
     with reading(db, known) as database, output.progress() as tell:
         copied = database.backup(target, progress=tell)
+    for path in left:
+        output.note(f"removed what a killed backup had left: {path}")
     prefix = urlsplit(db).query
     url = f"lmdb://{quote(target)}" + (f"?{prefix}" if prefix else "")
     clean = _is_clean(output, url, known) if verify else None

@@ -17,9 +17,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from itertools import takewhile
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import typer
@@ -38,6 +39,7 @@ from oneread.errors import (
     SchemaMismatch,
     StillReferenced,
     StoreError,
+    shown,
 )
 
 FINE: Final = 0
@@ -64,6 +66,10 @@ _HINTS: Final[Mapping[type[OnereadError], str]] = {
 }
 
 
+_DEPTH: Final = 4
+"""Lists inside lists that are written as lists."""
+_INT_BITS: Final = 64
+"""Ints of fewer bits are numbers in JSON; larger ones are text, since most readers of JSON would round them."""
 _NOT_ITS_FORM: Final = ("error", "option", "prefix")
 """Facts of an InvalidUrl that is well formed: the hint how URLs are written would lead astray."""
 
@@ -111,6 +117,13 @@ def hint(error: OnereadError) -> str:
     return "; ".join(filter(None, [known or ("trying again can help" if error.retryable else ""), _noted(error)]))
 
 
+def tell_outside(error: OnereadError, arguments: Sequence[str]) -> int:
+    """Says an error that was raised outside of any command, and answers the exit code."""
+    as_json = "--json" in takewhile(lambda each: each != "--", arguments)
+    _say(error, error.message, as_json=as_json, facts=error.facts, retryable=error.retryable, hint=hint(error))
+    return code_of(error)
+
+
 def _tell(
     context: typer.Context,
     error: BaseException,
@@ -120,24 +133,32 @@ def _tell(
     retryable: bool = False,
     hint: str = "",
 ) -> None:
-    _document(context, type(error).__name__, message, facts=facts, retryable=retryable, hint=hint)
+    _say(error, message, as_json=bool(context.meta.get(JSON)), facts=facts, retryable=retryable, hint=hint)
+
+
+def _say(
+    error: BaseException,
+    message: str,
+    *,
+    as_json: bool,
+    facts: Mapping[str, object],
+    retryable: bool,
+    hint: str,
+) -> None:
+    if as_json:
+        _write_document(type(error).__name__, message, facts, retryable=retryable, hint=hint)
     sys.stderr.write("stopped\n" if isinstance(error, KeyboardInterrupt) else f"error: {error}\n")
     if hint:
         sys.stderr.write(f"hint: {hint}\n")
 
 
-def _document(
-    context: typer.Context,
-    kind: str,
-    message: str,
-    *,
-    facts: Mapping[str, object] = MappingProxyType({}),
-    retryable: bool = False,
-    hint: str = "",
-) -> None:
+def _document(context: typer.Context, kind: str, message: str) -> None:
     """Writes a failure as JSON, with --json only."""
-    if not context.meta.get(JSON):
-        return
+    if context.meta.get(JSON):
+        _write_document(kind, message, {}, retryable=False, hint="")
+
+
+def _write_document(kind: str, message: str, facts: Mapping[str, object], *, retryable: bool, hint: str) -> None:
     told: dict[str, Any] = {
         "kind": kind,
         "message": _plain(message),
@@ -148,12 +169,13 @@ def _document(
     write_json(msgspec.json.encode({"error": told}).decode())
 
 
-def _plain(fact: object) -> object:
-    """A fact as JSON can say it; words that are no UTF-8 with escapes in them."""
-    if isinstance(fact, str):
-        return fact.encode(errors="backslashreplace").decode()
-    if fact is None or isinstance(fact, (bool, int, float)):
+def _plain(fact: object, depth: int = _DEPTH) -> object:
+    """A fact as JSON can say it; words that are no UTF-8 with escapes in them, everything else as errors show it."""
+    if issubclass(type(fact), str):  # `isinstance` would ask the fact for its class
+        return str.encode(cast("str", fact), errors="backslashreplace").decode()
+    if fact is None or type(fact) in (bool, float) or (type(fact) is int and fact.bit_length() < _INT_BITS):
         return fact
-    if isinstance(fact, (list, tuple, set, frozenset)):
-        return [_plain(each) for each in fact]  # pyright: ignore[reportUnknownVariableType]
-    return fact.__name__ if isinstance(fact, type) else repr(fact)
+    if type(fact) in (list, tuple, set, frozenset) and depth:
+        several = cast("Iterable[object]", fact)
+        return [_plain(each, depth - 1) for each in several]
+    return shown(fact)

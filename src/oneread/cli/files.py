@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import IO, Final
 
 from oneread.errors import Corrupt, InvalidValue, UsageError
+from oneread.maintenance.content import Content
 from oneread.maintenance.load import LINE_BYTES
+from oneread.store import unfinished
 
 STANDARD: Final = "-"
 _SKIPPED: Final = 1 << 20
@@ -37,9 +39,11 @@ def written(name: str) -> Generator[IO[bytes]]:
     path = Path(name)
     if path.exists():
         raise UsageError("the file is there already; take it away, or name another", path=name)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
+    unfinished.take_away(path)
+    beside = unfinished.name_beside(path)
     try:
         with beside.open("xb") as file:
+            unfinished.hold(file.fileno())
             if path.suffix == ".gz":
                 with gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
                     yield compressed  # type: ignore[misc]  # it writes bytes, which is what is asked of it
@@ -47,7 +51,7 @@ def written(name: str) -> Generator[IO[bytes]]:
                 yield file
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+            beside.replace(path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
@@ -73,8 +77,12 @@ def opened(name: str) -> Generator[IO[bytes]]:
             yield file
 
 
-def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | InvalidValue]]:
+def lines(file: IO[bytes], content: Content) -> Iterator[tuple[int, bytes | InvalidValue]]:
     """The lines of a file, numbered from 1, without their ends; one that is too long is passed over and said so.
+
+    Arguments:
+        file: read from where it stands.
+        content: is given every byte that is read.
 
     Raises:
         Corrupt: the compressed file is torn or damaged.
@@ -83,11 +91,13 @@ def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | InvalidValue]]:
     try:
         while line := file.readline(LINE_BYTES + 1):
             number += 1
+            content.add(line)
             if len(line) <= LINE_BYTES:
                 yield number, line.rstrip(b"\r\n")
                 continue
             while line and not line.endswith(b"\n"):
                 line = file.readline(_SKIPPED)
+                content.add(line)
             yield number, InvalidValue("the line is too long", limit=LINE_BYTES)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise Corrupt("the compressed file is torn or damaged", line=number + 1, reason=str(error)) from error

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 from collections.abc import Generator, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 
@@ -18,11 +19,17 @@ from oneread.cli.failures import FOUND
 from oneread.cli.files import STANDARD, lines, opened
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, declared, schema_of, writing
 from oneread.cli.output import Output
-from oneread.database.loading import Make, Numbered, load
+from oneread.database.loading import Make, Numbered, Source, load
 from oneread.database.sync_database import Database
+from oneread.derivations.catalog import stored_name
 from oneread.errors import Corrupt, InvalidValue, StoreError, UsageError
 from oneread.maintenance.bulk import BATCH
+from oneread.maintenance.content import Content, checkpoint_of
+from oneread.maintenance.dump import Head
 from oneread.maintenance.load import LINE_BYTES, Dumped, Records, end_of, head_of, verified
+
+Line: TypeAlias = tuple[int, bytes | InvalidValue]
+"""A line of a file under its number, or why it was passed over."""
 
 FileArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="A dump, JSON lines, or CSV (.csv); compressed as .gz; - for stdin.")
@@ -70,21 +77,14 @@ def command(  # noqa: PLR0913 - each is an option of its own
     cls = declared(known, [model])[0] if model else None
     given = _mapped(names or [])
     aside = Path(rejects or (f"{file}.rejects" if file != STANDARD else "stdin.rejects"))
-    with writing(db, known, make=make, workers=1) as database, output.progress() as tell, opened(file) as source:
-        records, making = _read(database, source, file, cls, given)
+    with writing(db, known, make=make, workers=1) as database, output.progress() as tell, opened(file) as stream:
+        source = _read(database, stream, file, cls, given)
         with _resumable():
-            found = load(
-                database,
-                records,
-                making,
-                aside,
-                checkpoint=f"load:{Path(file).name}"[:200],
-                resume=resume,
-                batch=batch,
-                progress=tell,
-            )
+            found = load(database, source, aside, resume=resume, batch=batch, progress=tell)
     output.document(found)
     output.text(f"{found.stored:,} stored, {found.rejected:,} refused")
+    if resume and not found.resumed:
+        output.note("no earlier load had got to anywhere in this content: this one began at the first record")
     if found.rejected:
         output.note(f"refused records and reasons are in {aside}")
         raise typer.Exit(FOUND)
@@ -110,32 +110,78 @@ def _mapped(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _read(
-    database: Database, source: IO[bytes], name: str, model: type | None, names: dict[str, str]
-) -> tuple[Iterator[Numbered], Make]:
-    """The records of a file, and what makes changes of them."""
-    catalog = database.operations.catalog
+class _Records(NamedTuple):
+    """A file that is open: what its beginning says, and its records.
+
+    Arguments:
+        beginning: its lines up to the first record.
+        head: the first line of a dump.
+        header: the names of a CSV file's columns.
+        records: all of them, numbered.
+    """
+
+    beginning: list[bytes]
+    head: Head | None
+    header: list[str] | None
+    records: Iterator[Numbered]
+
+
+def _opened_records(stream: IO[bytes], name: str, content: Content) -> _Records:
+    numbered = lines(stream, content)
+    first = _peeked(numbered)
     if name.removesuffix(".gz").endswith(".csv"):
-        rows = _rows(source)
+        first += _peeked(numbered)
+        rows = _rows(chain(first, numbered))
         header = next(rows, None)
         if header is None or isinstance(header[1], InvalidValue):
             raise UsageError("the file has no header", path=name)
-        return rows, Records(catalog, model, names, header[1]).entity
-    numbered = lines(source)
-    first = next(numbered, None)
-    head = head_of(first[1]) if first is not None and isinstance(first[1], bytes) else None
+        return _Records(_bytes(first), None, header[1], rows)
+    head = head_of(line) if first and isinstance(line := first[0][1], bytes) else None
     if head is None:
-        return chain([] if first is None else [first], numbered), Records(catalog, model, names).entity
-    if model is not None or names:
+        return _Records(_bytes(first), None, None, chain(first, numbered))
+    second = _peeked(numbered)
+    return _Records(_bytes(first + second), head, None, _without_end(chain(second, numbered)))
+
+
+def _peeked(numbered: Iterator[Line]) -> list[Line]:
+    return list(islice(numbered, 1))
+
+
+def _bytes(numbered: list[Line]) -> list[bytes]:
+    return [line if isinstance(line, bytes) else b"" for _number, line in numbered]
+
+
+def _read(database: Database, stream: IO[bytes], name: str, model: type | None, names: dict[str, str]) -> Source:
+    """The records of a file, and what makes changes of them."""
+    catalog = database.operations.catalog
+    content = Content()
+    beginning, head, header, records = _opened_records(stream, name, content)
+    if head is None:
+        make: Make = Records(catalog, model, names, header).entity
+    elif model is not None or names:
         raise UsageError("a dump says itself what it holds; --model and --map are for other files", path=name)
-    making = Dumped(catalog, head).change
-    if name != STANDARD:
-        with opened(name) as again:
-            verified(line + b"\n" for _number, line in lines(again) if isinstance(line, bytes))
-    return _without_end(numbered), making
+    else:
+        make = Dumped(catalog, head).change
+        if name != STANDARD:
+            with opened(name) as again:
+                verified(line + b"\n" for _number, line in lines(again, Content()) if isinstance(line, bytes))
+    form = "dump" if head is not None else "objects" if header is None else "csv"
+    checkpoint = checkpoint_of(form, stored_name(model) if model is not None else "", names, beginning)
+    read_twice = functools.partial(_position_at, name) if name != STANDARD and Path(name).is_file() else None
+    return Source(checkpoint, records, make, content, read_twice)
 
 
-def _without_end(numbered: Iterator[tuple[int, bytes | InvalidValue]]) -> Iterator[Numbered]:
+def _position_at(name: str, line: int) -> str:
+    """The position of a load that has got to a line of this file; that of its end where it has fewer lines."""
+    content = Content()
+    with opened(name) as stream:
+        for number, _record in _opened_records(stream, name, content).records:
+            if number >= line:
+                return content.position(number)
+    return content.position(0)
+
+
+def _without_end(numbered: Iterator[Line]) -> Iterator[Numbered]:
     """The lines of a dump without its last; raises Corrupt where that is missing."""
     for number, line in numbered:
         if isinstance(line, bytes) and end_of(line) is not None:
@@ -144,13 +190,13 @@ def _without_end(numbered: Iterator[tuple[int, bytes | InvalidValue]]) -> Iterat
     raise Corrupt("the dump is torn: its last line is missing; what was there is loaded")
 
 
-def _rows(source: IO[bytes]) -> Iterator[tuple[int, Any]]:
+def _rows(numbered: Iterator[Line]) -> Iterator[tuple[int, Any]]:
     """The rows of a CSV file, under the number of the line they end on."""
     csv.field_size_limit(LINE_BYTES)
     refused: list[InvalidValue] = []
 
     def texts() -> Iterator[str]:
-        for number, line in lines(source):
+        for number, line in numbered:
             if isinstance(line, InvalidValue):
                 refused.append(line)
                 continue

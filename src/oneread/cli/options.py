@@ -70,6 +70,9 @@ SUBCOMMANDS: Final[dict[str, Any]] = {
 
 _LIBRARY: Final = f"{Path(__file__).parents[1]}/"
 
+DATA: Final = "data.mdb"
+"""The file of a store, and of an unfinished copy, in its folder."""
+
 READ_ONLY: Final = "read_only"
 """The option of URLs whose stores can be opened without being written to."""
 
@@ -220,13 +223,16 @@ def _url(db: str) -> str:
     return db
 
 
+def folder_of(url: str) -> Path | None:
+    """The folder of a store that lies in one."""
+    parts = urlsplit(url)
+    return Path(unquote(parts.netloc + parts.path)) if parts.scheme == "lmdb" else None
+
+
 def _refuse_new(url: str) -> None:
     """A store that is to be changed is there already: a wrong path must not leave an empty store behind."""
-    parts = urlsplit(url)
-    if parts.scheme != "lmdb":
-        return
-    path = Path(unquote(parts.netloc + parts.path))
-    if not (path / "data.mdb").exists():
+    path = folder_of(url)
+    if path is not None and not (path / DATA).exists():
         raise InvalidUrl("no store is there; correct the path", path=str(path))
 
 

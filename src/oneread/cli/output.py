@@ -16,9 +16,14 @@ from typing import Any
 
 import msgspec
 
+from oneread.cli import guard
 from oneread.cli.streams import write_json
 from oneread.errors import InvalidValue
-from oneread.maintenance.reports import Reporter, silent
+from oneread.maintenance.reports import Progress, Reporter, silent
+from oneread.models.wide import digits_of
+
+_PLAIN_BITS = 4000
+"""Ints of fewer bits are written with their thousands apart."""
 
 
 class Output:
@@ -58,11 +63,25 @@ class Output:
     def progress(self) -> Generator[Reporter]:
         """A bar on stderr while long work runs, on a terminal only: `with output.progress() as tell`."""
         if self._quiet or self.as_json or not sys.stderr.isatty():
-            yield silent
+            yield _advancing(silent)
             return
         bars: Any = import_module("oneread.cli.bars")  # rich is imported by who shows a bar, and by nobody else
         with bars.bar() as tell:
-            yield tell
+            yield _advancing(tell)
+
+
+def _advancing(tell: Reporter) -> Reporter:
+    """A reporter that also gives a guarded command its time anew, where there is progress since the last report."""
+    last = ("", -1)
+
+    def report(progress: Progress) -> None:
+        nonlocal last
+        if (progress.phase, progress.done) != last:
+            last = progress.phase, progress.done
+            guard.advance()
+        tell(progress)
+
+    return report
 
 
 def encoded(value: object) -> str:
@@ -127,7 +146,9 @@ def cell_text(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else shown(str(value))
+    if isinstance(value, int):
+        return f"{value:,}" if value.bit_length() < _PLAIN_BITS else digits_of(value)
+    return shown(str(value))
 
 
 def shown(text: str) -> str:

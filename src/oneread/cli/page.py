@@ -5,6 +5,7 @@ Knows the verb `page`. Must not know engines. The law is the page of the command
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -13,7 +14,7 @@ import typer
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, completed, declared, reading, schema_of
 from oneread.cli.output import Output
 from oneread.cli.records import cost_text, plain, show_all
-from oneread.cli.typed import Wanted, value, values, wanted
+from oneread.cli.typed import Wanted, rest_of_key, value, values, wanted
 from oneread.errors import InvalidQuery
 from oneread.plans.trace import Cost
 
@@ -83,15 +84,16 @@ def command(  # noqa: PLR0913 - each option narrows one page
     (cls,) = declared(known, [view])
     with reading(db, known) as database:
         parts = wanted(database.operations.catalog, cls)
+        rest = rest_of_key(cls, parts, equal)
         found = database.page(
             cls,
             *values(cls, parts, equal),
             limit=limit,
             cursor=cursor or None,
             backward=backward,
-            since=_bound(cls, parts[len(equal) :], since),
-            until=_bound(cls, parts[len(equal) :], until),
-            starts_with=_start(cls, parts[len(equal) :], starts_with),
+            since=_bound(cls, rest, since),
+            until=_bound(cls, rest, until),
+            starts_with=_start(cls, rest, starts_with),
         )
         rows = plain(found.rows)
         output.document(Paged(cls.__name__, rows, found.next, found.previous, found.truncated, found.cost))
@@ -104,18 +106,18 @@ def command(  # noqa: PLR0913 - each option narrows one page
         output.note(cost_text(found.cost))
 
 
-def _bound(cls: type, rest: list[Wanted], word: str) -> Any:
+def _bound(cls: type, rest: Sequence[Wanted], word: str) -> Any:
     return value(cls, _next(cls, rest), word) if word else None
 
 
-def _start(cls: type, rest: list[Wanted], word: str) -> str | bytes | None:
+def _start(cls: type, rest: Sequence[Wanted], word: str) -> str | bytes | None:
     if not word:
         return None
     following = _next(cls, rest)
     return value(cls, following, word) if following.type in (str, bytes) else word
 
 
-def _next(cls: type, rest: list[Wanted]) -> Wanted:
+def _next(cls: type, rest: Sequence[Wanted]) -> Wanted:
     if not rest:
         raise InvalidQuery(
             "the whole key is given; --since, --until and --starts-with need a part that is not", view=cls

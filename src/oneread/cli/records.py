@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from oneread.cli.output import Output, columns, counted
 from oneread.derivations.views import View
+from oneread.errors import shown
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.plans.trace import Cost
@@ -71,8 +72,15 @@ def _cell(value: Any) -> Any:
     return _fitting(value)(value)
 
 
+def _as_text(value: Any) -> str:
+    try:
+        return str(value)
+    except (ValueError, RecursionError):  # ints of a store of before they had a bound, in a dict or struct
+        return shown(value)
+
+
 def _fitting(value: Any) -> Callable[[Any], Any]:
-    return next((show for types, show in _CELLS if isinstance(value, types)), str)
+    return next((show for types, show in _CELLS if isinstance(value, types)), _as_text)
 
 
 def show_one(output: Output, record: Any) -> None:

@@ -10,10 +10,11 @@ from typing import Annotated, Final
 
 import typer
 
-from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, reading, schema_of
+from oneread.cli.options import DATA, DbOption, JsonOption, QuietOption, SchemaOption, folder_of, reading, schema_of
 from oneread.cli.output import Output, Right, counted, size
 from oneread.database.sync_database import Database
 from oneread.maintenance.survey import Survey
+from oneread.store import unfinished
 
 FEW_ROWS: Final = 200_000
 """Up to this many rows are counted by model and view without being asked for: about a quarter of a second."""
@@ -46,6 +47,9 @@ def command(
     output.document(found)
     if not as_json:
         _show(output, db, found)
+    folder = folder_of(db)
+    for path in [] if folder is None else unfinished.leftovers(folder.absolute().parent, within=DATA):
+        output.note(f"a killed process left this, which can be removed: {path}")
 
 
 def _surveyed(output: Output, database: Database, *, exact: bool | None) -> Survey:
@@ -61,7 +65,8 @@ def _surveyed(output: Output, database: Database, *, exact: bool | None) -> Surv
 def _show(output: Output, db: str, found: Survey) -> None:
     state = "; a backfill has something to do: oneread backfill" if found.unfinished else ""
     output.text(f"{db}: version {found.schema_version} of its schema{state}")
-    output.text(f"{counted(found.tasks, 'task')} waiting in the outbox")
+    aside = f"; {counted(found.set_aside, 'holder')} set aside: oneread tasks" if found.set_aside else ""
+    output.text(f"{counted(found.tasks, 'task')} waiting in the outbox{aside}")
     if found.engine is not None:
         output.text()
         tables = found.engine.tables.items()
@@ -89,4 +94,6 @@ def _named(name: str) -> str:
 
 
 def _fact(name: str, fact: int) -> Right:
-    return size(fact) if name.endswith("_bytes") else Right(f"{fact:,}")
+    if name.endswith("_bytes"):
+        return size(fact)
+    return Right(fact) if name.endswith("_pid") else Right(f"{fact:,}")

@@ -14,11 +14,14 @@ from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption,
 from oneread.cli.output import Output, counted
 from oneread.database.sync_database import Database
 from oneread.maintenance.reports import Progress
-from oneread.maintenance.waiting import WaitingTask, count_tasks, waiting_tasks
+from oneread.maintenance.waiting import SetAsideHolder, WaitingTask, count_set_aside, count_tasks, waiting_tasks
 from oneread.transactions.outbox import BATCH
 
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="The most tasks to list.")]
 DrainOption = Annotated[bool, typer.Option("--drain", help="Do all of them now, in this process.")]
+RetryOption = Annotated[
+    bool, typer.Option("--retry", help="Try again what is set aside, then do all tasks, in this process.")
+]
 
 
 class Outbox(msgspec.Struct, frozen=True):
@@ -28,17 +31,24 @@ class Outbox(msgspec.Struct, frozen=True):
         waiting: how many tasks there are, or were left by --drain.
         tasks: the first of them.
         batches: what --drain did: transactions of up to 200 carriers.
+        aside: how many holders are set aside, because they could not follow their source.
+        set_aside: the first of them.
+        retried: how many --retry tried again.
     """
 
     waiting: int
     tasks: list[WaitingTask]
     batches: int = 0
+    aside: int = 0
+    set_aside: list[SetAsideHolder] = []
+    retried: int = 0
 
 
 def command(
     *,
     limit: LimitOption = 20,
     drain: DrainOption = False,
+    retry: RetryOption = False,
     schema: SchemaOption = "",
     db: DbOption = "",
     as_json: JsonOption = False,
@@ -47,21 +57,31 @@ def command(
     """Lists the tasks of the outbox: entities that changed and have more copies than one commit changes.
 
     A program that has the store open does them by itself; so does `oneread worker`. --drain does them here and now.
+    A holder whose copies could not follow is set aside, listed with its error, and holds up nothing else; it is tried
+    again when it or its source has changed, and by --retry.
 
     Example: oneread tasks --schema shop.models:shop --db lmdb://shop
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
-    with writing(db, known, evolve=False) if drain else reading(db, known) as database:
-        batches = _drained(output, database) if drain else 0
-        waiting = database.run(count_tasks())
+    doing = drain or retry
+    with writing(db, known, evolve=False) if doing else reading(db, known) as database:
+        retried = database.run(database.operations.outbox.retry()) if retry else 0
+        batches = _drained(output, database) if doing else 0
+        waiting, aside = database.run(count_tasks()), database.run(count_set_aside())
         found = database.run(waiting_tasks(database.operations.catalog, limit)) if waiting else []
-        output.document(Outbox(waiting, found, batches))
+        stuck = database.set_aside(limit) if aside else []
+        output.document(Outbox(waiting, found, batches, aside, stuck, retried))
         if found:
             output.table(["source", "carriers told"], [[_source(each), each.done] for each in found])
-        if drain:
+        if stuck:
+            output.table(["source", "holder set aside", "error", "tries", "since"], [_aside(each) for each in stuck])
+        if retry:
+            output.text(f"{counted(retried, 'holder')} tried again")
+        if doing:
             output.text(f"{counted(batches, 'batch', 'batches')} done")
-        output.text(f"{counted(waiting, 'task')} waiting")
+        named = f", {counted(aside, 'holder')} set aside" if aside else ""
+        output.text(f"{counted(waiting, 'task')} waiting{named}")
 
 
 def _drained(output: Output, database: Database) -> int:
@@ -76,3 +96,10 @@ def _drained(output: Output, database: Database) -> int:
 
 def _source(task: WaitingTask) -> str:
     return task.source if task.readable else f"{task.source} (cannot be read)"
+
+
+def _aside(holder: SetAsideHolder) -> list[object]:
+    error = f"{holder.error}: {holder.message}"
+    changed = " (changed since)" if holder.changed else ""
+    since = holder.since.isoformat(timespec="seconds")
+    return [holder.source, (holder.holder or "(all)") + changed, error, holder.tries, since]

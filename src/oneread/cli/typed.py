@@ -30,6 +30,8 @@ class Wanted(NamedTuple):
     name: str
     type: Any
     optional: bool = False
+    further: bool = False
+    """A part of a reference's key behind the first one; `@none` for the whole reference leaves it out."""
 
 
 def wanted(catalog: Catalog, cls: Any) -> list[Wanted]:
@@ -47,7 +49,10 @@ def _of_view(key: ViewKey) -> list[Wanted]:
         if part.rule.hashed:
             found.append(Wanted(part.field, peeled(part.access.type).bare, optional))
         else:
-            found.extend(Wanted(element.name, element.type, optional) for element in part.elements)
+            found.extend(
+                Wanted(element.name, element.type, optional, further=place > 0)
+                for place, element in enumerate(part.elements)
+            )
     return found
 
 
@@ -57,11 +62,7 @@ def values(cls: type, declared: Sequence[Wanted], words: Sequence[str]) -> tuple
     Raises:
         InvalidKey: there are more words than parts, or one is not written as its type is.
     """
-    if len(words) > len(declared):
-        raise InvalidKey(
-            "more values than the key has parts", of=cls, parts=[each.name for each in declared], given=list(words)
-        )
-    return tuple(value(cls, each, word) for each, word in zip(declared, words, strict=False))
+    return tuple(value(cls, each, word) for each, word in _pairs(cls, declared, words)[0])
 
 
 def whole_key(cls: type, declared: Sequence[Wanted], words: Sequence[str]) -> tuple[Any, ...]:
@@ -70,14 +71,44 @@ def whole_key(cls: type, declared: Sequence[Wanted], words: Sequence[str]) -> tu
     Raises:
         InvalidKey: there are more or fewer words than parts, or one is not written as its type is.
     """
-    if len(words) < len(declared):
+    pairs, lacking = _pairs(cls, declared, words)
+    if lacking:
         raise InvalidKey(
             "the key has more parts than values were given",
             of=cls,
             parts=[each.name for each in declared],
             given=list(words),
         )
-    return values(cls, declared, words)
+    return tuple(value(cls, each, word) for each, word in pairs)
+
+
+def rest_of_key(cls: type, declared: Sequence[Wanted], words: Sequence[str]) -> Sequence[Wanted]:
+    """The parts of a key behind those that the words are values of. Raises InvalidKey for more words than parts."""
+    return _pairs(cls, declared, words)[1]
+
+
+def _pairs(
+    cls: type, declared: Sequence[Wanted], words: Sequence[str]
+) -> tuple[list[tuple[Wanted, str]], Sequence[Wanted]]:
+    """The part that each word is a value of, and the parts that no word is left for."""
+    pairs: list[tuple[Wanted, str]] = []
+    left = list(declared)
+    for word in words:
+        if pairs and pairs[-1][1] == NONE and word != NONE:
+            left = _behind_reference(left)
+        if not left:
+            raise InvalidKey(
+                "more values than the key has parts", of=cls, parts=[each.name for each in declared], given=list(words)
+            )
+        pairs.append((left.pop(0), word))
+    if pairs and pairs[-1][1] == NONE:
+        left = _behind_reference(left)
+    return pairs, left
+
+
+def _behind_reference(left: list[Wanted]) -> list[Wanted]:
+    """The parts without the rest of the reference that they begin with."""
+    return next((left[place:] for place, each in enumerate(left) if not each.further), [])
 
 
 def value(cls: type, declared: Wanted, word: str) -> Any:

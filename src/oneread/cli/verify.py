@@ -17,7 +17,7 @@ from oneread.cli.failures import FOUND
 from oneread.cli.faults import FileOption, PaceOption, ShownOption, ViewsArgument
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, declared, reading, schema_of
 from oneread.cli.output import Output, counted
-from oneread.maintenance.reports import MAX_AGE, Fault, FaultKind
+from oneread.maintenance.reports import MAX_AGE, Ahead, Fault, FaultKind
 from oneread.maintenance.verify import Verification
 
 AgeOption = Annotated[
@@ -38,6 +38,8 @@ class Verified(msgspec.Struct, frozen=True):
         entities, rows: looked at.
         seconds: it took.
         resume: what --resume takes to go on with what was skipped; empty when everything was done.
+        ahead: entities whose versions lie ahead of the clock, which is no fault: the first of each model.
+        ahead_count: how many there are.
     """
 
     clean: bool
@@ -49,6 +51,8 @@ class Verified(msgspec.Struct, frozen=True):
     rows: int
     seconds: float
     resume: str
+    ahead: tuple[Ahead, ...] = ()
+    ahead_count: int = 0
 
 
 def command(  # noqa: PLR0913 - an option each of the verb's
@@ -102,6 +106,8 @@ def command(  # noqa: PLR0913 - an option each of the verb's
             found.rows,
             round(seconds, 3),
             found.cursor,
+            found.ahead,
+            found.ahead_count,
         )
     )
     if not as_json:
@@ -122,6 +128,17 @@ def _show(output: Output, found: Verification, seconds: float) -> None:
     output.text(f"{counted(found.total, 'fault') if found.total else 'everything is right'}: {looked}")
     if found.total:
         output.note("`oneread repair` mends what can be mended")
+    if found.ahead_count:
+        many = counted(found.ahead_count, "entity was", "entities were")
+        named = ", ".join(f"{each.entity} by {_span(each.ahead)}" for each in found.ahead[:3])
+        output.text(f"{many} written under a clock that was ahead, which is no fault: {named}")
+        output.note("find the machine whose clock is wrong; each write of such an entity takes the next version")
     if found.skipped:
         output.text(f"not compared, it took longer than --max-age: {', '.join(found.skipped)}")
         output.note(f"go on with what was skipped: --resume {found.cursor}")
+
+
+def _span(milliseconds: int) -> str:
+    """A time in words."""
+    days = milliseconds // 86_400_000
+    return counted(days, "day") if days > 1 else counted(milliseconds // 1000, "second")

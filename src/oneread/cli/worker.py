@@ -18,7 +18,7 @@ import typer
 
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, schema_of, writing
 from oneread.cli.output import Output, counted
-from oneread.maintenance.waiting import count_tasks
+from oneread.maintenance.waiting import count_set_aside, count_tasks
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -48,9 +48,10 @@ def command(
     with _stopping() as stopped, writing(db, known, workers=1) as database:
         output.note(f"worker {os.getpid()} does the tasks of {db}; stop it with Ctrl-C")
         stopped.wait(seconds or None)
-        left = database.run(count_tasks())
-    output.document({"waiting": left})
-    output.text(f"stopped; {counted(left, 'task')} waiting")
+        left, aside = database.run(count_tasks()), database.run(count_set_aside())
+    output.document({"waiting": left, "set_aside": aside})
+    named = f", {counted(aside, 'holder')} set aside: oneread tasks" if aside else ""
+    output.text(f"stopped; {counted(left, 'task')} waiting{named}")
 
 
 @contextlib.contextmanager

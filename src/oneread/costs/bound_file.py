@@ -5,8 +5,6 @@ Knows bounds and JSON. Must not know where the schema came from. The law is docs
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -17,6 +15,7 @@ from oneread.costs.bounds import Bound
 from oneread.costs.declared import of
 from oneread.derivations.schema import Schema
 from oneread.errors import UsageError
+from oneread.store import unfinished
 
 FORMAT: Final = 1
 
@@ -123,14 +122,16 @@ def _recorded(bound: Bound) -> str:
 def write(schema: Schema, path: str | Path) -> None:
     """Writes the bound file of a schema, whole or not at all."""
     target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    unfinished.take_away(target)
+    beside = unfinished.name_beside(target)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with beside.open("x", encoding="utf-8") as file:
+            unfinished.hold(file.fileno())
             file.write(text_of(schema))
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
+            file.flush()
+            beside.replace(target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-import msgspec
-
 from oneread.costs.sizes import FLAG, HEADER, NOTHING, OPEN, Size, Sizes, element, greatest, most_elements
 from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.carriers import Carrier
@@ -21,7 +19,7 @@ from oneread.derivations.indexes import IndexView
 from oneread.derivations.keyed import VALUES_BYTES, Part
 from oneread.derivations.rules import Rule, rules_of
 from oneread.models.annotations import Names, field_types, peeled
-from oneread.models.fields import UPDATED
+from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import KEY_BYTES, Kind, reference_target
 from oneread.models.shadow import is_copy
@@ -185,7 +183,7 @@ class Weights:
             shown,
             shown.plus(self._record(carrier, shares)),
             frozenset(kind.names),
-            frozenset(field.name for field in msgspec.structs.fields(cls) if field.default == UPDATED),
+            frozenset(name for name, default in defaults_of(cls).items() if default == UPDATED),
         )
 
     def _many(self, cls: type, reference: Reference) -> int:

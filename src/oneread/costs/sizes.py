@@ -18,9 +18,10 @@ import msgspec
 
 from oneread.derivations.changes import BODY_BYTES
 from oneread.models.annotations import Names, field_types, is_union, peeled
+from oneread.models.fields import defaults_of
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path
-from oneread.models.references import copied_names
+from oneread.models.references import Copy
 from oneread.models.registry import KEY_BYTES, target_of
 from oneread.models.shadow import is_copy, is_ref
 
@@ -186,9 +187,9 @@ class Sizes:
     def _inner(self, cls: Any, name: str, annotation: Any, where: str) -> Size:
         """A field of a nested class; one of a copy is as small as its source declares, or smaller."""
         found = self.value(annotation, f"{where}.{name}")
-        if not is_copy(cls) or name not in copied_names(cls):
+        if not is_copy(cls) or name in Copy.__struct_fields__:
             return found
-        default = next(field.default for field in msgspec.structs.fields(cls) if field.name == name)
+        default = defaults_of(cls)[name]
         owner, inner = default.steps[-1] if isinstance(default, Path) else (target_of(cls, self._names), name)
         source = self.field(owner, inner, field_types(owner, self._names)[inner])
         return source._replace(most=max(1, source.most)) if source.most <= found.most else found

@@ -33,7 +33,7 @@ Ks = TypeVarTuple("Ks")
 class Keyed(Protocol[T_co, *Ks]):
     """A model, whose entities are found by a key of types Ks."""
 
-    def at(self, *key: *Ks) -> Ref[T_co]: ...
+    def _located(self, *key: *Ks) -> Ref[T_co]: ...
 
 
 class AsyncBulk:
@@ -105,7 +105,7 @@ class AsyncBulk:
         if self._work.add(("create", entity), self._sizes.of(entity), position):
             await self.flush()
 
-    async def patch(self, model: Keyed[R, *Ks], *key: *Ks, **changes: Any) -> None:
+    async def patch(self, model: Keyed[R, *Ks], /, *key: *Ks, **changes: Any) -> None:
         """Changes fields of one entity, as the database's `patch` does; `reached` gives a position."""
         self._check()
         if self._work.add(("patch", model, key, changes), weight((key, changes)), None):

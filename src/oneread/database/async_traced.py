@@ -32,7 +32,7 @@ def _told(name: str) -> Callable[..., Any]:
     """A verb, with what it costs and takes told."""
     verb = getattr(AsyncDatabase, name)
 
-    async def told(self: AsyncTraced, *given: Any, **named: Any) -> Any:
+    async def told(self: AsyncTraced, /, *given: Any, **named: Any) -> Any:
         with self.telemetry.verb(name, _collection(given)):
             return await verb(self, *given, **named)
 

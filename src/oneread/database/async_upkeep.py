@@ -14,8 +14,9 @@ from oneread.database.async_bulk import AsyncBulk
 from oneread.database.explaining import Explains
 from oneread.database.operations import Operations
 from oneread.database.worker import Worker
-from oneread.errors import Unsupported
+from oneread.errors import InvalidUrl, Unsupported
 from oneread.maintenance import checkpoints
+from oneread.maintenance.arguments import check_function
 from oneread.maintenance.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
 from oneread.maintenance.reports import KEEP, MAX_AGE, QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, Watch, silent
 from oneread.plans.plan import Plan
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from oneread.maintenance.repair import Repaired
     from oneread.maintenance.survey import Survey
     from oneread.maintenance.verify import Verification
+    from oneread.maintenance.waiting import SetAsideHolder
     from oneread.plans.async_driver import AsyncDriver
 
 R = TypeVar("R")
@@ -49,6 +51,16 @@ class AsyncUpkeep(Explains):
     async def run(self, plan: Plan[R]) -> R:
         """Drives one plan; its cost is told to observers only."""
         return await self._driver.run(plan, Trace(self._observers))
+
+    async def set_aside(self, limit: int = 1000) -> list[SetAsideHolder]:
+        """The holders whose copies could not follow their source, each with its last error.
+
+        Their copies are stale, and `verify` names them. One request, and one for the rows of up to 200 of them.
+
+        Arguments:
+            limit: the most that are listed.
+        """
+        return await self.run(maintenance.waiting.set_aside_holders(self.operations.catalog, limit))
 
     async def backfill(
         self,
@@ -205,6 +217,7 @@ class AsyncUpkeep(Explains):
 
         A few requests. With `exact`, rows and bytes of each model and view as well: every row is read, 2,000 a request.
         """
+        check_function("progress", progress)
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
         return await self.run(maintenance.survey.survey(counted, progress, exact=exact))
@@ -224,6 +237,8 @@ class AsyncUpkeep(Explains):
         Raises:
             UsageError: a class that is no model of the schema.
         """
+        check_function("write", write)
+        check_function("progress", progress)
         for model in models:
             self.operations.kind(model)
         work = maintenance.dump.Dump(self.operations.catalog, models, write, progress)
@@ -241,6 +256,8 @@ class AsyncUpkeep(Explains):
             UsageError: the class is no model of the schema.
             InvalidValue: a value has no exact form in CSV.
         """
+        check_function("write", write)
+        check_function("progress", progress)
         self.operations.kind(model)
         work = maintenance.csv_dump.CsvDump(self.operations.catalog, model, write, progress)
         return await self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.rows())
@@ -264,6 +281,9 @@ class AsyncUpkeep(Explains):
         engine = self._driver.engine
         if not isinstance(engine, Copyable):
             raise Unsupported("this engine cannot copy its store; dump the entities instead")
+        if type(target) is not str or not target.isprintable():
+            raise InvalidUrl("a copy goes to a folder, given as text", target=target)
+        check_function("progress", progress)
 
         def told(size: int) -> None:
             progress(Progress("copying, bytes", size))

@@ -1,34 +1,42 @@
-"""Cursors: where a page ended, as text that a client keeps and hands back.
+"""Cursors: where a page ended, as encrypted text that a client keeps and hands back.
 
-Knows bytes. Must not know views: it compares what it is told with what stands in the text. Whatever the text, the only
-error is InvalidCursor, which says what does not fit. The law is "Cursor" of the decisions page.
+Knows bytes. Must not know views: it compares what it is given with what stands in the text. A cursor names the last row
+that was read, which a condition may have hidden, so it is readable only with its secret; whatever the text, the only
+error is InvalidCursor. The law is docs/decisions/0034-cursors-are-encrypted.md.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
+import os
 import struct
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
 from oneread.errors import InvalidCursor
+from oneread.store.cursor_key import HoldsCursorKey
+from oneread.store.engine import Engine
 
-VERSION: Final = 1
+VERSION: Final = 2
 EQUALITY_BYTES: Final = 16
-SIGNATURE_BYTES: Final = 16
+TAG_BYTES: Final = 16
+PAD_BYTES: Final = 64
+"""A cursor's length says how long its row key is in steps of so many bytes, and no more."""
 LONGEST: Final = 4096
 """Characters. Row keys are below 1,000 bytes on every engine; whatever is longer is not looked at."""
 
-_HEAD: Final = struct.Struct(f">BIIB{EQUALITY_BYTES}s")  # version, view, generation, direction and signed?, equality
-_BACKWARD: Final = 1
-_SIGNED: Final = 2
+_HEAD: Final = struct.Struct(f">IIB{EQUALITY_BYTES}s")  # view, generation, backward, equality
+_SIGNED_VERSION: Final = 1  # of release 0.1.0: readable, and signed at most
+_PAD_BEGINS: Final = b"\x80"
+_COUNTER: Final = struct.Struct(">I")
 
 _NOT_A_CURSOR: Final = "this is not a cursor"
-_TAMPERED: Final = "the cursor was tampered with, or signed with another key"
+_EXPIRED: Final = "the cursor was made by an earlier release; start from the first page"
+_TAMPERED: Final = "the cursor was tampered with, or made with another secret or by another store"
 _OTHER_VIEW: Final = "the cursor belongs to another view"
 _OTHER_PARAMETERS: Final = "the cursor belongs to a page with other parameters"
 _OTHER_GENERATION: Final = "the view has been built anew since this cursor; start from the first page"
@@ -42,7 +50,7 @@ class Cursor(msgspec.Struct, frozen=True):
         generation: of the view, below 2**32.
         backward: whether the page goes towards the start.
         equality: 16 bytes, the hash of the parameters that chose the list.
-        key: of the last row seen, in full.
+        key: of the last row read, in full.
     """
 
     view: int
@@ -52,38 +60,75 @@ class Cursor(msgspec.Struct, frozen=True):
     key: bytes
 
 
-def encode(cursor: Cursor, secret: bytes | None) -> str:
-    """The cursor as URL-safe text without padding, signed when there is a secret."""
-    flags = (_BACKWARD if cursor.backward else 0) | (0 if secret is None else _SIGNED)
-    body = _HEAD.pack(VERSION, cursor.view, cursor.generation, flags, cursor.equality) + cursor.key
-    signature = b"" if secret is None else _signature(body, secret)
-    return base64.urlsafe_b64encode(body + signature).rstrip(b"=").decode("ascii")
+class CursorCipher:
+    """Encrypts and authenticates cursors under one secret.
 
-
-def decode(text: object, *, view: int, generation: int, equality: bytes, secret: bytes | None) -> Cursor:
-    """The cursor that a client handed back for a page of this view, generation and parameters.
-
-    Raises:
-        InvalidCursor: it is not one, was tampered with, or belongs elsewhere. A signed cursor is refused where there
-            is no secret, and an unsigned one where there is.
+    The construction is SIV (P. Rogaway and T. Shrimpton, EUROCRYPT 2006; RFC 5297), with keyed BLAKE2b (RFC 7693) in
+    place of both AES functions: the tag is a MAC of the whole plaintext and is the nonce of the key stream. Equal
+    cursors have equal texts, so a page's entity tag stays, and no nonce can be used twice for two plaintexts.
     """
-    raw = _raw(text)
-    version, its_view, its_generation, flags, its_equality = _HEAD.unpack_from(raw)
-    if version != VERSION or flags & ~(_BACKWARD | _SIGNED):
-        raise InvalidCursor(_NOT_A_CURSOR)
-    if bool(flags & _SIGNED) != (secret is not None):
-        raise InvalidCursor(_TAMPERED)
-    if secret is not None:
-        raw, signature = raw[:-SIGNATURE_BYTES], raw[-SIGNATURE_BYTES:]
-        if not hmac.compare_digest(signature, _signature(raw, secret)):
+
+    def __init__(self, secret: bytes) -> None:
+        self._mac = blake2b(key=_derived(secret, b"cursor mac"), digest_size=TAG_BYTES)
+        self._stream = blake2b(key=_derived(secret, b"cursor stream"), digest_size=PAD_BYTES)
+
+    def encode(self, cursor: Cursor) -> str:
+        """The cursor as URL-safe text without padding."""
+        plain = _HEAD.pack(cursor.view, cursor.generation, cursor.backward, cursor.equality) + cursor.key + _PAD_BEGINS
+        plain += bytes(-len(plain) % PAD_BYTES)
+        tag = self._tag(plain)
+        raw = bytes((VERSION,)) + tag + self._crypt(tag, plain)
+        return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+    def decode(self, text: object, *, view: int, generation: int, equality: bytes) -> Cursor:
+        """The cursor that a client handed back for a page of this view, generation and parameters.
+
+        Raises:
+            InvalidCursor: it is not one, was tampered with, made with another secret, or belongs elsewhere.
+        """
+        raw = _raw(text)
+        tag, hidden = raw[1 : 1 + TAG_BYTES], raw[1 + TAG_BYTES :]
+        plain = self._crypt(tag, hidden)
+        if not hmac.compare_digest(tag, self._tag(plain)):
             raise InvalidCursor(_TAMPERED)
-    if its_view != view:
-        raise InvalidCursor(_OTHER_VIEW)
-    if its_equality != equality:
-        raise InvalidCursor(_OTHER_PARAMETERS)
-    if its_generation != generation:
-        raise InvalidCursor(_OTHER_GENERATION)
-    return Cursor(view, generation, bool(flags & _BACKWARD), equality, raw[_HEAD.size :])
+        its_view, its_generation, backward, its_equality = _HEAD.unpack_from(plain)
+        if its_view != view:
+            raise InvalidCursor(_OTHER_VIEW)
+        if its_equality != equality:
+            raise InvalidCursor(_OTHER_PARAMETERS)
+        if its_generation != generation:
+            raise InvalidCursor(_OTHER_GENERATION)
+        return Cursor(view, generation, bool(backward), equality, plain[_HEAD.size : plain.rindex(_PAD_BEGINS)])
+
+    def _tag(self, plain: bytes) -> bytes:
+        mac = self._mac.copy()
+        mac.update(bytes((VERSION,)) + plain)
+        return mac.digest()
+
+    def _crypt(self, tag: bytes, text: bytes) -> bytes:
+        """The text combined with the key stream of a tag: encrypts a plaintext, decrypts what was encrypted."""
+        size = len(text)
+        blocks: list[bytes] = []
+        for number in range(size // PAD_BYTES):
+            block = self._stream.copy()
+            block.update(tag + _COUNTER.pack(number))
+            blocks.append(block.digest())
+        return (int.from_bytes(text, "big") ^ int.from_bytes(b"".join(blocks), "big")).to_bytes(size, "big")
+
+
+def cipher_of(engine: Engine, secret: bytes | None) -> CursorCipher:
+    """The cipher of the application's secret, else of the store's own key.
+
+    An engine without a key of its own gets one for the life of this database.
+    """
+    if secret is None:
+        secret = engine.cursor_key() if isinstance(engine, HoldsCursorKey) else os.urandom(32)
+    return CursorCipher(secret)
+
+
+def _derived(secret: bytes, use: bytes) -> bytes:
+    """A key of 64 bytes for one use; secrets of any length become keys of the same strength at most."""
+    return blake2b(secret, person=use).digest()
 
 
 def _raw(text: object) -> bytes:
@@ -94,10 +139,11 @@ def _raw(text: object) -> bytes:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except binascii.Error:
         raise InvalidCursor(_NOT_A_CURSOR) from None
-    if len(raw) < _HEAD.size or base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii") != text:
+    if base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii") != text:
+        raise InvalidCursor(_NOT_A_CURSOR)
+    if raw[:1] == bytes((_SIGNED_VERSION,)) and len(raw) > _HEAD.size:
+        raise InvalidCursor(_EXPIRED)
+    hidden = len(raw) - 1 - TAG_BYTES
+    if raw[:1] != bytes((VERSION,)) or hidden < PAD_BYTES or hidden % PAD_BYTES:
         raise InvalidCursor(_NOT_A_CURSOR)
     return raw
-
-
-def _signature(body: bytes, secret: bytes) -> bytes:
-    return hmac.new(secret, body, hashlib.sha256).digest()[:SIGNATURE_BYTES]

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from oneread import costs
+from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned
 from oneread.database.patches import patching
-from oneread.errors import InvalidKey, InvalidQuery, UsageError
+from oneread.errors import InvalidKey, InvalidQuery, UsageError, shown
 from oneread.models.fields import GENERATED
 from oneread.models.registry import Kind
 from oneread.store.rows import RowRange
@@ -30,20 +33,20 @@ class Explainer:
 
     Arguments:
         operations: of the database.
-        secret: of its cursors.
+        cipher: of its cursors.
         numbers: to predict times by.
     """
 
-    def __init__(self, operations: Operations, secret: bytes | None, numbers: Numbers | None = None) -> None:
+    def __init__(self, operations: Operations, cipher: CursorCipher, numbers: Numbers | None = None) -> None:
         self._operations = operations
         self._catalog = operations.catalog
-        self._secret = secret
+        self._cipher = cipher
         self._numbers = numbers
         self.costs = costs.declared.Costs(operations.catalog, operations.inline)
 
     def by(self, numbers: Numbers) -> Explainer:
         """The same, with predicted times: `db.explain.by(read_numbers("numbers.json")).get(...)`."""
-        return Explainer(self._operations, self._secret, numbers)
+        return Explainer(self._operations, self._cipher, numbers)
 
     def get(self, model: Any, *key: Any) -> Explanation:
         """What `get`, `find` and `exists` would do."""
@@ -72,6 +75,8 @@ class Explainer:
     def get_many(self, model: Any, keys: Iterable[tuple[Any, ...]]) -> Explanation:
         """What `get_many` would do."""
         kind = self._kind(model)
+        if not isinstance(keys, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise UsageError("get_many takes keys as tuples: [(1,), (2,)]", given=keys)
         places = [kind.key(_tuple(model, key)) for key in keys]
         plan = [f"read roots {', '.join(map(self._name, places))}"]
         return self._told(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(places))))
@@ -94,7 +99,7 @@ class Explainer:
         of = listed(self._operations, view)
         rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, rows, cursor, backward, since, until, starts_with, where, budget)
-        ranges, reverse = planned(of, query, self._secret)
+        ranges, reverse = planned(of, query, self._cipher)
         bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
         plan = [_scan(of, within, rows, reverse=reverse) for within in ranges]
         named = [value.values if isinstance(value, AnyOf) else value for value in equal]
@@ -112,15 +117,21 @@ class Explainer:
         """What `get_or_create` would do."""
         return self._write("get_or_create", entity, self.costs.get_or_create(self._class(entity)))
 
-    def upsert(self, entity: Any, *, carriers: int | None = None, **changes: Any) -> Explanation:
-        """What `upsert` would do."""
+    def upsert(self, entity: Any, /, *, carriers: Any = UNSET, **changes: Any) -> Explanation:
+        """What `upsert` would do; of a model with a field `carriers` it is this field that changes."""
         cls = self._class(entity)
+        carriers = _carriers(cls, carriers, changes)
         patching(cls, changes)
         return self._write("upsert", entity, self.costs.upsert(cls, carriers=carriers))
 
-    def patch(self, model: Any, *key: Any, carriers: int | None = None, **changes: Any) -> Explanation:
-        """What `patch` would do to these fields; their values do not matter, except that steps are not looked into."""
+    def patch(self, model: Any, /, *key: Any, carriers: Any = UNSET, **changes: Any) -> Explanation:
+        """What `patch` would do to these fields; their values do not matter, except that steps are not looked into.
+
+        `carriers` is how many others hold a copy, when that is known; of a model with a field `carriers` it is this
+        field that changes.
+        """
         place = self._kind(model).key(key)
+        carriers = _carriers(model, carriers, changes)
         patching(model, changes)
         bound = self.costs.patch(model, *changes, carriers=carriers)
         return self._told(_call("patch", model, key, **changes), [f"read roots {self._name(place)}"], bound)
@@ -133,6 +144,8 @@ class Explainer:
 
     def save_all(self, entities: Iterable[Any]) -> Explanation:
         """What `save_all` of entities of one class would do, in one batch."""
+        if not isinstance(entities, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise UsageError("save_all takes entities: a list, or another iterable", given=entities)
         given = list(entities)
         classes = {self._class(each) for each in given}
         if len(classes) != 1:
@@ -181,12 +194,12 @@ class Explains:
     """What a database says of its costs before it does anything."""
 
     operations: Operations
-    _secret: bytes | None
+    _cipher: CursorCipher
 
     @property
     def explain(self) -> Explainer:
         """The verbs, explained: `print(db.explain.page(PurchasesOfBuyer, 12347, limit=10))`. No request is made."""
-        return Explainer(self.operations, self._secret)
+        return Explainer(self.operations, self._cipher)
 
 
 def _scan(of: Listed, within: RowRange, limit: int, *, reverse: bool) -> str:
@@ -194,9 +207,18 @@ def _scan(of: Listed, within: RowRange, limit: int, *, reverse: bool) -> str:
     return f"scan {of.table} {way}from {within.start.hex()} to {within.stop.hex() or 'the end'}, {limit + 1} rows"
 
 
-def _call(verb: str, cls: Any, key: Iterable[Any], **named: Any) -> str:
-    given = [cls.__name__, *map(repr, key), *(f"{name}={value!r}" for name, value in named.items())]
+def _call(verb: str, cls: Any, key: Iterable[Any], /, **named: Any) -> str:
+    given = [cls.__name__, *map(shown, key), *(f"{name}={shown(value)}" for name, value in named.items())]
     return f"{verb}({', '.join(given)})"
+
+
+def _carriers(model: Any, given: Any, changes: dict[str, Any]) -> int | None:
+    """The number of holders that a patch was given; what is meant for a field of that name goes to `changes`."""
+    if given is not UNSET and "carriers" in model.__struct_fields__:
+        changes["carriers"] = given
+        return None
+    number: int | None = None if given is UNSET else given
+    return number
 
 
 def _tuple(model: Any, key: Any) -> tuple[Any, ...]:

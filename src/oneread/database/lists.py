@@ -15,6 +15,8 @@ from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.indexes import IndexView
 from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
+from oneread.models.annotations import Names
+from oneread.models.condition_checks import ConditionChecks
 from oneread.models.registry import Kind
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
@@ -42,6 +44,8 @@ class Listed(NamedTuple):
         living: whether a row is shown at all; None when all are.
         docs: what rows show, when they hold it ready in one cell.
         encoders: of the first 0, 1, ... elements of the key.
+        hashed: the elements that are digests, which have no order.
+        conditions: what finds out whether a condition on rows can hold.
     """
 
     cls: Any
@@ -56,6 +60,8 @@ class Listed(NamedTuple):
     living: Callable[[Found], bool] | None
     docs: Callable[[list[bytes]], list[Any]] | None
     encoders: tuple[Callable[[tuple[Any, ...]], bytes], ...]
+    conditions: ConditionChecks
+    hashed: frozenset[int] = frozenset()
 
     @property
     def width(self) -> int:
@@ -68,11 +74,11 @@ def listed(operations: Operations, cls: Any) -> Listed:
     catalog = operations.catalog
     operations.fence.check(cls)
     if cls in catalog.indexes:
-        return _index(catalog.indexes[cls])
+        return _index(catalog.indexes[cls], catalog.names)
     if cls in catalog.aggregates:
-        return _aggregate(catalog.aggregates[cls])
+        return _aggregate(catalog.aggregates[cls], catalog.names)
     if cls in catalog.kinds:
-        return _entities(catalog.kinds[cls], cls)
+        return _entities(catalog.kinds[cls], cls, catalog.names)
     raise UsageError("this class is no model or view of the schema", given=cls)
 
 
@@ -81,25 +87,45 @@ def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
 
 
 def _of_view(
-    view: IndexView | AggregateView, table: Table, shown: Shown, docs: Callable[[list[bytes]], list[Any]] | None
+    view: IndexView | AggregateView,
+    table: Table,
+    shown: Shown,
+    docs: Callable[[list[bytes]], list[Any]] | None,
+    names: Names,
 ) -> Listed:
     number, generation = int.from_bytes(view.prefix[:2], "big"), int.from_bytes(view.prefix[2:], "big")
     codec, flat = view.key.codec, view.key.flat
-    limit = view.cls.max_limit
+    limit, hashed = view.cls.max_limit, view.key.hashed
+    conditions = ConditionChecks(
+        names, view.cls, frozenset(each.field for each in view.key.parts if each.access.copy is not None)
+    )
     return Listed(
-        view.cls, table, view.prefix, codec, flat, number, generation, limit, shown, None, docs, _encoders(codec)
+        view.cls,
+        table,
+        view.prefix,
+        codec,
+        flat,
+        number,
+        generation,
+        limit,
+        shown,
+        None,
+        docs,
+        _encoders(codec),
+        conditions,
+        hashed,
     )
 
 
-def _index(view: IndexView) -> Listed:
+def _index(view: IndexView, names: Names) -> Listed:
     def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
         yield from ()
         return view.rows([row[SHOWN].value for _key, row in rows])
 
-    return _of_view(view, "views", shown, view.rows)
+    return _of_view(view, "views", shown, view.rows, names)
 
 
-def _entities(kind: Kind, cls: Any) -> Listed:
+def _entities(kind: Kind, cls: Any, names: Names) -> Listed:
     def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
         yield from ()
         cells = [row[BODY] for _key, row in rows]
@@ -125,6 +151,7 @@ def _entities(kind: Kind, cls: Any) -> Listed:
         living,
         None,
         _encoders(kind.codec),
+        ConditionChecks(names, cls),
     )
 
 
@@ -132,7 +159,7 @@ def _as_given(given: tuple[Any, ...]) -> tuple[Any, ...]:
     return given
 
 
-def _aggregate(view: AggregateView) -> Listed:
+def _aggregate(view: AggregateView, names: Names) -> Listed:
     def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
         groups = [key[len(view.prefix) :] for key, _row in rows]
         wanted = [extreme(view, each, group) for group in groups for each in view.extrema]
@@ -148,4 +175,4 @@ def _aggregate(view: AggregateView) -> Listed:
             for place, (group, (_key, row)) in enumerate(zip(groups, rows, strict=True))
         ]
 
-    return _of_view(view, "counts", shown, None)
+    return _of_view(view, "counts", shown, None, names)

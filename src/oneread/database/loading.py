@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,8 @@ from oneread.database.sync_bulk import Bulk
 from oneread.database.sync_database import Database
 from oneread.errors import Corrupt, InvalidValue, MissingReference, OnereadError, UsageError
 from oneread.maintenance.bulk import BATCH, Refusal
+from oneread.maintenance.checkpoints import key_of, standing
+from oneread.maintenance.content import START, Content, line_of
 from oneread.maintenance.reports import Reporter, silent
 from oneread.models.model import Model
 
@@ -66,6 +68,25 @@ class Loaded(msgspec.Struct, frozen=True):
     stored: int
     rejected: int
     resumed: int
+
+
+class Source(NamedTuple):
+    """What is loaded.
+
+    Arguments:
+        checkpoint: a name for loads of this content.
+        records: all of them from the first, numbered; those that an earlier run has done are passed over.
+        make: makes a change or an entity of a record.
+        content: what was read of the records so far.
+        position_at: reads the records another time, up to a line, and answers the position there; None for what can be
+            read only once.
+    """
+
+    checkpoint: str
+    records: Iterable[Numbered]
+    make: Make
+    content: Content
+    position_at: Callable[[int], str] | None = None
 
 
 class Rejects:
@@ -122,40 +143,37 @@ class _Pass:
 
     def refused(self, refusal: Refusal) -> None:
         """Told by the bulk writer."""
-        number = refusal.position
-        assert isinstance(number, int)
+        number = line_of(refusal.position)
         self._reject(number, refusal.error, self._waiting[number])
 
     def _reject(self, number: int, error: OnereadError, record: Record) -> None:
         text = record.decode(errors="backslashreplace") if isinstance(record, bytes) else list(map(_speakable, record))
         self._rejects.add(Rejected(number, type(error).__name__, _speakable(str(error)), text))
 
-    def give(self, bulk: Bulk, number: int, record: Record | InvalidValue) -> None:
-        """Gives one record to the writer."""
+    def give(self, bulk: Bulk, number: int, record: Record | InvalidValue, position: str) -> None:
+        """Gives one record to the writer, with the position behind it."""
         try:
             if isinstance(record, InvalidValue):
                 raise record
             made = self._make(record)
         except UsageError as error:
             self._reject(number, error, b"" if isinstance(record, InvalidValue) else record)
-            bulk.reached(number)
+            bulk.reached(position)
             return
         self._waiting[number] = record
         if isinstance(made, Model):
-            bulk.save(made, position=number)
+            bulk.save(made, position=position)
         else:
-            bulk.apply(made, len(record), position=number)
+            bulk.apply(made, len(record), position=position)
         if not bulk.tally.waiting:
             self._waiting.clear()
 
 
 def load(
     db: Database,
-    records: Iterable[Numbered],
-    make: Make,
+    source: Source,
     rejects: Path,
     *,
-    checkpoint: str,
     resume: bool = False,
     batch: int = BATCH,
     progress: Reporter = silent,
@@ -163,45 +181,70 @@ def load(
     """Loads records; what is refused goes to the file of rejects, and is tried again at the end where that can help.
 
     Each batch is one transaction, and says in it how far the load has got: killed at any moment, it goes on with
-    `resume`, and every record is loaded or rejected once.
+    `resume`, and every record is loaded or rejected once. It goes on only where everything up to there is the content
+    that the earlier load read; other content is loaded from its first record.
 
     Arguments:
         db: the store.
-        records: all of them from the first, numbered; those that an earlier run has done are passed over.
-        make: makes a change or an entity of a record.
+        source: the records.
         rejects: a file that is made when something is refused.
-        checkpoint: a name for this load.
-        resume: goes on where an earlier load of this name ended.
+        resume: goes on where an earlier load of this content ended.
         batch: records of one transaction.
         progress: told after each batch.
 
     Raises:
-        UsageError: the file of rejects is there already, and this load does not go on with it.
+        UsageError: the file of rejects is there already, and this load does not go on with it; or what can be read only
+            once is not what the earlier load read.
         StoreError: the store failed; what was loaded stays, and the load can be gone on with.
     """
-    if rejects.exists() and not resume:
+    reached = _reached(db, source) if resume else None
+    if rejects.exists() and reached is None:
         raise UsageError("the file of rejects is there already; take it away, or name another", path=str(rejects))
-    passes: list[_Pass] = []
-
-    def told(refusal: Refusal) -> None:
-        passes[0].refused(refusal)
-
+    start = line_of(reached)
+    refused = Rejects(rejects, start)
+    only = _Pass(source.make, refused)
     with db.bulk(
-        checkpoint=checkpoint,
-        restart=not resume,
+        checkpoint=source.checkpoint,
+        restart=reached is None,
         batch=batch,
-        on_refused=told,
+        on_refused=only.refused,
         progress=progress,
     ) as bulk:
-        start = bulk.position if isinstance(bulk.position, int) else 0
-        refused = Rejects(rejects, start)
-        passes.append(_Pass(make, refused))
-        for number, record in records:
-            if number > start:
-                passes[0].give(bulk, number, record)
-    stored = bulk.tally.stored + _try_again(db, refused, make, batch)
+        if reached is None:
+            bulk.reached(START)  # before the first reject is written: the load can be gone on with from here on
+            bulk.flush()
+        _give(bulk, only, source, start, reached or START)
+    stored = bulk.tally.stored + _try_again(db, refused, source.make, batch)
     db.drain()
     return Loaded(stored, refused.count, start)
+
+
+def _reached(db: Database, source: Source) -> str | None:
+    """The position of an earlier load of this content; None where none was begun, or of other content."""
+    position = db.run(standing(key_of(source.checkpoint))).position
+    if not isinstance(position, str):
+        return None
+    line = line_of(position)
+    if line and source.position_at is not None and source.position_at(line) != position:
+        return None
+    return position
+
+
+def _give(bulk: Bulk, only: _Pass, source: Source, start: int, reached: str) -> None:
+    """Gives the records behind a line to the writer; raises UsageError where those up to it are of other content."""
+    is_same = not start
+    for number, record in source.records:
+        if number > start:
+            if not is_same:
+                break
+            only.give(bulk, number, record, source.content.position(number))
+        elif number == start:
+            is_same = source.content.position(number) == reached
+    if not is_same:
+        raise UsageError(
+            "what the earlier load read is not what is here now; load it from the first record, without --resume",
+            line=start,
+        )
 
 
 def _try_again(db: Database, refused: Rejects, make: Make, batch: int) -> int:
@@ -215,7 +258,8 @@ def _try_again(db: Database, refused: Rejects, make: Make, batch: int) -> int:
         with db.bulk(batch=batch, on_refused=again.refused) as bulk:
             for each in refused:
                 if each.error == MissingReference.__name__:
-                    again.give(bulk, each.line, each.record.encode() if isinstance(each.record, str) else each.record)
+                    record = each.record.encode() if isinstance(each.record, str) else each.record
+                    again.give(bulk, each.line, record, str(each.line))
                 else:
                     left.add(each)
         stored += bulk.tally.stored

@@ -6,12 +6,12 @@ verb's meaning stands in `async_database`, its law in "Semantics" of the decisio
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from oneread.database.draining import Drain
 from oneread.database.fencing import Fence
 from oneread.database.patches import patching
 from oneread.derivations.aggregates import AggregateView, Extremum
@@ -19,8 +19,7 @@ from oneread.derivations.carriers import Carrier
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Delete, Mode, Patch, Save, Written, following
 from oneread.derivations.indexes import IndexView
-from oneread.derivations.stored import FENCE_ROW
-from oneread.errors import Closed, Corrupt, InvalidKey, InvalidQuery, NotFound, SchemaMismatch, UsageError
+from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
 from oneread.models.fields import GENERATED, Marker
 from oneread.models.generated import uuid7
 from oneread.models.registry import Kind
@@ -30,7 +29,7 @@ from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts
-from oneread.transactions.native import Change, commit, tell_followed
+from oneread.transactions.native import Cascade, Change, Refused, asking_again, tell_followed
 from oneread.transactions.root import BODY, parse
 from oneread.transactions.unit import SHOWN, Unit
 
@@ -38,8 +37,6 @@ T = TypeVar("T")
 
 Beside: TypeAlias = Callable[[Unit, int], Plan[None]]
 """What is committed beside changes: given their unit of work and the time, before anything is decided."""
-
-_log = logging.getLogger(__name__)
 
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
@@ -58,7 +55,7 @@ class Operations:
         fence: whether it may still write, and which views may be read.
         inline: carriers that are changed within the commit of their source.
 
-    `lists` is kept by the faces: what can be paged, by its class.
+    `lists` is kept by the faces: what can be paged, by its class. `outbox` does the tasks.
     """
 
     def __init__(self, catalog: Catalog, fence: Fence, inline: int) -> None:
@@ -66,6 +63,7 @@ class Operations:
         self.fence = fence
         self.inline = inline
         self.lists: dict[Any, Any] = {}
+        self.outbox = Drain(self)
         self._follow = following(catalog)
         self._blank = {cls: _blanks(carrier) for cls, carrier in catalog.carriers.items()}
 
@@ -81,19 +79,27 @@ class Operations:
 
     def attempt(self, changes: Sequence[Change], beside: Beside | None = None) -> Plan[list[bytes]]:
         """What `commit` does inside its transaction."""
-        unit = Unit(self.catalog.name_of)
-        yield from self.fence.passed(unit)
-        now = yield from Now()
-        if beside is not None:
-            yield from beside(unit, now)
-        yield from self.decide(unit, changes, now)
-        tell_followed(unit, changes)
-        yield from unit.flush(now)
-        return unit.tasks
 
-    def decide(self, unit: Unit, changes: Sequence[Change], now: int) -> Plan[None]:
+        def once(refused: Refused) -> Plan[list[bytes]]:
+            unit = Unit(self.catalog.name_of)
+            yield from self.fence.passed(unit)
+            now = yield from Now()
+            if beside is not None:
+                yield from beside(unit, now)
+            yield from self.decide(unit, changes, now, refused)
+            tell_followed(unit, changes)
+            yield from unit.flush(now)
+            return outbox.left_by(unit)
+
+        return asking_again(once)
+
+    def decide(self, unit: Unit, changes: Sequence[Change], now: int, refused: Refused | None = None) -> Plan[None]:
         """Decides changes on an overlay, with everything that follows from them; writes nothing."""
-        return commit(unit, changes, now, self._follow, self.inline)
+        return self.cascade(unit, now, refused).commit(changes)
+
+    def cascade(self, unit: Unit, now: int, refused: Refused | None = None) -> Cascade:
+        """What lets copies follow what changes on an overlay."""
+        return Cascade(unit, now, self._follow, self.inline, refused)
 
     def save(
         self, entity: Any, mode: Mode = "save", if_version: int | None = None
@@ -237,81 +243,15 @@ class Operations:
         found = yield from Together([numbers, *(extreme(view, each, group) for each in view.extrema)])
         return view.instance(values, found[0], dict(zip([each.field for each in view.extrema], found[1:], strict=True)))
 
+    # The outbox.
+
     def drain_step(self, batch: int) -> Plan[bool]:
-        """Does one batch of the first task of the outbox that can be read; False when there is none.
-
-        Raises:
-            Corrupt: only tasks that cannot be read are left.
-        """
-        unreadable: Corrupt | None = None
-        within = outbox.TASKS
-        while tasks := (yield from Scan("system", within, 1)):
-            key, row = tasks[0]
-            try:
-                outbox.read(row)
-            except Corrupt as error:  # it waits for `repair`, and those behind it do not wait for it
-                unreadable, within = error, RowRange(key + b"\x00", within.stop)
-                continue
-            yield from self._advance(key, batch)
-            return True
-        if unreadable is not None:
-            raise unreadable
-        return False
-
-    def _advance(self, key: bytes, batch: int) -> Plan[None]:
-        """One batch of a task; around a carrier that refuses, one carrier at a time, and past it."""
-        try:
-            yield from Atomically(lambda: self.task_batch(key, batch))
-        except (Closed, SchemaMismatch):
-            raise
-        except (Corrupt, UsageError):
-            if batch > 1:
-                yield from self._advance(key, 1)
-                return
-            _log.exception("a copy could not follow its source and is passed over; verify names it")
-            yield from Atomically(lambda: self._pass_over(key))
-
-    def _pass_over(self, key: bytes) -> Plan[None]:
-        """Moves a task behind its next carrier."""
-        unit = Unit(self.catalog.name_of)
-        yield from unit.load("system", [key, FENCE_ROW])
-        yield from self.fence.passed(unit)
-        row = unit.get("system", key)
-        if row is not None:
-            task = outbox.read(row)
-            now = yield from Now()
-            within = outbox.carriers_of(task.source)
-            targets = yield from unit.scan("views", RowRange(outbox.rest_of(task), within.stop), 1)
-            after = outbox.Task(task.source, targets[0][0], task.done + 1) if targets else task
-            outbox.save(unit, key, after, now)
-            yield from unit.flush(now)
+        """One batch of one task of the outbox; False when there is nothing to do."""
+        return self.outbox.step(batch)
 
     def task_batch(self, key: bytes, batch: int) -> Plan[None]:
-        """What `drain_step` does inside its transaction."""
-        unit = Unit(self.catalog.name_of)
-        yield from unit.load("system", [key, FENCE_ROW])
-        yield from self.fence.passed(unit)
-        row = unit.get("system", key)
-        if row is None:
-            return
-        task = outbox.read(row)
-        now = yield from Now()
-        within = outbox.carriers_of(task.source)
-        targets = yield from unit.scan("views", RowRange(outbox.rest_of(task), within.stop), batch)
-        changes = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
-        yield from self.decide(unit, changes, now)
-        if key in unit.tasks:  # what followed changed the source again: the task starts anew
-            pass
-        elif len(targets) < batch:
-            unit.put("system", key, None)
-        else:
-            outbox.save(unit, key, outbox.Task(task.source, targets[-1][0], task.done + len(targets)), now)
-        yield from unit.flush(now)
-
-    def unfinished(self, tasks: Sequence[bytes]) -> Plan[list[bytes]]:
-        """Those of the tasks that are still in the outbox."""
-        rows = yield from Read("system", list(tasks))
-        return [key for key, row in zip(tasks, rows, strict=True) if row is not None]
+        """One batch of a task, inside a transaction."""
+        return self.outbox.task_batch(key, batch)
 
 
 def amounts_of(row: Row | None) -> Any:

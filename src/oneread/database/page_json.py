@@ -7,7 +7,10 @@ web in the reference.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, get_args
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final, cast, get_args
+from uuid import UUID
 
 import msgspec
 
@@ -15,8 +18,11 @@ from oneread.database.pages import Page
 from oneread.models.declared import Declared
 from oneread.models.json_form import form
 from oneread.models.pydantic_hook import builtins, plain_schema, teach
+from oneread.models.set_order import order_sets
+from oneread.models.wide import digits_of
 
 _CURSOR: Final = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+_NATIVE: Final = (bytes, bytearray, memoryview, datetime, date, time, timedelta, UUID, Decimal)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -24,13 +30,32 @@ def to_json(value: Any) -> bytes:
     """The JSON of entities, view rows and pages, also inside lists and dicts: `to_json({"product": product})`.
 
     A reference is the list of its key's parts, a copy an object with its `ref` beside what it shows, a page
-    `{"rows": [...], "next": cursor, "previous": cursor}`; numbers that must be exact and instants are texts. Costs no
-    request.
+    `{"rows": [...], "next": cursor, "previous": cursor}`; numbers that must be exact and instants are texts. Sets are
+    lists in the order of their elements' bytes, so that equal results have equal JSON. Costs no request.
 
     Raises:
         TypeError: a value of another class, which JSON has no form for.
     """
-    return _encode(plain(value))
+    form_of_it = plain(value)
+    try:
+        return _encode(form_of_it)
+    except ValueError:  # an int of more than 4,300 digits, from a store of before ints had a bound
+        return _encode(_written_out(msgspec.to_builtins(form_of_it, builtin_types=_NATIVE)))
+
+
+def _written_out(value: Any) -> Any:
+    """A value with its large ints as the digits that JSON has for them."""
+    if type(value) is int:
+        return msgspec.Raw(digits_of(value).encode())
+    if isinstance(value, (list, tuple)):
+        return [_written_out(each) for each in cast("Sequence[Any]", value)]
+    if isinstance(value, dict):
+        return {_written_out_key(key): _written_out(each) for key, each in value.items()}
+    return value
+
+
+def _written_out_key(key: Any) -> Any:
+    return digits_of(key) if type(key) is int else key
 
 
 def plain(value: Any) -> Any:
@@ -42,6 +67,8 @@ def plain(value: Any) -> Any:
         return _several(value)
     if kind is dict:
         return {name: plain(each) for name, each in value.items()}
+    if kind is set or kind is frozenset:
+        return order_sets(value)
     return _page(value) if kind is Page else value
 
 

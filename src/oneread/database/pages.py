@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from oneread.database import cursors
-from oneread.database.cursors import Cursor
+from oneread.database.cursors import Cursor, CursorCipher
 from oneread.database.lists import Listed
 from oneread.encoding import ordered
 from oneread.encoding.ranges import prefix_range
@@ -154,7 +154,7 @@ class _Rows:
         return Cost(1, len(self._found), sum(len(key) + len(shown) for key, shown in self._found))
 
 
-def direct(engine: Engine, of: Listed, query: Query, secret: bytes | None) -> Page[Any] | None:
+def direct(engine: Engine, of: Listed, query: Query, cipher: CursorCipher) -> Page[Any] | None:
     """The page by one method of a local engine, where one range is read and rows hold what is shown; else None.
 
     Stepping a plan would cost as much as the read. A test proves that this and `page` answer alike.
@@ -163,7 +163,7 @@ def direct(engine: Engine, of: Listed, query: Query, secret: bytes | None) -> Pa
         return None
     _check(of, query)
     branch = _branch(of, query, query.equal)
-    bound = _Bound(of, query, (branch,), secret)
+    bound = _Bound(of, query, (branch,), cipher)
     cursor = None if query.cursor is None else bound.opened()
     within = branch.within if cursor is None else _resumed(branch, 0, (branch,), cursor)
     backward = query.backward if cursor is None else cursor.backward
@@ -198,16 +198,32 @@ def _check(of: Listed, query: Query) -> None:
         raise InvalidQuery("the budget of a page is at least 0", budget=query.budget)
     if query.where is not None and not isinstance(query.where, Expression):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidQuery("`where` takes a condition: field(Purchase.quantity) > 0", view=of.cls, where=query.where)
-    for path in () if query.where is None else query.where.paths():
+    if query.where is not None:
+        _check_condition(of, query.where)
+
+
+def _check_condition(of: Listed, where: Expression) -> None:
+    """Raises InvalidQuery for a condition that no row of the page can pass."""
+    for path in where.paths():
         if not issubclass(of.cls, path.declared_in):
             raise InvalidQuery("`where` is about fields of what the page shows", view=of.cls, path=str(path))
+    found = of.conditions.refusal(where)
+    if found is not None:
+        raise InvalidQuery(
+            found.reason,
+            view=of.cls,
+            field=repr(found.condition.path),
+            condition=found.condition,
+            value=found.condition.operand,
+            type=found.type,
+        )
 
 
-def page(of: Listed, query: Query, secret: bytes | None, trace: Trace) -> Plan[Page[Any]]:
+def page(of: Listed, query: Query, cipher: CursorCipher, trace: Trace) -> Plan[Page[Any]]:
     """Reads one page: one scan for each value of `any_of`, as a rule; more only where rows were skipped."""
     _check(of, query)
     branches = _branches(of, query)
-    bound = _Bound(of, query, branches, secret)
+    bound = _Bound(of, query, branches, cipher)
     cursor = bound.opened()
     backward = query.backward if cursor is None else cursor.backward
     ranges = [_resumed(branch, place, branches, cursor) for place, branch in enumerate(branches)]
@@ -218,11 +234,11 @@ def page(of: Listed, query: Query, secret: bytes | None, trace: Trace) -> Plan[P
     return bound.page(rows, reader.edges(found), cursor, trace, backward=backward, more=more, truncated=reader.spent)
 
 
-def planned(of: Listed, query: Query, secret: bytes | None) -> tuple[list[RowRange], bool]:
+def planned(of: Listed, query: Query, cipher: CursorCipher) -> tuple[list[RowRange], bool]:
     """The ranges that a page would read and whether backwards, refused as the page would be; nothing is read."""
     _check(of, query)
     branches = _branches(of, query)
-    cursor = _Bound(of, query, branches, secret).opened()
+    cursor = _Bound(of, query, branches, cipher).opened()
     ranges = [_resumed(branch, place, branches, cursor) for place, branch in enumerate(branches)]
     return ranges, query.backward if cursor is None else cursor.backward
 
@@ -264,6 +280,8 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
         start, stop = prefix_range(prefix)
     elif len(values) == of.width:
         raise InvalidQuery("since, until and starts_with need a key field that is not given", view=of.cls, given=equal)
+    elif len(values) in of.hashed:
+        raise InvalidQuery("a hashed value has no order; give it as a value", view=of.cls, given=equal)
     else:
         since, until = _edge(of, equal, query.since), _edge(of, equal, query.until)
         start, stop = of.codec.bounded_range(
@@ -309,11 +327,11 @@ def _resumed(branch: _Branch, place: int, branches: Sequence[_Branch], cursor: C
 class _Bound:
     """A query bound to its list: what its cursors must agree with."""
 
-    def __init__(self, of: Listed, query: Query, branches: Sequence[_Branch], secret: bytes | None) -> None:
+    def __init__(self, of: Listed, query: Query, branches: Sequence[_Branch], cipher: CursorCipher) -> None:
         self._of = of
         self._query = query
         self._branches = branches
-        self._secret = secret
+        self._cipher = cipher
 
     def _equality(self) -> bytes:
         """The hash of everything that chose the list, so that a cursor of another page is refused."""
@@ -328,18 +346,15 @@ class _Bound:
         """The query's cursor, checked."""
         if self._query.cursor is None:
             return None
-        return cursors.decode(
+        return self._cipher.decode(
             self._query.cursor,
             view=self._of.view,
             generation=self._of.generation,
             equality=self._equality(),
-            secret=self._secret,
         )
 
     def _made(self, key: bytes, *, backward: bool) -> Callable[[], str]:
-        return lambda: cursors.encode(
-            Cursor(self._of.view, self._of.generation, backward, self._equality(), key), self._secret
-        )
+        return lambda: self._cipher.encode(Cursor(self._of.view, self._of.generation, backward, self._equality(), key))
 
     def page(
         self,

@@ -6,16 +6,31 @@ Knows fields and values. Must not know stores. The law is "Semantics" of the dec
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET
 
-from oneread.errors import InvalidValue, NotFound
+from oneread.errors import InvalidValue, NotFound, UsageError
 from oneread.models.model import Model, key_names
 
 _EXACT: Final = Context(prec=2500, traps=[Inexact, Overflow, InvalidOperation])
 """Adds without rounding, or not at all."""
+_ADDED: Final[dict[type, tuple[type, ...]]] = {
+    int: (int, float),
+    float: (float, int),
+    Decimal: (Decimal, int),
+    timedelta: (timedelta,),
+    datetime: (timedelta,),
+    date: (timedelta,),
+}
+"""What can be added to a value of this type; to others what is of the same type, as text to text.
+
+The sum of an int and a float is refused by an int's field.
+"""
+_DAY: Final = timedelta(days=1)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -45,13 +60,54 @@ def append(element: Any) -> Any:
 
 def remove(element: Any) -> Any:
     """Takes every element that equals this one out of a list, set or tuple; quiet when there is none."""
-    return Step("remove", lambda value: type(value)(each for each in _several(value) if each != element))
+    return Step("remove", lambda value: type(value)(each for each in _several(value) if not _equals(each, element)))
+
+
+def set_to(value: Any) -> Any:
+    """`db.patch(Car, 1, if_version=set_to(7))`: sets a field, also one that is called like a parameter of `patch`."""
+    return Step("set_to", lambda _old: value)
+
+
+def as_arguments(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes by field as `patch(model, *key, **changes)` takes them."""
+    return {name: set_to(value) if name == "if_version" else value for name, value in changes.items()}
+
+
+def own_version(model: Any, changes: dict[str, Any], if_version: Any) -> int | None:
+    """The version that a patch is conditional on; a step given for a field called `if_version` goes to `changes`.
+
+    Raises:
+        UsageError: the model has such a field, and what is given may be meant for it or for the version.
+    """
+    if if_version is UNSET:
+        return None
+    if "if_version" in getattr(model, "__struct_fields__", ()):
+        if not isinstance(if_version, Step):
+            raise UsageError(
+                "this model has a field `if_version`: set_to(...) changes it, and a version is given to `save`",
+                model=model, if_version=if_version,
+            )  # fmt: skip
+        changes["if_version"] = if_version
+        return None
+    version: int | None = if_version
+    return version
 
 
 def _sum(value: Any, amount: Any) -> Any:
-    if type(value) is Decimal and type(amount) in (Decimal, int):
+    if type(amount) not in _ADDED.get(type(value), (type(value),)):
+        raise TypeError("these two cannot be added")
+    if type(value) is Decimal:
         return _EXACT.add(value, amount)
+    if type(value) is float and float(amount) != amount and amount == amount:  # noqa: PLR0124  NaN differs from itself
+        raise ValueError("the int has no exact float")
+    if type(value) is date and amount % _DAY:
+        raise ValueError("a date takes whole days")
     return value + amount
+
+
+def _equals(each: Any, element: Any) -> bool:
+    """True does not equal 1 here: it is another value."""
+    return each == element and (type(each) is bool) == (type(element) is bool)
 
 
 def _several(value: Any) -> Any:
@@ -61,7 +117,9 @@ def _several(value: Any) -> Any:
 
 
 def _joined(value: Any, element: Any) -> Any:
-    return value | {element} if isinstance(value, (set, frozenset)) else type(value)([*value, element])
+    if isinstance(value, (set, frozenset)):
+        return (value - {element}) | {element}  # True takes the place of 1, and the field's type refuses it
+    return type(value)([*value, element])
 
 
 def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[Any], Any]:

@@ -34,7 +34,7 @@ Ks = TypeVarTuple("Ks")
 class Keyed(Protocol[T_co, *Ks]):
     """A model, whose entities are found by a key of types Ks."""
 
-    def at(self, *key: *Ks) -> Ref[T_co]: ...
+    def _located(self, *key: *Ks) -> Ref[T_co]: ...
 
 
 class Bulk:
@@ -106,7 +106,7 @@ class Bulk:
         if self._work.add(("create", entity), self._sizes.of(entity), position):
             self.flush()
 
-    def patch(self, model: Keyed[R, *Ks], *key: *Ks, **changes: Any) -> None:
+    def patch(self, model: Keyed[R, *Ks], /, *key: *Ks, **changes: Any) -> None:
         """Changes fields of one entity, as the database's `patch` does; `reached` gives a position."""
         self._check()
         if self._work.add(("patch", model, key, changes), weight((key, changes)), None):

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from sys import maxsize
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
+from msgspec import UNSET
 from typing_extensions import TypeVarTuple
 
 from oneread.database import results
+from oneread.database.cursors import cipher_of
 from oneread.database.groups import groups
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, direct, page
+from oneread.database.patches import own_version
 from oneread.database.points import points
 from oneread.database.results import Outcome, attach
 from oneread.database.sync_upkeep import Upkeep
@@ -26,7 +30,7 @@ from oneread.database.units import UnitOfWork
 from oneread.database.worker import Worker
 from oneread.derivations.changes import Written
 from oneread.derivations.views import View
-from oneread.errors import Conflict, NotFound, Unavailable, UsageError
+from oneread.errors import Conflict, InvalidQuery, NotFound, Unavailable, UsageError
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Ref
@@ -52,13 +56,16 @@ SCAN_BATCH = 500
 ATTEMPTS = 12
 POLL_SECONDS = 0.005
 
+_NONE: Any = UNSET
+"""No version given: None may be meant for a field called `if_version`."""
+
 _NO_CLASS = "this is no class of the schema"
 
 
 class Located(Protocol[T_co, *Ks]):
-    """A class whose rows are found by a key of types Ks; model and view classes fit it by their `at`."""
+    """A class whose rows are found by a key of types Ks; model and view classes fit it."""
 
-    def at(self, *key: *Ks) -> Ref[T_co]: ...
+    def _located(self, *key: *Ks) -> Ref[T_co]: ...
 
 
 def _check_iterable(given: object, text: str) -> None:
@@ -77,15 +84,21 @@ class Tasks:
         return bool(self._keys)
 
     def done(self) -> bool:
-        """Whether every copy is right by now. One request."""
+        """Whether every copy is right by now. One request, and one for each task that has ended.
+
+        Raises:
+            StaleCopies: the tasks have ended, and holders that could not follow are set aside; they are named.
+        """
         if self._keys:
-            self._keys = tuple(self._database.run(self._database.operations.unfinished(self._keys)))
+            ended: bool = self._database.run(self._database.operations.outbox.ended(self._keys))
+            self._keys = () if ended else self._keys
         return not self._keys
 
     def wait(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109, RUF100 - gives up waiting, cancels nothing
         """Returns when every copy is right.
 
         Raises:
+            StaleCopies: holders that could not follow are set aside; they are named.
             Unavailable: not within `timeout` seconds; the tasks stay in the outbox and are gone on with.
         """
         left = timeout  # counted in pauses: the database's clock may stand still
@@ -126,9 +139,9 @@ class Transaction:
         saved: M = self._database.run(self._work.save(entity, "create", None))
         return saved
 
-    def patch(self, model: Located[R, *Ks], *key: *Ks, if_version: int | None = None, **changes: Any) -> R:
+    def patch(self, model: Located[R, *Ks], /, *key: *Ks, if_version: int | None = _NONE, **changes: Any) -> R:
         """Like the database's `patch`."""
-        patched: R = self._database.run(self._work.patch(model, key, changes, if_version))
+        patched: R = self._database.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
         return patched
 
     def delete(self, model: Located[Any, *Ks], *key: *Ks, if_version: int | None = None) -> None:
@@ -154,7 +167,7 @@ class Database(Upkeep):
     ) -> None:
         self._driver = driver
         self.operations = operations
-        self._secret = secret
+        self._cipher = cipher_of(driver.engine, secret)
         self._observers = observers
         # The direct path makes no request that an observer could be told of.
         self._local = driver.engine.capabilities.local and not observers
@@ -275,11 +288,11 @@ class Database(Upkeep):
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, limit, cursor, backward, since, until, starts_with, where, budget)
         if self._local:
-            found = direct(self._driver.engine, of, query, self._secret)
+            found = direct(self._driver.engine, of, query, self._cipher)
             if found is not None:
                 return found
         trace = Trace(self._observers)
-        return self._driver.run(page(of, query, self._secret, trace), trace)
+        return self._driver.run(page(of, query, self._cipher, trace), trace)
 
     def scan(
         self,
@@ -295,6 +308,8 @@ class Database(Upkeep):
         less; keep `page.next` to go on later.
         """
         rows: int = min(SCAN_BATCH, getattr(view, "max_limit", SCAN_BATCH)) if batch is None else batch
+        if type(rows) is not int:
+            raise InvalidQuery("a batch is a whole number of rows", view=view, batch=batch)
         while True:
             found = self.page(view, *equal, limit=rows, cursor=cursor, where=where, budget=max(BUDGET, rows))
             yield found
@@ -336,7 +351,7 @@ class Database(Upkeep):
         outcome = self._driver.run(self.operations.save(entity, "keep"), trace)
         return self._written(outcome, trace), outcome[0].created
 
-    def upsert(self, entity: M, **changes: Any) -> M:
+    def upsert(self, entity: M, /, **changes: Any) -> M:
         """Creates the entity, or changes these fields of the one that is there.
 
         `db.upsert(Visit(page="/", count=1), count=add(1))`.
@@ -345,10 +360,11 @@ class Database(Upkeep):
         saved: M = self._written(self._driver.run(self.operations.upsert(entity, changes), trace), trace)
         return saved
 
-    def patch(self, model: Located[R, *Ks], *key: *Ks, if_version: int | None = None, **changes: Any) -> R:
+    def patch(self, model: Located[R, *Ks], /, *key: *Ks, if_version: int | None = _NONE, **changes: Any) -> R:
         """Changes fields of one entity; None clears one.
 
-        `add(n)`, `append(x)` and `remove(x)` work on the value that is there.
+        `add(n)`, `append(x)` and `remove(x)` work on the value that is there. A field that is called `if_version` is
+        changed by `if_version=set_to(value)`.
 
         Costs what `save` costs; derived data changes only where these fields matter.
 
@@ -357,7 +373,7 @@ class Database(Upkeep):
             InvalidValue: a field is unknown, part of the key, or does not take the value.
         """
         trace = Trace(self._observers)
-        plan = self.operations.patch(model, key, changes, if_version)
+        plan = self.operations.patch(model, key, changes, own_version(model, changes, if_version))
         patched: R = self._written(self._driver.run(plan, trace), trace)
         return patched
 
@@ -383,7 +399,7 @@ class Database(Upkeep):
         _check_iterable(entities, "save_all takes entities: a list, or whatever else can be gone through")
         saved: list[M] = []
         rest = iter(entities)
-        while several := list(islice(rest, batch)):
+        while several := list(islice(rest, min(batch, maxsize))):
             trace = Trace(self._observers)
             written, tasks = self._driver.run(self.operations.save_all(several), trace)
             self._wake(tasks)
@@ -431,9 +447,21 @@ class Database(Upkeep):
             self._wake(tasks)
             return result
 
-    def drain(self) -> int:
-        """Does all tasks of the outbox here and now; returns how many batches it took."""
+    def drain(self, *, retry: bool = False) -> int:
+        """Does all tasks of the outbox here and now; returns how many batches it took.
+
+        A holder that cannot follow its source is set aside and holds up no other; see `set_aside`. It is tried again
+        when it or the source has changed.
+
+        Arguments:
+            retry: what is set aside is tried again first, whether it has changed or not.
+
+        Raises:
+            StoreError: the store could not do it; what is left stays in the outbox.
+        """
         batches = 0
+        if retry:
+            self.run(self.operations.outbox.retry())
         while self.run(self.operations.drain_step(BATCH)):
             batches += 1
         return batches

@@ -33,7 +33,7 @@ def _told(name: str) -> Callable[..., Any]:
     """A verb, with what it costs and takes told."""
     verb = getattr(Database, name)
 
-    def told(self: Traced, *given: Any, **named: Any) -> Any:
+    def told(self: Traced, /, *given: Any, **named: Any) -> Any:
         with self.telemetry.verb(name, _collection(given)):
             return verb(self, *given, **named)
 

@@ -20,7 +20,8 @@ from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.rows import Row
-from oneread.transactions.native import Change, tell_followed
+from oneread.transactions.native import Change, Refused, asking_again, tell_followed
+from oneread.transactions.outbox import left_by
 from oneread.transactions.root import NOTHING, parse
 from oneread.transactions.unit import Unit
 
@@ -87,7 +88,12 @@ class UnitOfWork:
         self._refuse_ended()
         if not self._now:
             self._now = yield from Now()
-        yield from self._operations.decide(self._overlay, [change], self._now)
+        mark = self._overlay.mark()
+        try:
+            yield from self._operations.decide(self._overlay, [change], self._now)
+        except BaseException:  # the body may catch it and go on: then it must not see what was refused
+            self._overlay.restore(mark)
+            raise
         self._changes.append(change)
         if change.written.entity is not None:
             outcome = Outcome(change.written.version, Trace())
@@ -109,14 +115,17 @@ class UnitOfWork:
         return []
 
     def _attempt(self) -> Plan[list[bytes]]:
+        return asking_again(self._once)
+
+    def _once(self, refused: Refused) -> Plan[list[bytes]]:
         unit = Unit(self._operations.catalog.name_of)
         yield from self._operations.fence.passed(unit)
         yield from self._checked(unit)
         for change in self._changes:
-            yield from self._operations.decide(unit, [change], self._now)
+            yield from self._operations.decide(unit, [change], self._now, refused)
         tell_followed(unit, self._changes)
         yield from unit.flush(self._now)
-        return unit.tasks
+        return left_by(unit)
 
     def _checked(self, unit: Unit) -> Plan[None]:
         """Reads again what was read, and raises Conflict unless all of it is as it was."""

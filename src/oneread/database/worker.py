@@ -2,28 +2,32 @@
 
 Knows operations and a synchronous driver. Must not know verbs. It sleeps until a commit of this process leaves a task,
 and looks when the database is opened and every few seconds, for those that another process left behind when it died,
-and for what newer programs made of the schema.
+and for what newer programs made of the schema. Callers wake, start and stop it without taking a lock that an exception
+of a signal handler could leave taken, as an Event's: a queue's `put` is one step of C.
 The law is "Workers" of the decisions page.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
+from queue import Empty, SimpleQueue
 from typing import Final
 
 from oneread.database.operations import Operations
-from oneread.errors import Closed, OnereadError, SchemaMismatch
+from oneread.errors import Closed, SchemaMismatch
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
+from oneread.store.uninterrupted import join, run_uninterrupted
 from oneread.transactions.outbox import BATCH
 
 PAUSE_SECONDS: Final = 1.0
 """Between two attempts after the store refused one."""
 
 RECOVERY_SECONDS: Final = 5.0
-"""Between two looks of a worker that nobody woke: a read of the fence row and a scan of one task."""
+"""Between two looks of a worker that nobody woke: a read of the fence row and two scans."""
 
 _log = logging.getLogger(__name__)
 
@@ -35,8 +39,8 @@ class Worker:
         self._operations = operations
         self._driver = driver
         self._observers = observers
-        self._lock = threading.Lock()
-        self._wanted = threading.Event()
+        self._wanted: SimpleQueue[None] = SimpleQueue()
+        self._alive = threading.Lock()  # held while there is a thread
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
@@ -44,26 +48,44 @@ class Worker:
 
     def wake(self) -> None:
         """There may be tasks."""
-        self._wanted.set()
-        with self._lock:
-            alive = self._thread is not None and self._thread.is_alive() and self._process == os.getpid()
-            if not alive and not self._stopping.is_set():
-                self._process = os.getpid()
-                self._thread = threading.Thread(target=self._run, name="oneread-worker", daemon=True)
-                self._thread.start()
+        self._wanted.put(None)
+        if not self._alive.locked() or self._process != os.getpid():
+            run_uninterrupted(self._start)
 
     def stop(self) -> None:
         """Ends after the batch under way; what is left stays in the outbox."""
+        within = threading.current_thread()
+        run_uninterrupted(lambda: self._stop(within))
+
+    def _start(self) -> None:
+        if self._process != os.getpid():  # the parent's thread is not here
+            self._process, self._alive = os.getpid(), threading.Lock()
+        if self._stopping.is_set() or not self._alive.acquire(blocking=False):
+            return
+        self._thread = threading.Thread(target=self._run, name="oneread-worker", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:
+            self._alive.release()
+            raise
+
+    def _stop(self, within: threading.Thread) -> None:
         self._stopping.set()
-        self._wanted.set()
-        with self._lock:
-            thread = self._thread
-        if thread is not None and self._process == os.getpid() and thread is not threading.current_thread():
-            thread.join()
+        self._wanted.put(None)
+        thread = self._thread
+        if thread is not None and self._process == os.getpid() and thread is not within:
+            join(thread, self._alive)
 
     def _run(self) -> None:
+        try:
+            self._work()
+        finally:
+            self._alive.release()
+
+    def _work(self) -> None:
         while not self._stopping.is_set():
-            self._wanted.clear()
+            while not self._wanted.empty():
+                self._wanted.get()
             try:
                 self._driver.run(self._operations.refreshed(), Trace(self._observers))
                 while not (self._stopping.is_set() or self._overtaken) and self._step():
@@ -73,11 +95,14 @@ class Worker:
             except SchemaMismatch:
                 _log.warning("a newer program has taken the store over; this one's worker leaves the tasks to it")
                 self._overtaken = True
-            except OnereadError:
-                _log.exception("a task of the outbox failed and is tried again")
+            except Exception:  # noqa: BLE001 - the worker goes on, whatever one batch raises
+                _log.exception(
+                    "a batch of the outbox could not be done; another task goes first, then it is tried again"
+                )
                 self._stopping.wait(PAUSE_SECONDS)
-                self._wanted.set()
-            self._wanted.wait(RECOVERY_SECONDS)
+                self._wanted.put(None)
+            with contextlib.suppress(Empty):
+                self._wanted.get(timeout=RECOVERY_SECONDS)
 
     def _step(self) -> bool:
         return self._driver.run(self._operations.drain_step(BATCH), Trace(self._observers))

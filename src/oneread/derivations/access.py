@@ -15,10 +15,12 @@ import msgspec
 
 from oneread.errors import InvalidDeclaration
 from oneread.models.annotations import field_types, peeled
+from oneread.models.fields import FACTORY, defaults_of
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
-from oneread.models.references import Copy, copied_names
+from oneread.models.references import Copy, is_copied
 from oneread.models.registry import reference_target
+from oneread.models.set_order import is_set
 
 Names: TypeAlias = Mapping[str, Any]
 
@@ -54,6 +56,7 @@ class Access(NamedTuple):
         many: the value is a list or set, each element of which counts.
         hidden: the hidden copy this reads.
         through: where the value comes from, when it is another entity's.
+        unordered: of `many`: the elements are those of a set.
     """
 
     code: str
@@ -64,6 +67,7 @@ class Access(NamedTuple):
     many: bool = False
     hidden: Hidden | None = None
     through: Hidden | None = None
+    unordered: bool = False
 
 
 class Accesses:
@@ -115,7 +119,11 @@ class Accesses:
         inner = get_args(access.type)[0]
         found = reference_target(inner, where, field, self.names)
         return access._replace(
-            type=peeled(inner).bare, many=True, target=found[0] if found else None, copy=found[1] if found else None
+            type=peeled(inner).bare,
+            many=True,
+            target=found[0] if found else None,
+            copy=found[1] if found else None,
+            unordered=is_set(access.type),
         )
 
     def bare(self, annotation: Any) -> tuple[Any, bool]:
@@ -178,7 +186,7 @@ class Accesses:
         """Through a copy or a reference."""
         assert access.target is not None
         copy = access.copy
-        if copy is None or rest[0] not in copied_names(copy):
+        if copy is None or not is_copied(copy, rest[0]):
             if rest == ("ref",) and copy is not None:
                 return access
             return self._hidden(model, access, Hidden(first, access.target, rest))
@@ -198,7 +206,7 @@ class Accesses:
         far = self.of_route(hidden.target, hidden.route)
         if far.copy is not None or far.many:
             raise InvalidDeclaration("a path ends at a plain value or a reference", model=model, path=hidden.name)
-        default = next(field.default for field in msgspec.structs.fields(model) if field.name == hidden.reference)
+        default = defaults_of(model)[hidden.reference]
         missing_ok = getattr(access.copy or default, "missing_ok", False)
         return Access(
             f"u.get({hidden.name!r})",
@@ -211,10 +219,10 @@ class Accesses:
 
     def source_route(self, copy: type[Copy[Any]], name: str) -> Route:
         """From a copy's source to the value that its field `name` takes over."""
-        default = next(field.default for field in msgspec.structs.fields(copy) if field.name == name)
+        default = defaults_of(copy)[name]
         if isinstance(default, Path):
             return default.names
-        if default is not msgspec.NODEFAULT:
+        if default is not msgspec.NODEFAULT and not isinstance(default, FACTORY):
             raise InvalidDeclaration("a copied field has no default, or within(...)", declaration=copy, field=name)
         return (name,)
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
-from oneread.derivations.emitted import ROWS, SUMS
+from oneread.derivations.emitted import ROWS, SUMS, short_hash
 from oneread.derivations.indexes import check_type, condition
 from oneread.derivations.keyed import VALUES_BYTES, Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
@@ -28,8 +28,9 @@ from oneread.models.model import Model
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import Kind, element
+from oneread.models.set_order import has_one_form
 from oneread.models.wide import pack_wide, unpack_wide
-from oneread.transactions.deltas import Number, exact, text
+from oneread.transactions.deltas import Number, exact, plain, text
 
 MEAN_DIGITS: Final = 28
 
@@ -182,20 +183,21 @@ class AggregateView:
         each = ["sums.append([found, wired])", "deltas.append((PREFIX + found, amounts, 1))"]
         for place, extremum in enumerate(self.extrema):
             scope |= {f"extreme{place}": extremum.codec.encode, f"X{place}": extremum.prefix}
+            scope[f"packed{place}"] = _packed if has_one_form(extremum.type) else _packed_in_digits
             before += [
                 f"x{place} = made.get({extremum.signature!r})",
                 f"if x{place} is None:",
                 f"    value = {extremum.code}",
-                f"    x{place} = () if value is None else (extreme{place}((value,)), packed(value))",
+                f"    x{place} = () if value is None else (extreme{place}((value,)), *packed{place}(value))",
                 f"    made[{extremum.signature!r}] = x{place}",
                 f"extrema{place} = record[TOKENS[{place + 1}]] = []",
             ]
             each += [
                 f"if x{place}:",
-                f"    element, doc = x{place}",
+                f"    element, doc, digest = x{place}",
                 f"    if len(found) + len(element) > {VALUES_BYTES}: long({extremum.field!r})",
                 "    place = found + element + suffix",
-                f"    extrema{place}.append([place, b''])",
+                f"    extrema{place}.append([place, digest])",
                 f"    shown[X{place} + place] = doc",
             ]
         return self.key.function(scope, condition(self.cls, self.model, self._accesses), before, each)
@@ -287,32 +289,37 @@ def _wired(slots: list[Slot]) -> str:
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
-def _packed(value: Any) -> bytes:
-    """A value of a hidden index, as `unpack_wide` reads it."""
+def _packed(value: Any) -> tuple[bytes, bytes]:
+    """A value of a hidden index, as `unpack_wide` reads it, and what the record keeps of it: its key says all."""
     try:
-        return _pack((value,))
+        return _pack((value,)), b""
     except OverflowError:
-        return pack_wide((value,))
+        return pack_wide((value,)), b""
+
+
+def _packed_in_digits(value: Any) -> tuple[bytes, bytes]:
+    """`_packed` for a type whose equal values have one key and several forms: 1.0 and 1.00, 0.0 and -0.0."""
+    doc, _nothing = _packed(value)
+    return doc, short_hash(doc)
 
 
 _SCOPE: Final[dict[str, Any]] = {
     "exact": exact,
     "text": text,
-    "packed": _packed,
     "microsecond": _MICROSECOND,
     "LimitExceeded": LimitExceeded,
 }
 
 _BACK: Final[dict[type, Callable[[Number], Any]]] = {
     int: lambda number: number,
-    Decimal: Decimal,
-    float: float,
+    Decimal: plain,
+    float: lambda number: float(plain(number)),
     timedelta: lambda number: timedelta(microseconds=int(number)),
 }
 
 _MEANS: Final[dict[type, Callable[[Number, Number], Any]]] = {
-    int: lambda total, values: _MEAN.divide(Decimal(total), Decimal(values)),
-    Decimal: lambda total, values: _MEAN.divide(Decimal(total), Decimal(values)),
-    float: lambda total, values: float(_MEAN.divide(Decimal(total), Decimal(values))),
+    int: lambda total, values: plain(_MEAN.divide(Decimal(total), Decimal(values))),
+    Decimal: lambda total, values: plain(_MEAN.divide(Decimal(total), Decimal(values))),
+    float: lambda total, values: float(plain(_MEAN.divide(Decimal(total), Decimal(values)))),
     timedelta: lambda total, values: timedelta(microseconds=round(Fraction(int(total), int(values)))),
 }

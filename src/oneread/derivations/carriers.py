@@ -17,10 +17,11 @@ from oneread.derivations.copies import NOBODY, Reference, Source, Told
 from oneread.derivations.derivation import Derivation
 from oneread.derivations.emitted import HELD, LAST, REFERENCES, TOLD, USED, Emission, Record
 from oneread.derivations.keyed import reference_signature
-from oneread.models.fields import CREATED, GENERATED, UPDATED
+from oneread.models.fields import CREATED, GENERATED, UPDATED, defaults_of
 from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.registry import Kind
+from oneread.models.set_order import order_sets
 from oneread.transactions.root import Root
 
 Refs: TypeAlias = dict[str, list[bytes]]
@@ -93,7 +94,7 @@ class Carrier:
         self.derivations = tuple(each for each in derivations if issubclass(cls, each.model))
         self._empty: Record = {token: [] for each in derivations for token in each.tokens}
         self.told = told
-        defaults = [(field.name, field.default) for field in msgspec.structs.fields(cls)]
+        defaults = defaults_of(cls).items()
         self.created = tuple(name for name, default in defaults if default == CREATED)
         self.generated = tuple(name for name, default in defaults if default == GENERATED)
         self.updated = tuple(name for name, default in defaults if default == UPDATED)
@@ -237,7 +238,7 @@ class Carrier:
             record[HELD] = list(dict.fromkeys([source for each in self.holding for source in refs[each.name]]))
         if self._hidden:
             record[USED] = msgspec.to_builtins(
-                {name: used.get(name) for name in self._hidden_names}, builtin_types=_PLAIN
+                {name: order_sets(used.get(name)) for name in self._hidden_names}, builtin_types=_PLAIN
             )
         if self.told is not None:
             record[TOLD] = self.told.hash(entity, used)
@@ -305,9 +306,12 @@ class Carrier:
             return False
         if entity is None:
             return True
-        if self.holding and record[HELD] != self._held(entity):
+        if self.holding and sorted(record[HELD]) != sorted(self._held(entity)):
             return False
-        return self.told is None or record[TOLD] == self.told.hash(entity, before.used)
+        if self.told is None:
+            return True
+        now = self.told.hash(entity, before.used)
+        return bool(record[TOLD] == now or self.told.is_of_before(record[TOLD], now))
 
     @property
     def asks_more(self) -> bool:
@@ -322,13 +326,17 @@ class Carrier:
         last = {} if self.told is None else self.told.last(record.get(LAST) or {})
         return Source(None, {}, existed=True, last=last)
 
-    def fans_out(self, before: Record | None, after: Record) -> bool:
+    def fans_out(self, before: State | None, after: Record) -> bool:
         """Whether carriers of copies must be told. `before` is None when the row was never written."""
         if self.told is None:
             return False
         if before is None:
             return self.told.awaited(after[TOLD])
-        return bool(before.get(TOLD) != after[TOLD])  # a row from before anybody copied it has none, which differs too
+        told = before.record.get(TOLD)
+        if self.told.is_of_before(told, after[TOLD]):
+            now = self.told.hash(before.entity, before.used)
+            told = now if self.told.is_of_before(told, now) else told
+        return bool(told != after[TOLD])  # a row from before anybody copied it has none, which differs too
 
     def retells(self, before: State) -> bool:
         """Whether carriers must be told although what they were told may look the same."""

@@ -33,12 +33,13 @@ from oneread.derivations.probes import Probes
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, UsageError
-from oneread.models.annotations import field_types
+from oneread.models.annotations import Named, field_types
 from oneread.models.fingerprints import text_of
 from oneread.models.layout import LAST_ID, Layout
 from oneread.models.model import Model
 from oneread.models.older import OlderLayout
 from oneread.models.registry import Kind, root_model
+from oneread.models.set_order import holds_sets
 from oneread.models.versions import StoredLayout, view_prefix
 from oneread.transactions.root import Root
 
@@ -85,7 +86,7 @@ class Catalog:
     def __init__(
         self, models: tuple[type[Model[Any]], ...], views: tuple[type[View[Any]], ...], numbers: Numbers
     ) -> None:
-        self._names: dict[str, Any] = {cls.__name__: cls for cls in (*models, *views)}
+        self._names = Named((*models, *views))
         self._accesses = Accesses(self._names)
         self._numbers = numbers
         self.models = models
@@ -116,6 +117,11 @@ class Catalog:
         self._gone: dict[bytes, Carrier] = {
             kind.prefix: self.carriers[self._any_class(kind)] for kind in self.kinds.values()
         }
+
+    @property
+    def names(self) -> Mapping[str, Any]:
+        """The declared classes by name."""
+        return self._names
 
     def _any_class(self, kind: Kind) -> type[Model[Any]]:
         return next(cls for cls in self.models if self.kinds[cls] is kind)
@@ -232,7 +238,8 @@ class Catalog:
 
     def _teller(self, cls: type[Model[Any]], told: dict[str, tuple[Getter, Any]]) -> Told:
         meaning = "\n".join(f"{route}: {text_of(told[route][1], cls, route, self._names)}" for route in sorted(told))
-        return Told(told, missing_ok=cls in self._awaited, meaning=meaning)
+        sets = any(holds_sets(kind, self._names) for _get, kind in told.values())
+        return Told(told, missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
 
     def kind_of(self, key: bytes) -> Kind:
         """The kind that a commit row belongs to."""

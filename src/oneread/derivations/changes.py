@@ -131,7 +131,7 @@ def decision(
     root = carrier.root(version, settled)
     operations = operations_of(key, root, seen, before, settled.emission)
     record = settled.emission.record
-    fans_out = carrier.fans_out(before.record if seen.version else None, record) or carrier.retells(before)
+    fans_out = carrier.fans_out(before if seen.version else None, record) or carrier.retells(before)
     if fans_out:
         catalog.probes.check(carrier.kind.cls, settled.entity, carrier.used_in(record))
     return Decision(root, operations, fans_out)
@@ -171,7 +171,7 @@ class Save(_Writing):
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
             self.written.entity, self.written.version = before.entity, seen.version
             return NO_CHANGE
-        entity = stamped(self._carrier, self._entity, before.entity, version)
+        entity = stamped(self._carrier, self._entity, before.entity, sources.now)
         return self._settle(self._carrier, entity, self._refs, seen, before, version, sources)
 
 
@@ -218,7 +218,7 @@ class Patch(_Writing):
         before = self._seen(seen)
         wanted = self._wanted(before)
         carrier = self._catalog.carrier_of(wanted)
-        entity = stamped(carrier, wanted, before.entity, version)
+        entity = stamped(carrier, wanted, before.entity, sources.now)
         return self._settle(carrier, entity, carrier.refs(entity), seen, before, version, sources)
 
 
@@ -243,7 +243,7 @@ class Delete(_Writing):
         return Decision(
             Root(version, None, emitted.encode(record)),
             diff(self.key, before.record, record, {}),
-            carrier.fans_out(before.record, record),
+            carrier.fans_out(before, record),
             [holders_of(self.key)] if self._catalog.may_be_held(self.key) else [],
         )
 
@@ -345,7 +345,7 @@ class Reemit(_Writing):
         return Decision(
             Root(version, None, emitted.encode(record)),
             diff(self.key, before.record, record, {}),
-            carrier.fans_out(before.record, record),
+            carrier.fans_out(before, record),
         )
 
 
@@ -367,11 +367,14 @@ def following(catalog: Catalog) -> Callable[[bytes, bytes], Change]:
     return lambda source, carrier: Follow(catalog, source, carrier)
 
 
-def stamped(carrier: Carrier, entity: Any, before: Any, version: int) -> Any:
-    """The entity with its created and updated stamps; the one of its first save stays."""
+def stamped(carrier: Carrier, entity: Any, before: Any, clock: int) -> Any:
+    """The entity with its created and updated stamps; the one of its first save stays.
+
+    They are what the clock says, not the version: after a write under a clock that was ahead, versions stay ahead.
+    """
     if not (carrier.created or carrier.updated):
         return entity
-    now = instant(version)
+    now = instant(clock)
     stamps = dict.fromkeys(carrier.updated, now)
     for name in carrier.created:
         if hasattr(before, name):

@@ -6,21 +6,20 @@ run one is told when the schema is built. The law is "Two kinds of mistakes, two
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import date, datetime, timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, get_args, get_origin
 from uuid import UUID
-
-import msgspec
 
 from oneread.derivations.rules import NonePlace, Rule, Size, rules_of
 from oneread.derivations.storable import check_storable
 from oneread.derivations.views import Aggregate, View
 from oneread.errors import InvalidDeclaration
 from oneread.models.annotations import field_types, peeled
-from oneread.models.expressions import Condition, Expression, Joined, Negated
-from oneread.models.fields import Marker
+from oneread.models.condition_checks import refuse_declared
+from oneread.models.expressions import Expression
+from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model, key_names
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, Ref
@@ -29,20 +28,6 @@ from oneread.models.registry import root_model
 Names = Mapping[str, Any]
 
 _MEANS: Final[dict[type, type]] = {int: Decimal, Decimal: Decimal, float: float, timedelta: timedelta}
-_COMPARED: Final[dict[type, tuple[type, ...]]] = {
-    bool: (bool,),
-    int: (int, float, Decimal, bool),
-    float: (float, int),
-    Decimal: (Decimal, int),
-    str: (str,),
-    bytes: (bytes,),
-    datetime: (datetime,),
-    date: (date,),
-    timedelta: (timedelta,),
-    UUID: (UUID,),
-}
-"""What a field of this type can be compared with."""
-
 _MADE: Final[dict[str, tuple[type, str]]] = {
     "generated": (UUID, "GENERATED makes a UUID: id: Key[UUID] = GENERATED"),
     "created": (datetime, "CREATED is an instant: made_at: datetime = CREATED"),
@@ -64,9 +49,9 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
     types = field_types(model, names)
     for name, annotation in types.items():
         check_storable(model, name, annotation, names)
-    for field in msgspec.structs.fields(model):
-        if isinstance(field.default, Marker):
-            _check_marker(model, field.name, field.default, peeled(types[field.name]).bare)
+    for name, default in defaults_of(model).items():
+        if isinstance(default, Marker):
+            _check_marker(model, name, default, peeled(types[name]).bare)
     root = root_model(model)
     if model is root:
         return
@@ -119,8 +104,7 @@ def check_view(view: type[View[Any]], names: Names) -> None:
         if rule.kind == "fold":
             _check_fold(view, name, rule, types[name], names)
     if isinstance(view.where, Expression):
-        for condition in _conditions(view.where):
-            _check_condition(view, condition, names)
+        refuse_declared(view, view.where, names)
 
 
 def _check_words(view: type, name: str, rule: Rule) -> None:
@@ -152,28 +136,3 @@ def _type_at(step: tuple[type, str], names: Names) -> Any:
     cls, name = step
     annotation = field_types(cls, names).get(name)
     return None if annotation is None else peeled(annotation).bare
-
-
-def _conditions(expression: Expression) -> Iterator[Condition]:
-    if isinstance(expression, Condition):
-        yield expression
-    elif isinstance(expression, Negated):
-        yield from _conditions(expression.condition)
-    elif isinstance(expression, Joined):
-        for part in expression.parts:
-            yield from _conditions(part)
-
-
-def _check_condition(view: type, condition: Condition, names: Names) -> None:
-    bare, relation = _type_at(condition.path.steps[-1], names), condition.relation
-    if bare not in _COMPARED or relation in ("is_none", "is_not_none"):
-        return
-    if relation in ("starts_with", "contains"):
-        fits = bare in (str, bytes) and type(condition.operand) is bare
-    else:
-        operands = condition.operand if relation == "one_of" else (condition.operand,)
-        fits = all(type(each) in _COMPARED[bare] for each in operands)
-    if not fits:
-        raise InvalidDeclaration(
-            "this condition can never apply to a value of this field", view=view, condition=condition, type=bare
-        )

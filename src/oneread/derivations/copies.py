@@ -18,10 +18,11 @@ from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted import TOLD_DELETED, short_hash
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.annotations import peeled
-from oneread.models.fields import Marker
+from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import Kind
+from oneread.models.set_order import order_sets, stored_form
 
 Getter = Callable[[Any, Mapping[str, Any]], Any]
 """(entity, its hidden copies by name) to a value."""
@@ -35,6 +36,12 @@ def compiled(expression: str, scope: dict[str, Any] | None = None) -> Getter:
     getter: Getter = eval(f"lambda e, u: {expression}", scope or {})  # noqa: S307 - the text is generated
     return getter
 
+
+_IN_ANY_ORDER: Final = b"\x01"
+"""Begins the digest of values among which is no set."""
+
+_IN_ORDER: Final = b"\x02"
+"""Begins the digest of values whose sets were put in order first, or that hold an int beyond 64 bits."""
 
 MEANING: Final = "#"
 """What stands beside the last values of a deleted entity, no path: a digest of their types."""
@@ -95,6 +102,7 @@ class Reference:
         self.kind = kind
         self.copy = access.copy
         self.many = access.many
+        self._unordered = access.unordered
         self.missing_ok = missing_ok
         self.on_delete = on_delete
         self.blank = blank
@@ -110,7 +118,8 @@ class Reference:
             return []
         try:
             if self.many:
-                return list(dict.fromkeys([self.kind.key(ref.key) for ref in value]))
+                keys = dict.fromkeys([self.kind.key(ref.key) for ref in value])
+                return sorted(keys) if self._unordered else list(keys)
             ref: Any = value if self.copy is None else value.ref if type(value) is self.copy else None
             return [self.kind.key(ref.key)]
         except (AttributeError, TypeError) as error:
@@ -167,15 +176,19 @@ class Told:
         values: route to every value that any copy, open or hidden, takes over, and its type.
         missing_ok: somebody may hold a reference that is older than the entity.
         meaning: the types of the values as text; what was kept under other types is not taken for these.
+        sets: one of the values may be a set, or hold one.
     """
 
-    def __init__(self, values: Mapping[str, tuple[Getter, Any]], *, missing_ok: bool, meaning: str = "") -> None:
+    def __init__(
+        self, values: Mapping[str, tuple[Getter, Any]], *, missing_ok: bool, meaning: str = "", sets: bool = False
+    ) -> None:
         self._values = {route: values[route] for route in sorted(values)}
         self._getters = tuple(get for get, _type in self._values.values())
         self._routes = blake2b("\n".join(self._values).encode(), digest_size=4).digest()
         self._meaning = blake2b(meaning.encode(), digest_size=4).digest()
         self.missing_ok = missing_ok
-        self._pack = msgspec.msgpack.Encoder(uuid_format="bytes", enc_hook=_any_int).encode
+        self._sets = sets
+        self._pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
     @property
     def types(self) -> dict[str, Any]:
@@ -184,7 +197,7 @@ class Told:
 
     def kept(self, entity: Any, used: Mapping[str, Any]) -> dict[str, Any]:
         """The values themselves, for the record of an entity that is deleted before all its carriers were told."""
-        values = {route: get(entity, used) for route, (get, _type) in self._values.items()}
+        values = {route: order_sets(get(entity, used)) for route, (get, _type) in self._values.items()}
         return msgspec.to_builtins(values | {MEANING: self._meaning}, builtin_types=(bytes,))  # type: ignore[no-any-return]
 
     def last(self, kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,21 +211,29 @@ class Told:
         """What the record keeps of the values told."""
         if entity is None:
             return TOLD_DELETED
-        return b"\x01" + short_hash(self._packed([get(entity, used) for get in self._getters])) + self._routes
+        values = [get(entity, used) for get in self._getters]
+        if not self._sets:
+            try:
+                return _IN_ANY_ORDER + short_hash(self._pack(values)) + self._routes
+            except OverflowError:  # an int beyond 64 bits
+                pass
+        return _IN_ORDER + short_hash(stored_form(values)) + self._routes
 
-    def _packed(self, values: list[Any]) -> bytes:
-        try:
-            return self._pack(values)
-        except OverflowError:
-            return repr(values).encode()
+    def is_of_before(self, recorded: Any, now: bytes) -> bool:
+        """Whether a record holds a digest that no code makes any more, of the same routes.
+
+        It was made of sets in the order of one process, so it says nothing about the values.
+        """
+        return (
+            isinstance(recorded, bytes)
+            and recorded[:1] == _IN_ANY_ORDER
+            and now[:1] == _IN_ORDER
+            and recorded.endswith(self._routes)
+        )
 
     def awaited(self, after: bytes) -> bool:
         """Whether somebody may be waiting for an entity that was never written before."""
         return self.missing_ok and after != TOLD_DELETED
-
-
-def _any_int(value: Any) -> Any:
-    raise NotImplementedError(type(value).__name__)
 
 
 def references_of(
@@ -220,7 +241,7 @@ def references_of(
 ) -> dict[str, Reference]:
     """Every field of a model that refers, with what its declaration promises."""
     from_fields: dict[str, Reference] = {}
-    defaults = {field.name: field.default for field in msgspec.structs.fields(cls)}
+    defaults = defaults_of(cls)
     for name in types:
         access = _referring(cls, name, accesses)
         if access is None or access.target is None:

@@ -21,6 +21,7 @@ from oneread.derivations.views import View
 from oneread.models.annotations import field_types, peeled, unwrapped
 from oneread.models.declarations import Declared, DeclaredModel, DeclaredRule, DeclaredView, Far, rule_text
 from oneread.models.evolving import Retyped, steps_of
+from oneread.models.fields import defaults_of
 from oneread.models.fingerprints import describe, text_of
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -122,7 +123,7 @@ class _Writer:
 
     def _copied(self, name: str, copy: type[Copy[Any]]) -> Description:
         """What one field of a carrier copies: types, and where in the source each value is from."""
-        sources = {each.name: each.default for each in msgspec.structs.fields(copy)}
+        sources = defaults_of(copy)
         return tuple(
             (f"{name}.{inner}", f"{text} of {sources[inner] if isinstance(sources[inner], Path) else inner}")
             for inner, text, _default in describe(copy, self._names)
@@ -216,7 +217,7 @@ def _is_array(cls: Any) -> bool:
 def _defaulted(cls: Any) -> Iterator[str]:
     """The fields of a nested class that may be left out."""
     if isinstance(cls, type) and issubclass(cls, msgspec.Struct):
-        yield from (each.name for each in msgspec.structs.fields(cls) if not each.required)
+        yield from (name for name, default in defaults_of(cls).items() if default is not msgspec.NODEFAULT)
     elif dataclasses.is_dataclass(cls):
         missing = dataclasses.MISSING
         yield from (each.name for each in dataclasses.fields(cls) if {each.default, each.default_factory} != {missing})

@@ -7,26 +7,25 @@ one range read. The law is docs/formats/rows.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableSet
-from collections.abc import Set as AbstractSet
-from datetime import UTC
-from typing import Any, get_origin
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
 
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted import ROWS, UNIQUE, short_hash
-from oneread.derivations.keyed import STARTS, Emit, Part, ViewKey
+from oneread.derivations.keyed import STARTS, Emit, Part, ViewKey, in_utc
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
-from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types, peeled
+from oneread.errors import InvalidDeclaration, OnereadError
+from oneread.models.annotations import Names, field_types, peeled
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import Kind
+from oneread.models.set_order import holds_sets, is_set, order_sets
 from oneread.models.wide import pack_wide
 
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
@@ -65,6 +64,9 @@ class IndexView:
         referring = {part.field: part.access.copy for part in self.key.parts if part.access.copy is not None}
         self.layout: Layout[Any] = Layout(cls, None, nullable=nullable | set(referring.values()), names=accesses.names)
         self._empty = _emptying(referring)
+        shapes = [each for field in self.layout.fields for each in (field, *field.fields)]
+        self.had_no_order = any(each.sets and _is_deep(each.concrete, accesses.names) for each in shapes)
+        """Code from before gave sets inside of other values, which rows of this index may show, no order."""
         self.unique = cls.unique
         if self.unique and any(part.access.through is not None for part in self.key.parts):
             raise InvalidDeclaration("a unique value is the entity's own, never copied from another", view=cls)
@@ -94,6 +96,14 @@ class IndexView:
     def _wide(self, row: tuple[Any, ...]) -> bytes:
         return self.layout.wide_prefix + pack_wide(row)
 
+    def in_order(self, doc: bytes) -> bytes:
+        """The document of a row with its sets in order, as it is made now; as it is where it differs in more."""
+        try:
+            made = self.layout.encode(self.layout.decode(doc))
+        except OnereadError:
+            return doc
+        return made if sorted(made) == sorted(doc) else doc
+
     def rows(self, docs: list[bytes]) -> list[Any]:
         """The rows that lie in the index, as users see them; a copy that only groups refers and is not filled."""
         found = self.layout.decode_many(docs)
@@ -121,7 +131,7 @@ def _row_code(
 ) -> tuple[str, dict[str, Any]]:
     """The expression of the row as msgpack takes it, in the order of the class's fields, and what it calls."""
     codes = ["(k,)"]
-    scope: dict[str, Any] = {"UTC": UTC, "ordered": _ordered}
+    scope: dict[str, Any] = {"in_utc": in_utc, "in_order": order_sets}
     types = field_types(cls, accesses.names)
     parts = {part.field: place for place, part in enumerate(key.parts)}
     for name, rule in rules_of(cls).items():
@@ -148,7 +158,7 @@ def _key_code(part: Part, place: int) -> str:
         return f"(None if (v := {value}) is None else (v.ref, False, {empty}))"
     if part.rule.size is None:
         return value
-    return f"(None if (v := {value}) is None else start{place}(v.astimezone(UTC)))"
+    return f"(None if (v := {value}) is None else start{place}(in_utc(v)))"
 
 
 def _shown_code(
@@ -158,24 +168,21 @@ def _shown_code(
         raise InvalidDeclaration("an index has key rules and shown(...) fields only", view=cls, field=name)
     check_type(cls, name, annotation, access, optional=access.optional)
     if access.copy is None:
-        return f"ordered({access.code})" if _is_set(annotation) else access.code
+        return f"in_order({access.code})" if holds_sets(annotation, accesses.names) else access.code
     copied = field_types(access.copy, accesses.names)
-    several = {field: f"ordered(c.{field})" for field in copied_names(access.copy) if _is_set(copied[field])}
+    several = {
+        field: f"in_order(c.{field})"
+        for field in copied_names(access.copy)
+        if holds_sets(copied[field], accesses.names)
+    }
     fields = ", ".join(several.get(field, f"c.{field}") for field in ("ref", "deleted", *copied_names(access.copy)))
     return f"(None if (c := {access.code}) is None else ({fields}))"
 
 
-def _is_set(annotation: Any) -> bool:
+def _is_deep(annotation: Any, names: Names) -> bool:
+    """Whether sets are inside of other values; one that is a field's whole value always had an order in rows."""
     bare = peeled(annotation).bare
-    return (get_origin(bare) or bare) in (set, frozenset, AbstractSet, MutableSet)
-
-
-def _ordered(elements: AbstractSet[Any] | None) -> list[Any] | None:
-    """A set in the order of its elements' bytes.
-
-    Its own order is another one when it has been read back, and a row that is emitted anew must be the same row.
-    """
-    return None if elements is None else sorted(elements, key=pack_wide)
+    return not is_set(bare) or any(holds_sets(each, names) for each in get_args(bare))
 
 
 def check_type(cls: type[View[Any]], name: str, annotation: Any, access: Access, *, optional: bool) -> None:

@@ -15,8 +15,10 @@ from oneread.derivations.emitted import Emission
 from oneread.derivations.rules import Rule, Size
 from oneread.encoding import ordered
 from oneread.encoding.codec import Codec, Element
-from oneread.encoding.values import digest
-from oneread.errors import InvalidDeclaration, InvalidKey
+from oneread.encoding.parts import WRONG_TYPE
+from oneread.encoding.values import digest, put_value
+from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
+from oneread.models.fitting import Fitting, fitting
 from oneread.models.model import Model
 from oneread.models.references import Ref
 from oneread.models.registry import KEY_BYTES, Kind, element
@@ -28,6 +30,14 @@ Values = tuple[Any, ...]
 
 Emit: TypeAlias = Callable[[Any, Mapping[str, Any], tuple[Any, ...], bytes, Emission], None]
 """`Derivation.emit`."""
+
+
+def in_utc(at: datetime) -> datetime:
+    """An instant in UTC. Raises InvalidValue where that has no year from 1 to 9999."""
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidValue("an instant lies in the years 1 to 9999 of UTC", value=at) from error
 
 
 def month_start(at: datetime) -> datetime:
@@ -68,6 +78,8 @@ class Part(NamedTuple):
     elements: tuple[Element, ...]
     kind: Kind | None
     """What a reference refers to."""
+    fit: Fitting | None = None
+    """What takes an argument for a hashed value, whose digest does not show its type."""
 
     @property
     def width(self) -> int:
@@ -82,7 +94,7 @@ class Part(NamedTuple):
         """The expression of what a plain value becomes in the key; `value` is not None."""
         if self.rule.hashed:
             return f"digest(whole(({value},)))"
-        return value if self.rule.size is None else f"start{place}({value}.astimezone(UTC))"
+        return value if self.rule.size is None else f"start{place}(in_utc({value}))"
 
     def elements_code(self, value: str, place: int) -> str:
         """The expression of the tuple of this part's elements."""
@@ -94,7 +106,7 @@ class Part(NamedTuple):
 
     def check(self) -> Callable[[Any], object]:
         """What raises for a value that this part cannot hold."""
-        scope: dict[str, Any] = {"digest": digest, "whole": ordered.encode, "UTC": UTC}
+        scope: dict[str, Any] = {"digest": digest, "whole": ordered.encode, "in_utc": in_utc}
         scope["encode"] = Codec(self.elements, max_length=KEY_BYTES).encode
         if self.rule.size is not None:
             scope["start0"] = STARTS[self.rule.size]
@@ -104,24 +116,47 @@ class Part(NamedTuple):
         return made
 
     def taken(self, rest: list[Any]) -> Values:
-        """Takes this part's argument from the front of `rest`, as values of its elements."""
+        """Takes this part's argument from the front of `rest`, as values of its elements.
+
+        None stands for the whole reference, however many parts its key has.
+        """
         first = rest[0]
-        if self.kind is not None:
+        if self.kind is not None and first is not None:
             ref = getattr(first, "ref", first)
             if not isinstance(ref, Ref):
                 taken = tuple(rest[: self.width])
+                if None in taken:
+                    raise InvalidKey("None stands for a whole reference, not for a part", field=self.field, given=taken)
                 del rest[: self.width]
                 return taken
             del rest[0]
-            return ref.key
+            return self._whole(ref)
         del rest[0]
         if first is None:
-            return (None,)
-        if self.rule.hashed:
-            return (digest(ordered.encode((first,))),)
+            return (None,) * self.width
+        if self.fit is not None:
+            return (digest(put_value(self._fitted(first), self.field)),)
         if self.rule.size is not None and isinstance(first, datetime) and first.tzinfo is not None:
-            return (STARTS[self.rule.size](first.astimezone(UTC)),)
+            return (STARTS[self.rule.size](in_utc(first)),)
         return (first,)
+
+    def _whole(self, ref: Ref[Any]) -> Values:
+        """The key of a reference, which fills all of this part's elements and no other's."""
+        if type(ref.key) is not tuple or len(ref.key) != self.width:
+            raise InvalidKey(
+                "the reference has a key of other parts than the model referred to",
+                field=self.field, given=ref, parts=[each.name for each in self.elements],
+            )  # fmt: skip
+        return ref.key
+
+    def _fitted(self, given: Any) -> Any:
+        assert self.fit is not None
+        try:
+            return self.fit(given)
+        except ValueError as error:
+            raise InvalidKey(
+                WRONG_TYPE, field=self.field, value=given, type=self.access.type, reason=str(error)
+            ) from error
 
 
 class ViewKey:
@@ -146,6 +181,10 @@ class ViewKey:
         if sum(part.access.many for part in self.parts) > 1:
             raise InvalidDeclaration("a view takes each(...) of one list at most", view=view)
         self.codec = Codec(tuple(each for part in self.parts for each in part.elements), max_length=VALUES_BYTES)
+        followers = (*self.parts[1:], None)[: len(self.parts)]
+        self._none_may_follow = tuple(each is not None and each.rule.none is not None for each in followers)
+        rules_of_elements = [part.rule for part in self.parts for _element in part.elements]
+        self.hashed = frozenset(place for place, rule in enumerate(rules_of_elements) if rule.hashed)
 
     def function(
         self, scope: dict[str, Any], where: Callable[[Any], bool] | None, before: Sequence[str], each: Sequence[str]
@@ -165,7 +204,7 @@ class ViewKey:
         space: dict[str, Any] = scope | {
             "digest": digest,
             "whole": ordered.encode,
-            "UTC": UTC,
+            "in_utc": in_utc,
             "check": self._check,
             "where": where,
         }
@@ -183,6 +222,8 @@ class ViewKey:
                 if part.rule.size is not None:  # two instants of one bucket are one element
                     given = f"[{part.value_code('m', place)} for m in v{place} if m is not None]"
                 lines += [f"several = list(dict.fromkeys({given}))", "if not several: return"]
+                if part.access.unordered:
+                    lines.append(f"several.sort(key=lambda m: encode{place}({part.elements_code('m', place)}))")
                 loop = "for m in several:"
                 encoded.append(f"encode{place}({part.elements_code('m', place)})")
             else:
@@ -211,16 +252,31 @@ class ViewKey:
     def flat(self, given: Values) -> Values:
         """Arguments of `get` and `page` as values of elements.
 
-        References give their key's parts, hashed values their digest.
+        References give their key's parts, hashed values their digest. None for a reference is one value; None for each
+        part of its key is understood as well where it can mean nothing else.
         """
-        rest = list(given)
-        values: list[Any] = []
-        for part in self.parts:
-            if rest:
-                values.extend(part.taken(rest))
+        values, rest = self._taken(given, spelled=False)
+        if rest:
+            values, rest = self._taken(given, spelled=True)
         if rest:
             raise InvalidKey("more values than the key of the view has", view=self.view, given=given)
         return tuple(values)
+
+    def _taken(self, given: Values, *, spelled: bool) -> tuple[list[Any], list[Any]]:
+        """The values of elements, and what is left of the arguments; `spelled` says that None is given by part."""
+        rest = list(given)
+        values: list[Any] = []
+        for part, may_follow in zip(self.parts, self._none_may_follow, strict=True):
+            if not rest:
+                break
+            is_none = rest[0] is None
+            values.extend(part.taken(rest))
+            if is_none and part.width > 1 and (spelled or not may_follow):
+                further = part.width - 1
+                while further and rest and rest[0] is None:
+                    del rest[0]
+                    further -= 1
+        return values, rest
 
 
 def _shared_lines(part: Part, place: int) -> list[str]:
@@ -258,7 +314,8 @@ def _part(
             kind,
         )
     if rule.hashed:
-        return Part(field, rule, access, (Element(field, bytes, none=rule.none),), None)
+        fit = fitting(access.type, view, field, accesses.names)
+        return Part(field, rule, access, (Element(field, bytes, none=rule.none),), None, fit)
     if rule.size is not None and access.type is not datetime:
         raise InvalidDeclaration("a time bucket is made of a datetime", view=view, field=field, type=access.type)
     return Part(

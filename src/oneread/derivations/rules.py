@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, overload
 import msgspec
 
 from oneread.errors import InvalidDeclaration
+from oneread.models.fields import defaults_of
 
 T = TypeVar("T")
 Summable = TypeVar("Summable", int, float, Decimal, timedelta)
@@ -139,12 +140,12 @@ def greatest(field: T | None) -> T | None:
 def rules_of(view: type[msgspec.Struct]) -> dict[str, Rule]:
     """The rules of a view's fields, in the order of declaration."""
     rules: dict[str, Rule] = {}
-    for field in msgspec.structs.fields(view):
-        if field.name == "source":
+    for name, rule in defaults_of(view).items():
+        if name == "source" and name in view.reserved_names:  # type: ignore[attr-defined]
             continue
-        if not isinstance(field.default, Rule):
+        if not isinstance(rule, Rule):
             raise InvalidDeclaration(
-                "a field of a view needs a rule: by(...), shown(...), total(...), ...", view=view, field=field.name
+                "a field of a view needs a rule: by(...), shown(...), total(...), ...", view=view, field=name
             )
-        rules[field.name] = field.default
+        rules[name] = rule
     return rules

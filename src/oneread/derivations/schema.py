@@ -13,7 +13,7 @@ from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.declaring import declared
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types, peeled
+from oneread.models.annotations import Named, Names, field_types, peeled
 from oneread.models.declarations import Declared
 from oneread.models.evolving import steps_of
 from oneread.models.model import Model
@@ -42,8 +42,8 @@ class Schema:
         self.inline = inline
         if type(inline) is not int or inline < 0:
             raise InvalidDeclaration("inline is a number of carriers, 0 or more", inline=inline)
+        self._names = Named((*self.models, *self.views))
         self._check_classes(declarations)
-        self._names: dict[str, Any] = {each.__name__: each for each in declarations}
         self._compiled = self.catalog(self._provisional())
         for copy in {each.copy for carrier in self._compiled.carriers.values() for each in carrier.references}:
             steps_of(copy or Copy)
@@ -63,15 +63,15 @@ class Schema:
                 raise InvalidDeclaration(
                     "a variant needs its model in the schema", variant=model, model=root_model(model)
                 )
-            check_model(model, self.named())
+            check_model(model, self._names)
             steps_of(model)
-            _check_bounds(model, self.named())
+            _check_bounds(model, self._names)
         for view in self.views:
-            check_view(view, self.named())
+            check_view(view, self._names)
 
     def named(self) -> dict[str, Any]:
         """The declared classes by name."""
-        return {each.__name__: each for each in (*self.models, *self.views)}
+        return dict(self._names)
 
     def _provisional(self) -> Numbers:
         """Numbers that are good for checking only."""
@@ -103,7 +103,7 @@ def _is(given: Any, base: type) -> bool:
     return isinstance(given, type) and issubclass(given, base) and given is not base
 
 
-def _check_bounds(model: type[Model[Any]], names: dict[str, Any]) -> None:
+def _check_bounds(model: type[Model[Any]], names: Names) -> None:
     """A list of references must say how long it may become: each element is rows in every index by it."""
     for name, annotation in field_types(model, names).items():
         bare, _optional, metadata = peeled(annotation)

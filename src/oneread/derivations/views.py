@@ -5,7 +5,7 @@ Knows declarations. Must not know how a view is kept. The law is the API page.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
 from typing_extensions import dataclass_transform
@@ -17,7 +17,7 @@ from oneread.models.references import Ref
 
 T = TypeVar("T")
 
-_RESERVED = frozenset({"at", "where", "unique", "stored_as", "max_limit", "type_arguments", "reserved_names"})
+_RESERVED = frozenset({"where", "unique", "stored_as", "max_limit", "type_arguments", "reserved_names"})
 
 
 @dataclass_transform(
@@ -40,6 +40,11 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     where: ClassVar[Expression | None] = None
     stored_as: ClassVar[str | None] = None
     max_limit: ClassVar[int] = 1000
+
+    if TYPE_CHECKING:
+
+        @classmethod
+        def _located(cls, *key: Any) -> Ref[Self]: ...
 
     @classmethod
     def at(cls, *key: Any) -> Ref[Self]:

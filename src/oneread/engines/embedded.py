@@ -16,7 +16,7 @@ from typing import Final
 
 from oneread.errors import InvalidKey, InvalidValue, LimitExceeded
 from oneread.store.requests import Found, Increment
-from oneread.store.rows import Cell, Families, Row, RowMutation, RowRange, Table
+from oneread.store.rows import MAX_STAMP, Cell, Families, Row, RowMutation, RowRange, Table
 
 ONLY_READS: Final = "a snapshot answers reads only"
 
@@ -24,7 +24,6 @@ MAX_KEY: Final = 511
 MAX_COLUMN: Final = 255
 MAX_VALUE: Final = 10 << 20
 MAX_ROW: Final = 16 << 20
-MAX_STAMP: Final = (1 << 63) - 1
 
 _COUNTER = struct.Struct(">q")
 

@@ -7,13 +7,14 @@ contract" of the architecture page.
 
 from __future__ import annotations
 
-import threading
+import os
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 from oneread.engines import embedded
+from oneread.engines.guard import Guard
 from oneread.errors import Closed, InvalidValue, Unavailable, Unsupported
 from oneread.store.capabilities import Capabilities
 from oneread.store.engine import Answerer
@@ -49,9 +50,11 @@ class MemoryEngine:
     def __init__(self, *, strict: bool = True) -> None:
         self._rows: dict[Table, _Rows] = {table: _Rows() for table in TABLES}
         self._law = _Law() if strict else None
-        self._turn = threading.Lock()  # held for a whole transaction
-        self._latch = threading.Lock()  # held while rows are looked at or changed, never while foreign code runs
+        self._turn = Guard()  # held for a whole transaction
+        self._latch = Guard()  # held while rows are looked at or changed, never while foreign code runs
+        self._applying: _Transaction | None = None  # by the holder of the latch, or by one that was interrupted
         self._closed = False
+        self._cursor_key = os.urandom(32)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -60,14 +63,15 @@ class MemoryEngine:
     def answer(self, request: Request[Any]) -> Any:
         if type(request) is Read or type(request) is Scan:
             self._check_open()
-            with self._latch:
-                return _READS[type(request)](self._rows, request)
+            return self._look(lambda: _READS[type(request)](self._rows, request))
         if type(request) is Replace:
             raise Unsupported("Replace needs a transaction: yield it inside Atomically")
         return self.transaction(lambda answer: answer(request), PATIENCE)
 
     def point(self, table: Table, key: bytes, column: bytes) -> Cell | None:
         self._check_open()
+        if self._applying is not None:
+            self._look(_nothing)
         row = self._rows[table].get(key)
         return None if row is None else row.get(column)
 
@@ -75,26 +79,35 @@ class MemoryEngine:
         self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:
         self._check_open()
-        with self._latch:
+
+        def found() -> list[tuple[bytes, bytes]]:
             rows = self._rows[table].between(within, reverse=reverse)
             return list(islice(((key, row[column].value) for key, row in rows if column in row), limit))
 
+        return self._look(found)
+
     def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:
-        if not self._turn.acquire(timeout=max(timeout, 0)):
+        hold = self._turn.take(timeout)
+        if hold is None:
             raise Unavailable("other transactions took too long; nothing was written", seconds=timeout)
         try:
             self._check_open()
-            attempt = _Transaction(self._rows, self._latch, self._law)
+            if self._applying is not None:
+                self._look(_nothing)
+            attempt = _Transaction(self._rows, self._law)
             result = run(attempt.answer)
-            attempt.apply()
+            self._look(lambda: self._apply(attempt))
             return result
         finally:
-            self._turn.release()
+            hold.give_back()
 
     def snapshot(self, run: Callable[[Answerer], T]) -> T:
         self._check_open()
-        with self._latch:
-            rows: dict[Table, _Rows] = {table: each.copy() for table, each in self._rows.items()}
+
+        def copies() -> dict[Table, _Rows]:
+            return {table: each.copy() for table, each in self._rows.items()}
+
+        rows = self._look(copies)
 
         def answer(request: Request[Any]) -> Any:
             self._check_open()
@@ -104,18 +117,46 @@ class MemoryEngine:
 
         return run(answer)
 
+    def cursor_key(self) -> bytes:
+        return self._cursor_key
+
     def statistics(self) -> Statistics:
         self._check_open()
-        with self._latch:
-            return Statistics({table: TableSize(len(rows.keys), rows.size()) for table, rows in self._rows.items()})
+        return self._look(
+            lambda: Statistics({table: TableSize(len(rows.keys), rows.size()) for table, rows in self._rows.items()})
+        )
 
     def close(self) -> None:
-        with self._turn:
-            self._closed = True
+        hold = self._turn.take(PATIENCE)
+        if hold is None:
+            raise Unavailable("a transaction takes too long; nothing was closed", seconds=PATIENCE)
+        self._closed = True
+        hold.give_back()
+
+    def _look(self, work: Callable[[], T]) -> T:
+        """Runs `work` while nothing changes the rows; what an interrupted transaction began to apply is ended first."""
+        hold = self._latch.take(PATIENCE)
+        if hold is None:
+            raise Unavailable("another thread looks at the rows too long", seconds=PATIENCE)
+        try:
+            if self._applying is not None:
+                self._apply(self._applying)
+            return work()
+        finally:
+            hold.give_back()
+
+    def _apply(self, attempt: _Transaction) -> None:
+        self._applying = attempt
+        attempt.apply()
+        self._applying = None
 
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the store was closed before this call")
+
+
+def _nothing() -> None:
+    """For a look that only ends what an interrupted transaction began."""
 
 
 _FEW: Final = 64
@@ -145,20 +186,27 @@ class _Rows:
         return sum(map(len, self.keys)) + sum(cells)
 
     def update(self, written: dict[bytes, Row | None]) -> None:
-        gone = [key for key, row in written.items() if row is None and self.rows.pop(key, None) is not None]
+        """Puts and removes rows. Each step is whole, and done again it changes nothing: keys come last and go first."""
+        rows, keys = self.rows, self.keys
+        gone = [key for key, row in written.items() if row is None and key in rows]
         kept = {key: row for key, row in written.items() if row is not None}
-        new = [key for key in kept if key not in self.rows]
-        self.rows.update(kept)
+        new = [key for key in kept if not self._has(key)]
+        rows.update(kept)
         if len(gone) + len(new) > _FEW:
             left = set(gone)
-            self.keys[:] = [key for key in self.keys if key not in left] if gone else self.keys
-            self.keys += sorted(new)
-            self.keys.sort()  # two sorted runs: one merge
-            return
+            keys[:] = sorted([*(key for key in keys if key not in left), *sorted(new)])  # two sorted runs: one merge
+        else:
+            for key in new:
+                insort(keys, key)
+            for key in gone:
+                if self._has(key):
+                    del keys[bisect_left(keys, key)]
         for key in gone:
-            del self.keys[bisect_left(self.keys, key)]
-        for key in new:
-            insort(self.keys, key)
+            del rows[key]
+
+    def _has(self, key: bytes) -> bool:
+        place = bisect_left(self.keys, key)
+        return place < len(self.keys) and self.keys[place] == key
 
     def between(self, wanted: RowRange, *, reverse: bool) -> Iterator[Found]:
         keys, rows = self.keys, self.rows
@@ -192,9 +240,8 @@ _READS: Final[dict[type[Any], Callable[[dict[Table, _Rows], Any], Any]]] = {Read
 class _Transaction:
     """One attempt: reads see its own writes before the store's, and nothing reaches the store until `apply`."""
 
-    def __init__(self, rows: dict[Table, _Rows], latch: threading.Lock, law: _Law | None) -> None:
+    def __init__(self, rows: dict[Table, _Rows], law: _Law | None) -> None:
         self._rows = rows
-        self._latch = latch
         self._law = law
         self._written: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
         self._notes: list[Callable[[], None]] = []
@@ -203,12 +250,12 @@ class _Transaction:
         return _ANSWERS[type(request)](self, request)
 
     def apply(self) -> None:
-        with self._latch:
-            for table, written in self._written.items():
-                if written:
-                    self._rows[table].update(written)
-            for note in self._notes:
-                note()
+        """Puts what was written into the store; may be done again."""
+        for table, written in self._written.items():
+            if written:
+                self._rows[table].update(written)
+        for note in self._notes:
+            note()
 
     def row(self, table: Table, key: bytes) -> Row | None:
         written = self._written[table]

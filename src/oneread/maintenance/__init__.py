@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oneread.maintenance import backfill, csv_dump, dump, migrate, repair, survey, verify
+    from oneread.maintenance import backfill, csv_dump, dump, migrate, repair, survey, verify, waiting
 
-__all__ = ["backfill", "csv_dump", "dump", "migrate", "repair", "survey", "verify"]
+__all__ = ["backfill", "csv_dump", "dump", "migrate", "repair", "survey", "verify", "waiting"]
 
 
 def __getattr__(name: str) -> Any:

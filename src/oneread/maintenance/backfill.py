@@ -21,16 +21,18 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Reemit
 from oneread.derivations.stored import FENCE_ROW, fence, fence_of, replace_schema, schema_and_fence, stored_schema
 from oneread.errors import Closed, Conflict, Corrupt, LimitExceeded, OnereadError, SchemaMismatch, UsageError
+from oneread.maintenance.arguments import check_function
 from oneread.maintenance.position import BACKFILL_ROW, Phase, Position, Refusal, encode, read
 from oneread.maintenance.reports import QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, silent
+from oneread.maintenance.walk import check_ascending
 from oneread.models.versions import Retired, StoredSchema, built
 from oneread.plans.effects import Atomically, Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Read, Replace, Scan
-from oneread.store.rows import Cell, RowRange, Table
+from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions import outbox
-from oneread.transactions.native import Change
-from oneread.transactions.root import parse
+from oneread.transactions.native import Change, Refused, asking_again
+from oneread.transactions.root import AHEAD_MILLISECONDS, parse
 from oneread.transactions.unit import SHOWN, Unit
 
 BATCH: Final = 200
@@ -55,7 +57,7 @@ class Verbs(Protocol):
 
     catalog: Catalog
 
-    def decide(self, unit: Unit, changes: Sequence[Change], now: int) -> Plan[None]: ...
+    def decide(self, unit: Unit, changes: Sequence[Change], now: int, refused: Refused | None = None) -> Plan[None]: ...
 
     def task_batch(self, key: bytes, batch: int) -> Plan[None]: ...
 
@@ -102,6 +104,7 @@ class Options(msgspec.Struct, frozen=True):
     progress: Reporter = silent
 
     def __post_init__(self) -> None:
+        check_function("progress", self.progress)
         for name in ("pace", "quiet", "wait"):
             given: object = getattr(self, name)
             if given is None and name == "pace":
@@ -224,6 +227,7 @@ class Backfill:
             if self._at.place[:2] == prefix:
                 within = within.behind(self._at.place)
             rows = yield from Scan("roots", within, BATCH, families="dm")
+            check_ascending("roots", within, rows)
             if rows:
                 return rows
         return []
@@ -271,17 +275,17 @@ class Backfill:
     def _move(self, position: Position, part: Sequence[tuple[bytes, list[bytes]]] = ()) -> Plan[None]:
         """One transaction: rows are committed again, and the position is moved."""
         data = encode(position)
-        yield from Atomically(lambda: self._attempt(data, part))
+        yield from Atomically(lambda: asking_again(lambda refused: self._attempt(data, part, refused)))
         self._at, self._row, self._saved = position, data, position.looked
 
-    def _attempt(self, data: bytes, part: Sequence[tuple[bytes, list[bytes]]]) -> Plan[None]:
+    def _attempt(self, data: bytes, part: Sequence[tuple[bytes, list[bytes]]], refused: Refused) -> Plan[None]:
         unit = Unit(self._catalog.name_of)
         now = yield from Now()
         yield from self._turn(unit)
         self._deciding = True
         changes = [Reemit(self._catalog, key, sources) for key, sources in part]
         if changes:
-            yield from self._verbs.decide(unit, changes, now)
+            yield from self._verbs.decide(unit, changes, now, refused)
         self._deciding = False
         unit.put("system", BACKFILL_ROW, {SHOWN: Cell(data, now)})
         yield from unit.flush(now)
@@ -306,7 +310,10 @@ class Backfill:
         if at.phase == "closed":
             yield from self._move(msgspec.structs.replace(at, phase="ending"))
             return None
-        left = (at.old_version + round(self._options.quiet * 1000) - (yield from Now())) / 1000
+        now = yield from Now()
+        if at.old_version > now + AHEAD_MILLISECONDS:  # by a clock that was ahead: just now at the latest
+            at = self._at = msgspec.structs.replace(at, old_version=now)
+        left = (at.old_version + round(self._options.quiet * 1000) - now) / 1000
         if self._options.fence or left <= 0:
             yield from self._close()
             return None
@@ -352,13 +359,13 @@ class Backfill:
         within = outbox.TASKS
         while tasks := (yield from Scan("system", within, BATCH)):
             for key, row in tasks:
-                done = outbox.read(row).done
+                done = _done(row)
                 while True:
                     yield from Atomically(partial(self._verbs.task_batch, key, outbox.BATCH))
                     (left,) = yield from Read("system", [key])
-                    if left is None or outbox.read(left).done <= done:  # or begun again, by a later change
+                    if left is None or _done(left) <= done:  # or begun again, by a later change
                         break
-                    done = outbox.read(left).done
+                    done = _done(left)
                     yield from Sleep(0.0)
             within = within.behind(tasks[-1][0])
 
@@ -369,6 +376,7 @@ class Backfill:
         def some() -> Plan[int]:
             yield from self._turn(Unit())
             rows = yield from Scan(table, within, _SWEPT)
+            check_ascending(table, within, rows)
             if rows:
                 yield from Replace(table, dict.fromkeys([key for key, _row in rows]))
             return len(rows)
@@ -390,3 +398,11 @@ class Backfill:
         unit.put("system", BACKFILL_ROW, None)
         yield from unit.flush(now)
         yield from replace_schema(built((yield from stored_schema())), now)
+
+
+def _done(row: Row) -> int:
+    """How far a task is; one that cannot be read is set aside by its next batch."""
+    try:
+        return outbox.read(row).done
+    except Corrupt:
+        return -1

@@ -20,6 +20,7 @@ import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Closed, Conflict, LimitExceeded, OnereadError, SchemaMismatch, UsageError
+from oneread.maintenance.arguments import check_function
 from oneread.maintenance.checkpoints import Checkpoint, Position, check_position, move, standing
 from oneread.maintenance.reports import Progress, Reporter
 from oneread.models.annotations import peeled
@@ -39,6 +40,8 @@ BATCH_BYTES: Final = 4 << 20
 OPEN_TASKS: Final = 100
 """Fan-outs that may wait in the outbox before a bulk writer does some of them itself."""
 
+_DEPTH: Final = 100
+"""Values inside values that are looked into; msgspec takes no document that is much deeper."""
 _OBJECT: Final = 64
 _FIXED: Final = (bool, float, date, datetime, time, timedelta, Decimal, UUID)
 _REFUSALS: Final = (UsageError, LimitExceeded, Conflict)
@@ -152,6 +155,9 @@ class Batches:
         self._seen = Checkpoint()
         self.reached = Checkpoint()
         self._open: list[Wanted] = []
+        check_function("progress", progress)
+        if on_refused is not None:
+            check_function("on_refused", on_refused)
         self._closed: list[_Item] = []
         self._count = self._size = self._open_size = 0
         self._stored = self._refused = self._batches = 0
@@ -346,18 +352,20 @@ def _around(part: list[_Item], place: int) -> list[list[_Item]]:
     return [each for each in (part[:place], part[place : place + 1], part[place + 1 :]) if each]
 
 
-def weight(given: Any) -> int:
+def weight(given: Any, depth: int = _DEPTH) -> int:
     """About how many bytes something takes while it waits: its text and bytes, and a little for every object."""
     kind = type(given)
+    if not depth:
+        return _OBJECT
     if kind is str or kind is bytes:
         size: int = len(given)
         return size
     if isinstance(given, msgspec.Struct):
-        return _OBJECT + sum([weight(getattr(given, name, None)) for name in given.__struct_fields__])
+        return _OBJECT + sum([weight(getattr(given, name, None), depth - 1) for name in given.__struct_fields__])
     if isinstance(given, Mapping):
-        return _OBJECT + sum([weight(name) + weight(value) for name, value in given.items()])
+        return _OBJECT + sum([weight(name, depth - 1) + weight(value, depth - 1) for name, value in given.items()])
     if isinstance(given, (list, tuple, set, frozenset)):
-        return _OBJECT + sum(map(weight, given))
+        return _OBJECT + sum([weight(each, depth - 1) for each in given])
     return _OBJECT + (given.bit_length() // 8 if kind is int else 0)
 
 

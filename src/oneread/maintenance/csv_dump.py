@@ -19,6 +19,7 @@ from oneread.errors import InvalidValue
 from oneread.maintenance.dump import BATCH
 from oneread.maintenance.forms import Form
 from oneread.maintenance.reports import Progress, Reporter
+from oneread.maintenance.walk import check_ascending
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.store.requests import Scan
@@ -75,6 +76,7 @@ class CsvDump:
         within = RowRange.under(kind.prefix)
         while True:
             found = yield from Scan("roots", within, BATCH)
+            check_ascending("roots", within, found)
             for key, row in found:
                 body = parse(row).body
                 entity = None if body is None else kind.layouts.decode(body)

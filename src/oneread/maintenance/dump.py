@@ -21,6 +21,7 @@ from oneread.derivations.emitted import LAST, USED
 from oneread.maintenance.forms import Form, document_text
 from oneread.maintenance.reports import Progress, Reporter
 from oneread.maintenance.waiting import untold_sources
+from oneread.maintenance.walk import check_ascending
 from oneread.models.registry import Kind
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
@@ -152,6 +153,7 @@ class Dump:
         within = RowRange.under(kind.prefix)
         while True:
             rows = yield from Scan("roots", within, BATCH, families="dm")
+            check_ascending("roots", within, rows)
             found = [(key, parse(row)) for key, row in rows]
             states = [(key, root, self._catalog.state(key, root)) for key, root in found]
             yield from self._load_sources(states)

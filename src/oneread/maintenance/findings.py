@@ -19,6 +19,7 @@ from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.unit import SHOWN
 
 _SHOWN_CHARACTERS = 300
+_DERIVED = frozenset({"views", "counts"})
 
 
 class Finding(NamedTuple):
@@ -118,9 +119,9 @@ class Wording:
         self._report(Finding(Fault(kind, "task", name, name, "", _text(found), True, "system", key), source))
 
     def stray(self, table: Table, key: bytes, row: Row) -> None:
-        """A row that belongs to nothing that the schema has, or ever had."""
+        """A row that belongs to nothing that the schema has, or ever had; an entity or a row of `system` is left."""
         shown = shown_of(row)
-        fault = Fault("dangling", "stray", key.hex(), "", "", _text(shown), table != "roots", table, key)
+        fault = Fault("dangling", "stray", key.hex(), "", "", _text(shown), table in _DERIVED, table, key)
         self._report(Finding(fault, found=shown))
 
     def view_of(self, table: Table, key: bytes) -> str:

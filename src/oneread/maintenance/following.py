@@ -1,7 +1,7 @@
 """Whether copies follow: what entities hold of others, compared with what those say in the same moment.
 
 Knows references, sources and the outbox. Must not know views. A copy may differ from its source only while the source's
-task is in the outbox. The law is rules 13 and 14 of the commit protocol and
+task is in the outbox, and its holder is not set aside. The law is rules 13 and 14 of the commit protocol and
 docs/decisions/0008-tombstones-keep-what-was-told.md.
 """
 
@@ -17,9 +17,13 @@ from oneread.maintenance.findings import Wording
 from oneread.maintenance.ground import Ground
 from oneread.maintenance.testimony import DAMAGED, Testimony
 from oneread.maintenance.walk import Walk
+from oneread.models.annotations import field_types, peeled
+from oneread.models.references import Copy, copied_names
 from oneread.models.registry import Kind
+from oneread.models.set_order import has_one_form, stored_form
 from oneread.plans.plan import Plan
-from oneread.transactions.outbox import task_key
+from oneread.store.rows import RowRange
+from oneread.transactions.outbox import aside_key, task_key
 from oneread.transactions.root import parse
 
 KEPT_SOURCES: Final = 20_000
@@ -32,6 +36,8 @@ class _Expected(NamedTuple):
     copy: Any
     fields: tuple[Any, ...]
     """Of the copy: comparing these costs a third of comparing copies."""
+    form: bytes
+    """Of the fields, where equal ones may be stored as other bytes; empty elsewhere."""
     hidden: Mapping[str, Any]
     gone: bool
     """It was deleted, and carriers keep its last values."""
@@ -57,6 +63,8 @@ class Following:
         self._sources: dict[bytes, Source] = {}
         self._unreadable: set[bytes] = set()
         self._expected: dict[tuple[str, type, bytes], _Expected] = {}
+        self._one_form: dict[type, bool] = {}
+        self._absent: set[bytes] = set()  # prefixes of kinds
 
     def check(self, heard: Sequence[tuple[bytes, Testimony]]) -> Plan[None]:
         """Compares the copies of some entities; one read for the sources that are not known yet."""
@@ -70,6 +78,15 @@ class Following:
         differing = [found for found in held if not self._follows(found[1], found[2], found[3])]
         if differing:
             yield from self._judge(differing)
+
+    def confirm_absent(self) -> Plan[None]:
+        """Scans the kinds of sources that were not found by their keys.
+
+        Raises:
+            Corrupt: a scan shows what a read by its key does not.
+        """
+        for prefix in sorted(self._absent):
+            yield from self._walk.over("roots", RowRange.under(prefix), lambda _found: None)
 
     def _load(self, needed: set[bytes]) -> Plan[None]:
         if len(self._sources) + len(needed) > KEPT_SOURCES:
@@ -92,13 +109,13 @@ class Following:
         held: Any = getattr(entity, reference.name)
         if expected.gone:
             return reference.copy is None or held.deleted is True
-        if reference.copy is not None and astuple(held) != expected.fields:
-            return False
-        if not expected.hidden:
-            return True
+        if reference.copy is not None:
+            fields = astuple(held)
+            if stored_form(fields) != expected.form if expected.form else fields != expected.fields:
+                return False
         used = said.used
         return all(
-            used.get(name) == value or (name not in used and self._ground.lenient)
+            (name not in used and self._ground.lenient) or stored_form(used.get(name)) == stored_form(value)
             for name, value in expected.hidden.items()
         )
 
@@ -108,23 +125,39 @@ class Following:
         gone = source.entity is None and source.existed and reference.on_delete != "clear"
         copy = None if gone or reference.copy is None else reference.filled(getattr(entity, reference.name), source)
         fields = () if copy is None else astuple(copy)
-        made = _Expected(copy, fields, {} if gone or reference.many else reference.hidden_values(source), gone)
+        form = b"" if copy is None or self._has_one_form(type(copy)) else stored_form(fields)
+        hidden = {} if gone or reference.many else reference.hidden_values(source)
+        made = _Expected(copy, fields, form, hidden, gone)
         self._expected[reference.name, type(entity), key] = made
         return made
 
+    def _has_one_form(self, copy: type[Copy[Any]]) -> bool:
+        """Whether copies of this class that are equal are stored as the same bytes."""
+        known = self._one_form.get(copy)
+        if known is None:
+            types = field_types(copy, self._ground.catalog.names)
+            known = all(has_one_form(peeled(types[name]).bare) for name in copied_names(copy))
+            self._one_form[copy] = known
+        return known
+
     def _judge(self, differing: list[tuple[bytes, Testimony, Reference, bytes]]) -> Plan[None]:
-        """A difference is a fault unless the source's task has yet to come."""
+        """A difference is a fault unless the source's task has yet to come; of a holder set aside it always is."""
         sources = sorted({source for _key, _said, _reference, source in differing})
         rows = yield from self._walk.read("system", [task_key(source) for source in sources])
         pending = {source for source, row in zip(sources, rows, strict=True) if row is not None}
+        waiting = [(key, source) for key, _said, _reference, source in differing if source in pending]
+        rows = yield from self._walk.read("system", [aside_key(source, key) for key, source in waiting])
+        excused = {each for each, row in zip(waiting, rows, strict=True) if row is None}
         for key, said, reference, source in differing:
-            if source in pending or source in self._unreadable:
+            if (key, source) in excused or source in self._unreadable:
                 continue
+            if not self._sources[source].existed:
+                self._absent.add(source[:2])
             expected = self._expected[reference.name, type(said.entity), source]
             held = getattr(said.entity, reference.name)
             if expected.gone:
                 self._wording.copy(key, reference.name, source, "marked as deleted", held)
-            elif reference.copy is not None and held != expected.copy:
+            elif reference.copy is not None and stored_form(astuple(held)) != stored_form(astuple(expected.copy)):
                 self._wording.copy(key, reference.name, source, expected.copy, held)
             else:
                 found = {name: said.used.get(name) for name in expected.hidden}

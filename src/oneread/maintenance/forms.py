@@ -19,9 +19,11 @@ import msgspec
 from oneread.derivations.carriers import Carrier
 from oneread.encoding.codec import Element
 from oneread.errors import InvalidValue, OnereadError
+from oneread.models.fields import defaults_of
 from oneread.models.layout import Layout
 from oneread.models.references import Ref
 from oneread.models.registry import Kind
+from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, revive
 
 _LEFT_OUT: Final = msgspec.UNSET
@@ -51,7 +53,7 @@ class Form:
         self.names = tuple(each.name for each in carrier.layout.fields)
         self.references = {each.name: each for each in carrier.references}
         self.plain = {each.name: each for each in carrier.layout.fields}
-        optional = {each.name for each in msgspec.structs.fields(self.cls) if not each.required}
+        optional = {name for name, default in defaults_of(self.cls).items() if default is not msgspec.NODEFAULT}
         self.required = tuple(name for name in self.names if name not in optional)
         self.row: Any = msgspec.defstruct(
             self.cls.__name__,
@@ -62,6 +64,7 @@ class Form:
             kw_only=True,
             forbid_unknown_fields=True,
         )
+        self._sets = any(each.sets for each in carrier.layout.fields)
         self._decode = msgspec.json.Decoder(self.row, dec_hook=revive).decode
         self._down: tuple[tuple[str, Callable[[Any], Any]], ...] = tuple(
             (each.name, _DOWN[each.kind]) for each in carrier.layout.fields if each.kind != "plain"
@@ -82,7 +85,7 @@ class Form:
                 values[name] = down(values[name])
         row = self.row(**values)
         try:
-            text = _encode(row)
+            text = _encode(order_sets(row) if self._sets else row)
             same = self._decode(text) == row
         except _FAULTS:
             return None

@@ -6,13 +6,14 @@ a generation that is being taken away, and a view nobody asked about are left al
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.indexes import IndexView
 from oneread.errors import Corrupt, SchemaMismatch, UsageError
+from oneread.maintenance.record_comparison import Prefixes
 from oneread.models.registry import Kind
 from oneread.models.versions import StoredSchema
 from oneread.store.rows import Table
@@ -33,6 +34,7 @@ class Place(NamedTuple):
         values: from a row's key to the values in it, for people. Raises Corrupt.
         offset: for index rows; None for groups and taken values.
         width: numbers of a group's row; 0 for everything else.
+        in_order: of index rows in which earlier code gave sets no order: the row as it is made now.
     """
 
     prefix: bytes
@@ -42,6 +44,7 @@ class Place(NamedTuple):
     values: Callable[[bytes], tuple[Any, ...]]
     offset: Offset | None = None
     width: int = 0
+    in_order: Callable[[bytes], bytes] | None = None
 
 
 _CHANGED = "the store's schema has changed since it was opened here; open it again with the newer schema"
@@ -65,6 +68,8 @@ class Ground:
         self.lenient = stored.unfinished
         """Records may lack what is declared, or hold what is not: a backfill is under way."""
         for each in wanted:
+            if not isinstance(each, type):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+                raise UsageError("this is not a class of a view or model", given=each)
             if each not in catalog.kinds and each not in catalog.indexes and each not in catalog.aggregates:
                 raise UsageError("this class is no view or model of the schema", given=each)
         self._refuse_another(catalog, stored)
@@ -78,6 +83,16 @@ class Ground:
             for place in _places(view, catalog.kinds[view.model])
         }
         self.prefixes = frozenset(place.prefix for place in self.places.values())
+        places = [place for view in views for place in _places(view, catalog.kinds[view.model])]
+        prefixes = {table: {place.prefix for place in places if place.table == table} for table in ("views", "counts")}
+        self._elsewhere: Mapping[str, set[bytes]] = {
+            "views": prefixes["counts"] - prefixes["views"],
+            "counts": prefixes["views"] - prefixes["counts"],
+        }
+        self.recorded_otherwise = Prefixes(
+            frozenset(each.prefix for view in catalog.aggregates.values() for each in view.extrema),
+            frozenset(view.prefix for view in catalog.indexes.values() if view.had_no_order),
+        )
         self.whole = not self._wanted and len(self.prefixes) == len(_all_prefixes(views))
         self.tracked = self._referring(BACK_REFERENCES)
         self.held = self._referring(HOLDS)
@@ -130,6 +145,7 @@ class Ground:
                 kind.prefix for kind in self.kinds
             }
         found = {each.prefix for each in self.stored.views.values()} | {each.prefix for each in self.stored.retired}
+        found -= self._elsewhere[table]
         if table == "views":
             found |= {BACK_REFERENCES + prefix for prefix in self.tracked}
             found |= {HOLDS + prefix for prefix in self.held}
@@ -160,6 +176,11 @@ class Ground:
         except (Corrupt, ValueError, IndexError):
             return None
 
+    def as_made_now(self, table: Table, key: bytes, shown: bytes | None) -> bytes | None:
+        """What a row shows, with sets in order where earlier code gave them none."""
+        place = None if shown is None else self.place_of(table, key)
+        return shown if place is None or place.in_order is None or shown is None else place.in_order(shown)
+
     def name_of(self, key: bytes) -> str:
         """An entity as a person reads it; hexadecimal where the bytes are no key."""
         try:
@@ -184,7 +205,8 @@ def _places(view: IndexView | AggregateView, kind: Kind) -> list[Place]:
         return decode(key, 4)[1]
 
     if isinstance(view, IndexView):
-        rows = Place(view.prefix, "views", name, kind, values, offset)
+        in_order = view.in_order if view.had_no_order else None
+        rows = Place(view.prefix, "views", name, kind, values, offset, in_order=in_order)
         return [rows, Place(view.prefix, "counts", name, kind, values)] if view.unique else [rows]
     groups = Place(view.prefix, "counts", name, kind, values, width=view.width)
     return [

@@ -8,6 +8,7 @@ looked at twice. The law is docs/decisions/0013-verify-by-digests.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import partial
 
 from oneread.derivations.copies import NOBODY, Source
@@ -17,15 +18,17 @@ from oneread.maintenance.digests import Digests
 from oneread.maintenance.findings import Wording, shown_of
 from oneread.maintenance.following import Following
 from oneread.maintenance.ground import Ground, Place
+from oneread.maintenance.reports import NAMED_AHEAD, Ahead
 from oneread.maintenance.testimony import DAMAGED, Testimony, Witness
 from oneread.maintenance.walk import Walk
 from oneread.models.registry import Kind
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange
-from oneread.transactions.deltas import Number, decode_amounts
+from oneread.transactions.deltas import MAGNITUDE, Number, decode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
-from oneread.transactions.root import parse
+from oneread.transactions.root import AHEAD_MILLISECONDS, VERSION, parse
 from oneread.transactions.unit import SHOWN
 
 
@@ -44,12 +47,10 @@ class Hearing:
     def heard(self, key: bytes, row: Row) -> Plan[Testimony]:
         """The whole testimony of a commit row of any kind."""
         said = self._witnesses[key[:2]].hear(key, row)
-        if said.wants or said.digests:
-            said = yield from self.completed(key, row, said)
-        return said
+        return said if said.is_whole else (yield from self.completed(key, row, said))
 
     def completed(self, key: bytes, row: Row, said: Testimony) -> Plan[Testimony]:
-        """A testimony with what it lacked: values of sources, or documents of which it knows digests only."""
+        """A testimony with what it lacked: values of sources, documents, or whether a record is right."""
         if said.wants:
             sources = yield from self._sources(said.wants)
             said = self._witnesses[key[:2]].hear(key, row, sources)
@@ -60,18 +61,29 @@ class Hearing:
                 shown = None if found is None else shown_of(found)
                 digest = said.digests[place]
                 if shown is not None and digest in (b"", short_hash(shown)):
-                    said.operations.puts[place] = shown
+                    said.operations.puts[place] = self._ground.as_made_now("views", place, shown) or shown
+        if said.doubt is not None and not (yield from self._has_digests(said.doubt.digests)):
+            said = said._replace(flaws=(*said.flaws, said.doubt.flaw))
         return said
 
-    def emits(self, owner: bytes, key: bytes) -> Plan[bool]:
-        """Whether an entity, whoever that is, says that a derived row is its own; one that cannot be read may well."""
+    def _has_digests(self, digests: Mapping[bytes, bytes]) -> Plan[bool]:
+        """Whether each of these index rows is there and has this digest."""
+        rows = yield from self._walk.read("views", list(digests))
+        shown = [None if row is None else shown_of(row) for row in rows]
+        return all(
+            found is not None and short_hash(found) == digest
+            for found, digest in zip(shown, digests.values(), strict=True)
+        )
+
+    def emits(self, owner: bytes, key: bytes) -> Plan[bool | None]:
+        """Whether an entity, read by its key, says that a derived row is its own; None when it cannot be read."""
         if owner[:2] not in self._witnesses:
             return False
         (row,) = yield from self._walk.read("roots", [owner])
         if row is None:
             return False
         said = yield from self.heard(owner, row)
-        return not said.trusted or key in said.operations.claimed or key in said.operations.puts
+        return (key in said.operations.claimed or key in said.operations.puts) if said.trusted else None
 
     def _sources(self, keys: tuple[bytes, ...]) -> Plan[Mapping[bytes, Source]]:
         rows = yield from self._walk.read("roots", list(keys))
@@ -99,7 +111,7 @@ class Pointers:
         self._others = {each.prefix for each in kinds} - {kind.prefix}
         self._first = kinds[0] is kind
         self.within = RowRange.under(under + source)
-        self._head = b"\x00"
+        self._head: bytes | None = None
 
     def mine(self, found: list[Found]) -> list[Found]:
         """The rows of this kind's entities, and those of nobody's when they are ours to report."""
@@ -108,12 +120,13 @@ class Pointers:
         return [each for each in found if self._is_mine(each[0])]
 
     def _is_mine(self, key: bytes) -> bool:
-        if not key.startswith(self._head):
+        head = self._head
+        if head is None or not key.startswith(head):
             try:
-                self._head = key[:2] + self._ground.source_of(key)
+                head = self._head = key[:2] + self._ground.source_of(key)
             except (Corrupt, ValueError, IndexError):
                 return self._first
-        carrier = key[len(self._head) : len(self._head) + 2]
+        carrier = key[len(head) : len(head) + 2]
         return carrier == self._kind.prefix or (self._first and carrier not in self._others)
 
 
@@ -138,6 +151,9 @@ class Inspection:
         self.digests = Digests()
         self.entities = 0
         self.untrusted = 0
+        self.ahead: list[Ahead] = []
+        self.ahead_count = 0
+        self._ahead_of = 0
         self._following = Following(ground, kind, walk, wording) if ground.judges(kind) else None
 
     def _pointers(self) -> tuple[Pointers, ...]:
@@ -148,9 +164,16 @@ class Inspection:
             if self.kind in kinds
         )
 
+    def is_scanned(self, key: bytes) -> bool:
+        """Whether a row of `views` lies where this inspection scans; while views are built, not every one does."""
+        return self.ground.place_of("views", key) is not None or any(
+            key.startswith(each.within.start) for each in self.pointers
+        )
+
     def digested(self) -> Plan[None]:
         """Adds up what is expected and what is there; afterwards `digests` say where they differ."""
         name = self.kind.cls.__name__
+        self._ahead_of = (yield from Now()) + AHEAD_MILLISECONDS
         self.walk.phase(f"{name}: entities")
         yield from self.walk.over("roots", RowRange.under(self.kind.prefix), self._expect)
         for place in self.places:
@@ -158,8 +181,10 @@ class Inspection:
             yield from self.walk.over(
                 place.table,
                 RowRange.under(place.prefix),
-                partial(self._total, place) if place.width else self._find,
+                partial(self._total if place.width else self._find_of, place),
             )
+        if self._following is not None:
+            yield from self._following.confirm_absent()
         self.walk.phase(f"{name}: back-references and holds")
         for each in self.pointers:
             yield from self.walk.over("views", each.within, partial(self._find_mine, each))
@@ -169,10 +194,12 @@ class Inspection:
         hear, digests, heard = self.hearing.witness(self.kind).hear, self.digests, []
         for key, row in found:
             said = hear(key, row)
-            if said.wants or said.digests:
+            if not said.is_whole:
                 said = yield from self.hearing.completed(key, row, said)
             for flaw in said.flaws:
                 self.wording.entity(key, flaw)
+            if VERSION in row and row[VERSION].stamp > self._ahead_of and not said.flaws:
+                self._note_ahead(key, row[VERSION].stamp)
             self.untrusted += not said.trusted
             operations = said.operations
             digests.expect(operations.puts.items())
@@ -185,9 +212,23 @@ class Inspection:
         if self._following is not None:
             yield from self._following.check(heard)
 
+    def _note_ahead(self, key: bytes, version: int) -> None:
+        """Notes an entity that was written under a clock that was ahead; that is no fault."""
+        self.ahead_count += 1
+        if len(self.ahead) < NAMED_AHEAD:
+            ahead = version - self._ahead_of + AHEAD_MILLISECONDS
+            self.ahead.append(Ahead(self.ground.name_of(key), version, ahead))
+
     def _find(self, found: list[Found]) -> None:
         """A batch of rows, each of which shows something."""
         self.digests.find([(key, row[SHOWN].value if SHOWN in row and len(row) == 1 else None) for key, row in found])
+
+    def _find_of(self, place: Place, found: list[Found]) -> None:
+        if place.in_order is None:
+            self._find(found)
+            return
+        made = self.ground.as_made_now
+        self.digests.find([(key, made(place.table, key, shown_of(row))) for key, row in found])
 
     def _find_mine(self, pointers: Pointers, found: list[Found]) -> None:
         self._find(pointers.mine(found))
@@ -203,9 +244,17 @@ class Inspection:
 
 
 def amounts_of(row: Row) -> list[Number] | None:
-    """The numbers of a group's row; None when they cannot be read."""
+    """The numbers of a group's row; None when they cannot be read, or are no numbers that can be added."""
     shown = shown_of(row)
     try:
-        return None if shown is None else decode_amounts(shown)
+        amounts = None if shown is None else decode_amounts(shown)
     except (Corrupt, TypeError):
         return None
+    return amounts if amounts is not None and all(map(_is_summable, amounts)) else None
+
+
+def _is_summable(number: object) -> bool:
+    """Whether this is an int, or a Decimal such as sums are made of."""
+    if type(number) is not Decimal:
+        return type(number) is int
+    return number.is_finite() and abs(number.adjusted()) <= 2 * MAGNITUDE

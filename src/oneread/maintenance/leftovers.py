@@ -1,21 +1,31 @@
 """Leftovers: rows that belong to no model, view or source of the schema, and tasks that nobody can do.
 
-Knows the ground and the outbox. Must not know entities. The law is "The four tables" of docs/formats/rows.md.
+Knows the ground, the outbox and which rows `system` has. Must not know entities. A row of another kind in `system` is
+named and left: a newer release may have written it. The law is "The four tables" of docs/formats/rows.md.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from oneread.derivations.stored import FENCE_ROW, SCHEMA_ROW
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import Corrupt
+from oneread.maintenance import checkpoints
 from oneread.maintenance.findings import Wording, shown_of
 from oneread.maintenance.ground import Ground
-from oneread.maintenance.walk import Walk
+from oneread.maintenance.position import BACKFILL_ROW
+from oneread.maintenance.walk import Walk, check_ascending
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange, Table
 from oneread.transactions import outbox
+
+SYSTEM_ROWS: Final = frozenset({SCHEMA_ROW, FENCE_ROW, BACKFILL_ROW})
+"""The rows of `system` of which there is one each."""
+
+SYSTEM_RANGES: Final = (outbox.TASKS, outbox.SET_ASIDE, RowRange.under(checkpoints.PREFIX))
+"""Where the other rows of `system` lie."""
 
 _WIDTHS: Final[dict[Table, int]] = {"roots": 2, "views": 4, "counts": 4}
 
@@ -38,6 +48,9 @@ class Leftovers:
         """One request for each view and kind, and one for each batch of rows that belong to nobody."""
         self._walk.phase("tasks")
         yield from self._walk.over("system", outbox.TASKS, self._tasks)
+        yield from self._walk.over("system", outbox.SET_ASIDE, self._set_aside)
+        self._walk.phase("leftovers in system")
+        yield from self._walk.over("system", RowRange(b"", b""), self._system)
         for table, width in _WIDTHS.items():
             self._walk.phase(f"leftovers in {table}")
             yield from self._strays(table, width)
@@ -58,6 +71,20 @@ class Leftovers:
             elif task.source != source or outbox.task_key(source) != key:
                 self._wording.task("different", key, source, shown)
 
+    def _set_aside(self, found: list[Found]) -> None:
+        """A holder that is set aside is a fault by its stale copy; a whole task is one by itself."""
+        for row in found:
+            key, shown = outbox.read_aside(row)
+            if shown is None:
+                self._wording.task("unreadable", key, b"", shown_of(row[1]))
+            elif not shown.holder:
+                self._wording.task("unreadable", key, shown.source, f"{shown.error}: {shown.message}")
+
+    def _system(self, found: list[Found]) -> None:
+        for key, row in found:
+            if key not in SYSTEM_ROWS and not any(each.start <= key < each.stop for each in SYSTEM_RANGES):
+                self._wording.stray("system", key, row)
+
     def _strays(self, table: Table, width: int) -> Plan[None]:
         """Steps from one prefix to the next; what stands under an unknown one is reported row by row."""
         known = self._ground.known(table)
@@ -75,7 +102,9 @@ class Leftovers:
 
     def _first(self, table: Table, start: bytes) -> Plan[bytes | None]:
         try:
-            rows = yield from Scan(table, RowRange(start, b""), 1, families="dm")
+            within = RowRange(start, b"")
+            rows = yield from Scan(table, within, 1, families="dm")
+            check_ascending(table, within, rows)
         except Corrupt as failure:
             key = failure.facts.get("key")
             if not isinstance(key, bytes):

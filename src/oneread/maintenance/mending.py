@@ -13,7 +13,7 @@ from oneread.derivations import emitted
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.emitted import LAST, TOLD, Record
 from oneread.derivations.stored import FENCE_ROW
-from oneread.errors import Corrupt, LimitExceeded, SchemaMismatch
+from oneread.errors import Corrupt, LimitExceeded, SchemaMismatch, StaleCopies
 from oneread.maintenance.findings import Finding, shown_of
 from oneread.maintenance.ground import Ground
 from oneread.maintenance.inspection import Hearing, amounts_of
@@ -109,9 +109,20 @@ class Mender:
 
     def _copy(self, finding: Finding) -> Plan[bool]:
         """Gives a carrier what its source says now, with everything that follows from it."""
+        return (yield from native.asking_again(lambda refused: self._follow_again(finding, refused)))
+
+    def _follow_again(self, finding: Finding, refused: native.Refused) -> Plan[bool]:
         unit = Unit(self._catalog.name_of)
         now = yield from Now()
-        yield from native.commit(unit, [self._follow(finding.source, finding.owner)], now, self._follow, self._inline)
+        cascade = native.Cascade(unit, now, self._follow, self._inline, refused)
+        if finding.owner in (yield from cascade.follow(finding.source, [finding.owner])):
+            raise StaleCopies(
+                "the holder cannot follow its source and is set aside; change the holder or the source",
+                holder=finding.fault.entity,
+                source=self._catalog.name_of(finding.source),
+                reason=_reason(unit, finding),
+            )
+        unit.put("system", outbox.aside_key(finding.source, finding.owner), None)
         yield from unit.flush(now)
         return True
 
@@ -129,11 +140,11 @@ class Mender:
             return said.trusted
         (row,) = yield from self._walk.read(table, [key])
         found = None if row is None else shown_of(row)
-        if found == shown:
+        if self._ground.as_made_now(table, key, found) == shown:
             return True
         if said.entity is None and key in said.digests:
             return False  # the record knows only a digest of what the row shows
-        if table == "counts" and found is not None and (yield from self._hearing.emits(found, key)):
+        if table == "counts" and found is not None and (yield from self._hearing.emits(found, key)) is not False:
             return False
         yield from Replace(table, {key: {SHOWN: Cell(shown, max(cell.stamp for cell in root.values()))}})
         return True
@@ -143,7 +154,7 @@ class Mender:
         table, key = finding.fault.table, finding.fault.key
         (row,) = yield from self._walk.read(table, [key])
         owner = None if row is None else self._ground.owner_of(table, key, shown_of(row))
-        if row is not None and (owner is None or not (yield from self._hearing.emits(owner, key))):
+        if row is not None and (owner is None or (yield from self._hearing.emits(owner, key)) is False):
             yield from Replace(table, {key: None})
         return True
 
@@ -195,6 +206,14 @@ class Mender:
             outbox.put(unit, source, now)
         yield from unit.flush(now)
         return True
+
+
+def _reason(unit: Unit, finding: Finding) -> str:
+    """Why a holder was set aside."""
+    key = outbox.aside_key(finding.source, finding.owner)
+    row = unit.get("system", key)
+    shown = None if row is None else outbox.read_aside((key, row)).shown
+    return "" if shown is None else f"{shown.error}: {shown.message}"
 
 
 def _seen(row: Row, now: int) -> int:

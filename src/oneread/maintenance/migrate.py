@@ -17,6 +17,7 @@ import msgspec
 from oneread.derivations.stored import replace_schema, stored_schema
 from oneread.errors import SchemaMismatch
 from oneread.maintenance.position import Position, position
+from oneread.maintenance.walk import check_ascending
 from oneread.models.comparison import Difference
 from oneread.models.declarations import Declared, DeclaredModel
 from oneread.models.evolution import Evolved, evolve, refuse, refuse_undeclared, undeclared
@@ -156,6 +157,7 @@ def planned(declared: Declared, drop: Collection[str] = (), *, count: bool = Tru
     """
     stored = yield from stored_schema()
     yield from _refuse_drops(stored, declared, drop, bury=False)
+    drop = _still_there(stored, drop)
     if _version_of(stored, declared) not in (0, stored.version) and not drop:
         return _older_version(stored, declared)
     return (yield from _described(stored, declared, (yield from evolved_by(declared, stored, drop)), count=count))
@@ -203,6 +205,7 @@ def _count(within: RowRange) -> Plan[int]:
     found = 0
     while True:
         rows = yield from Scan("roots", within, BATCH)
+        check_ascending("roots", within, rows)
         found += len(rows)
         if len(rows) < BATCH:
             return found
@@ -232,6 +235,7 @@ def _accepted(stored: StoredSchema, declared: Declared, drop: Collection[str]) -
     Raises:
         SchemaMismatch: something is refused.
     """
+    drop = _still_there(stored, drop)
     version = _version_of(stored, declared)
     if version and version < stored.writers:
         raise SchemaMismatch(_OLDER, version=version, newest=stored.version)
@@ -268,14 +272,21 @@ def _bury(keys: list[bytes]) -> Plan[None]:
         yield from Replace("roots", gone)
 
 
+def _still_there(stored: StoredSchema, drop: Collection[str]) -> Collection[str]:
+    """What of this the store has; the rest was dropped before, by a program that may have been killed since."""
+    return [name for name in drop if name in stored.layouts or name in stored.views]
+
+
 def _refuse_drops(stored: StoredSchema, declared: Declared, drop: Collection[str], *, bury: bool) -> Plan[None]:
-    """Refuses to forget what is declared, what is not there, and models that have entities."""
+    """Refuses to forget what is declared, what was never there, and models that have entities."""
     names = {each.name for each in declared.models} | {each.name for each in declared.views}
     for name in sorted(drop):
         if name in names:
             raise SchemaMismatch(_STILL_WANTED, name=name)
         layout = stored.layouts.get(name)
         if layout is None and name not in stored.views:
+            if name in stored.dropped:
+                continue
             raise SchemaMismatch(_NOT_THERE, name=name, models=sorted(stored.layouts), views=sorted(stored.views))
         if layout is not None:
             yield from _refuse_populated(stored, name, bury=bury)
@@ -289,6 +300,7 @@ def _refuse_populated(stored: StoredSchema, name: str, *, bury: bool) -> Plan[No
     within = _rows_of(stored.kinds, layout.kind)
     while True:
         rows = yield from Scan("roots", within, BATCH)
+        check_ascending("roots", within, rows)
         for key, row in rows:
             if BODY in row and (is_whole or int.from_bytes(row[BODY].value[:2], "big") & 0x7FFF in numbers):
                 raise SchemaMismatch(_POPULATED, model=name, key=key.hex())

@@ -15,7 +15,7 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import following
 from oneread.derivations.stored import FENCE_ROW, stored_schema
-from oneread.errors import OnereadError, SchemaMismatch, UsageError
+from oneread.errors import OnereadError, SchemaMismatch, StaleCopies, UsageError
 from oneread.maintenance.findings import Finding
 from oneread.maintenance.ground import Ground
 from oneread.maintenance.mending import Mender
@@ -140,7 +140,7 @@ class Repairer:
 
     def _note(self, finding: Finding, failure: OnereadError) -> None:
         """What the data forbid stays forbidden; what the store could not do is tried again in the next round."""
-        if isinstance(failure, UsageError):
+        if isinstance(failure, UsageError | StaleCopies):
             self._hopeless.add(_name(finding))
         if len(self._reasons) < _REASONS:
             self._reasons.append(f"{finding.fault.view} {finding.fault.row}: {failure}")

@@ -16,6 +16,9 @@ from oneread.store.rows import Table
 KEEP: Final = 1000
 """Faults that a verification keeps; all are counted."""
 
+NAMED_AHEAD: Final = 20
+"""Entities of one model that a verification names because their versions lie ahead of the clock; all are counted."""
+
 MAX_AGE: Final = 600.0
 """Seconds that one snapshot may take."""
 
@@ -53,6 +56,23 @@ class Fault(msgspec.Struct, frozen=True):
     mendable: bool
     table: Table
     key: bytes
+
+
+class Ahead(msgspec.Struct, frozen=True):
+    """An entity whose version lies in the future: some clock was ahead when it was written.
+
+    Nothing is wrong with it: it is read, written and copied like any other, each write with the version after the last.
+    But a version tells no longer when it was written, and the program whose clock it was may still be running.
+
+    Arguments:
+        entity: `Purchase('537626', 1)`.
+        version: in milliseconds since 1970.
+        ahead: of the clock, in milliseconds.
+    """
+
+    entity: str
+    version: int
+    ahead: int
 
 
 Watch: TypeAlias = Callable[[Fault], None]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from oneread.maintenance.cross_check import CrossCheck
 from oneread.maintenance.digests import bucket_of
 from oneread.maintenance.findings import shown_of
 from oneread.maintenance.ground import Place
@@ -42,19 +43,26 @@ class SecondLook:
         self._groups: dict[bytes, Delta] = {}
         self._later: set[int] = set()
         self._reported: set[bytes] = set()
+        self._check = CrossCheck(inspection.kind.cls.__name__)
 
     def plan(self) -> Plan[None]:
-        """Reports every fault; nothing is read when the digests agree."""
+        """Reports every fault; nothing is read when the digests agree.
+
+        Raises:
+            Corrupt: the store answers scans and reads by key differently.
+        """
         name = self._of.kind.cls.__name__
-        forward = self._rows
+        forward, differing = self._rows, self._rows | self._sums
         while forward or self._sums:
             self._walk.phase(f"{name}: a second look")
             self._groups, self._later = {}, set()
             yield from self._walk.over("roots", RowRange.under(self._of.kind.prefix), self._forward)
             if forward:
                 yield from self._backward()
+                self._check.check_reads()
             yield from self._compare_groups()
             forward, self._rows, self._sums = set[int](), set[int](), self._later
+        self._check.check_explained(differing)
 
     # Forward.
 
@@ -77,11 +85,16 @@ class SecondLook:
         rows = yield from self._walk.read("views", places)
         for place, row in zip(places, rows, strict=True):
             shown, owner = expected[place]
-            found = None if row is None else shown_of(row)
+            found = None if row is None else self._of.ground.as_made_now("views", place, shown_of(row))
+            if not self._of.is_scanned(place):
+                self._check.explain(place)
+            elif row is not None:
+                self._check.read(place, found)
             if found != shown:
                 self._differs("views", place, owner, shown, row)
 
     def _differs(self, table: Table, place: bytes, owner: bytes, shown: bytes, row: Row | None) -> None:
+        self._check.explain(place)
         if row is None:
             self._wording.row("missing", table, place, owner, shown, None)
         elif shown_of(row) is None:
@@ -95,10 +108,12 @@ class SecondLook:
         for (place, owner), row in zip(claims, rows, strict=True):
             found = None if row is None else shown_of(row)
             if found == owner:
+                self._check.read(place, found)
                 continue
+            self._check.explain(place)
             if len(self._reported) < self._kept:
                 self._reported.add(place)
-            if found is not None and (yield from self._of.hearing.emits(found, place)):
+            if found is not None and (yield from self._of.hearing.emits(found, place)) is not False:
                 name = self._of.ground.name_of
                 self._wording.row("different", "counts", place, owner, name(owner), row, mendable=False)
             else:
@@ -117,14 +132,20 @@ class SecondLook:
         return self._dangling(None, pointers.mine(found))
 
     def _dangling(self, place: Place | None, found: list[Found]) -> Plan[None]:
+        """Compares rows that a scan has shown with what their owners, read by their keys, expect."""
+        table: Table = "views" if place is None else place.table
         for key, row in found:
             if bucket_of(key) not in self._rows:
                 continue
-            table: Table = "views" if place is None else place.table
-            owner = self._of.ground.owner_of(table, key, shown_of(row))
-            if table == "counts" and key in self._reported:
-                continue
-            if owner is None or not (yield from self._of.hearing.emits(owner, key)):
+            shown = shown_of(row)
+            owner = self._of.ground.owner_of(table, key, shown)
+            is_expected = False if owner is None else (yield from self._of.hearing.emits(owner, key))
+            if is_expected:
+                self._check.scanned(key, self._of.ground.as_made_now(table, key, shown))
+            elif is_expected is None:
+                self._check.explain(key)
+            elif table != "counts" or key not in self._reported:
+                self._check.explain(key)
                 self._wording.row("dangling", table, key, owner or b"", None, row)
 
     # Groups.
@@ -153,9 +174,13 @@ class SecondLook:
         for place in self._of.places:
             if place.width:
                 yield from self._walk.over("counts", RowRange.under(place.prefix), partial(self._compare, place, now))
-        for key, delta in self._groups.items():
-            if delta.amounts and delta.amounts[0]:
-                self._wording.group("missing", key, delta.amounts, "", None, mendable=self._sure)
+        missing = {key: delta.amounts for key, delta in self._groups.items() if delta.amounts and delta.amounts[0]}
+        rows = yield from self._walk.read("counts", list(missing))
+        for (key, amounts), row in zip(missing.items(), rows, strict=True):
+            if row is not None:
+                self._check.refuse("counts", key)
+            self._check.explain(key)
+            self._wording.group("missing", key, amounts, "", None, mendable=self._sure)
 
     @property
     def _sure(self) -> bool:
@@ -169,9 +194,12 @@ class SecondLook:
             delta = self._groups.pop(key, None)
             expected: list[Number] = [] if delta is None else delta.amounts
             amounts, shown = amounts_of(row), shown_of(row)
+            if expected and expected[0] and amounts == expected and len(expected) == place.width:
+                continue
+            self._check.explain(key)
             if amounts is None:
                 self._wording.group("unreadable", key, expected, shown, shown, mendable=self._sure)
             elif not expected or not expected[0]:
                 self._wording.group("dangling", key, expected, amounts, shown, mendable=self._sure)
-            elif amounts != expected or len(amounts) != place.width:
+            else:
                 self._wording.group("different", key, expected, amounts, shown, mendable=self._sure)

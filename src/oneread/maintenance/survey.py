@@ -13,7 +13,8 @@ import msgspec
 
 from oneread.derivations.stored import stored_schema
 from oneread.maintenance.reports import Progress, Reporter
-from oneread.maintenance.waiting import count_tasks
+from oneread.maintenance.waiting import count_set_aside, count_tasks
+from oneread.maintenance.walk import check_ascending
 from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Scan
@@ -60,6 +61,7 @@ class Survey(msgspec.Struct, frozen=True):
         tasks: fan-outs that wait in the outbox.
         engine: what the engine says about itself; None when it says nothing.
         parts: rows by model and view, when they were asked for.
+        set_aside: holders whose copies could not follow their source.
     """
 
     schema_version: int
@@ -68,6 +70,7 @@ class Survey(msgspec.Struct, frozen=True):
     tasks: int
     engine: Statistics | None
     parts: tuple[Part, ...] = ()
+    set_aside: int = 0
 
 
 def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Plan[Survey]:
@@ -80,6 +83,7 @@ def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Pla
     """
     stored = yield from stored_schema()
     tasks = yield from count_tasks()
+    aside = yield from count_set_aside()
     views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
     parts: list[Part] = []
     if exact:
@@ -87,7 +91,7 @@ def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Pla
         for table in TABLES:
             total = None if engine is None else engine.tables[table].rows
             parts.extend((yield from _counted(table, names, progress, total)))
-    return Survey(stored.version, stored.unfinished, views, tasks, engine, tuple(parts))
+    return Survey(stored.version, stored.unfinished, views, tasks, engine, tuple(parts), aside)
 
 
 class _Names:
@@ -132,6 +136,7 @@ def _counted(table: Table, names: _Names, progress: Reporter, total: int | None)
     within, done = RowRange(b"", b""), 0
     while True:
         rows = yield from Scan(table, within, BATCH, families="dm")
+        check_ascending(table, within, rows)
         for prefix, several in _runs(table, rows):
             _add(counts.setdefault(prefix, _Count()), several, roots=table == "roots")
         done += len(rows)

@@ -18,6 +18,7 @@ from oneread.derivations.copies import Source
 from oneread.derivations.emitted import HELD, LAST, REFERENCES, ROWS, SUMS, UNIQUE, USED, Record
 from oneread.errors import Corrupt, OnereadError
 from oneread.maintenance.ground import Ground
+from oneread.maintenance.record_comparison import compare_records
 from oneread.maintenance.reports import FaultKind
 from oneread.models.registry import Kind
 from oneread.store.rows import Cell, Row
@@ -42,6 +43,13 @@ class Flaw(NamedTuple):
     mendable: bool
 
 
+class Doubt(NamedTuple):
+    """A record that is wrong, unless each of these index rows has the digest that the record keeps of it."""
+
+    flaw: Flaw
+    digests: Mapping[bytes, bytes]
+
+
 class Testimony(NamedTuple):
     """What one commit row says.
 
@@ -54,7 +62,13 @@ class Testimony(NamedTuple):
         digests: index rows of which only a digest is known, because the body cannot be read.
         trusted: False when neither body nor record can be read: nobody knows what must be there.
         wants: sources without whose values nothing can be said; then nothing else of this is filled in.
+        doubt: what is wrong with the record, unless the rows that are there say that it is right.
     """
+
+    @property
+    def is_whole(self) -> bool:
+        """Nothing more has to be read to know all of this."""
+        return not (self.wants or self.digests or self.doubt)
 
     entity: Any
     refs: Refs
@@ -64,6 +78,7 @@ class Testimony(NamedTuple):
     digests: Mapping[bytes, bytes] = {}
     trusted: bool = True
     wants: tuple[bytes, ...] = ()
+    doubt: Doubt | None = None
 
 
 _NOTHING: Final = Operations()
@@ -128,12 +143,15 @@ class Witness:
             told = emitted.encode(emission.record)
         except DAMAGED as error:
             return self._believed(key, record, (*flaws, Flaw("different", "entity", "", str(error), mendable=False)))
+        doubt: Doubt | None = None
         if record is None or record.value != told:
-            flaws += self._compared(record, emission.record)
+            more, doubt = self._compared(carrier, record, emission.record)
+            flaws += more
             if self._ground.lenient:
                 self._keep_pointers(record, emission.record)
         operations = emitted.created(key, emission)
-        return Testimony(entity, refs, used, self._narrow(operations) if self._narrowed else operations, flaws)
+        narrowed = self._narrow(operations) if self._narrowed else operations
+        return Testimony(entity, refs, used, narrowed, flaws, doubt=doubt)
 
     def _used(self, carrier: Carrier, record: Cell | None) -> Mapping[str, Any] | None:
         """The hidden copies that a record holds; None when they have to be asked for again."""
@@ -145,29 +163,27 @@ class Witness:
         except DAMAGED:
             return None
 
-    def _compared(self, record: Cell | None, expected: Record) -> tuple[Flaw, ...]:
-        """What is wrong with a record whose bytes are not the expected ones."""
+    def _compared(
+        self, carrier: Carrier, record: Cell | None, expected: Record
+    ) -> tuple[tuple[Flaw, ...], Doubt | None]:
+        """What is wrong with a record whose bytes are not the expected ones, and what may be."""
         if record is None:
-            return () if self._ground.lenient else (Flaw("missing", "record", _said(expected), "", mendable=True),)
+            missing = Flaw("missing", "record", _said(expected), "", mendable=True)
+            return () if self._ground.lenient else (missing,), None
         try:
             found = emitted.decode(record.value)
         except Corrupt as error:
-            return (Flaw("unreadable", "record", _said(expected), str(error), mendable=True),)
+            return (Flaw("unreadable", "record", _said(expected), str(error), mendable=True),), None
         wanted = emitted.decode(emitted.encode(expected))
         if self._ground.lenient:
             found, wanted = self._judged(found), self._judged(wanted)
-        if found == wanted:
-            return ()
-        tokens = sorted(token for token in found.keys() | wanted.keys() if found.get(token) != wanted.get(token))
-        return (
-            Flaw(
-                "different",
-                "record",
-                _said({token: wanted[token] for token in tokens if token in wanted}),
-                _said({token: found[token] for token in tokens if token in found}),
-                mendable=True,
-            ),
-        )
+        difference = compare_records(carrier, found, wanted, self._ground.recorded_otherwise)
+        if difference.tokens:
+            return (_record_flaw(difference.tokens, found, wanted),), None
+        if difference.unsure:
+            tokens = tuple(sorted({ROWS + place[:4] for place in difference.unsure}))
+            return (), Doubt(_record_flaw(tokens, found, wanted), difference.unsure)
+        return (), None
 
     def _judged(self, record: Record) -> Record:
         return {token: each for token, each in record.items() if token[1:] in self._ground.prefixes}
@@ -194,7 +210,8 @@ class Witness:
                     expected[LAST] = found[LAST]  # nobody can tell anew what a deleted entity told last
             except Corrupt:
                 pass
-            flaws += self._compared(record, expected)
+            more, _none = self._compared(self._ground.catalog.any_carrier(self._kind.prefix), record, expected)
+            flaws += more
         return Testimony(None, {}, {}, _NOTHING, flaws)
 
     def _believed(self, key: bytes, record: Cell | None, flaws: tuple[Flaw, ...]) -> Testimony:
@@ -254,6 +271,16 @@ def _taken(carrier: Carrier, refs: Refs, sources: Mapping[bytes, Source]) -> dic
         else:
             used.update({name: None for name, _get, _type in each.hidden})
     return used
+
+
+def _record_flaw(tokens: tuple[bytes, ...], found: Record, wanted: Record) -> Flaw:
+    return Flaw(
+        "different",
+        "record",
+        _said({token: wanted[token] for token in tokens if token in wanted}),
+        _said({token: found[token] for token in tokens if token in found}),
+        mendable=True,
+    )
 
 
 def _said(record: Record) -> str:

@@ -15,11 +15,12 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.stored import stored_schema
 from oneread.errors import UsageError
+from oneread.maintenance.arguments import check_function
 from oneread.maintenance.findings import Finding, Report, Wording
 from oneread.maintenance.ground import Ground
 from oneread.maintenance.inspection import Inspection
 from oneread.maintenance.leftovers import Leftovers
-from oneread.maintenance.reports import KEEP, MAX_AGE, Fault, FaultKind, Reporter, Watch, silent
+from oneread.maintenance.reports import KEEP, MAX_AGE, Ahead, Fault, FaultKind, Reporter, Watch, silent
 from oneread.maintenance.second_look import SecondLook
 from oneread.maintenance.walk import TooOld, Walk
 from oneread.models.registry import Kind
@@ -39,6 +40,8 @@ class Verification(msgspec.Struct, frozen=True):
         rows: read.
         skipped: models, and `leftovers`, that were not compared because the snapshot grew too old.
         cursor: `resume=` goes on behind the parts that were done; empty when everything was.
+        ahead: entities whose versions lie more than a minute ahead of the clock, the first of each model; no faults.
+        ahead_count: how many there are.
     """
 
     faults: tuple[Fault, ...]
@@ -47,6 +50,8 @@ class Verification(msgspec.Struct, frozen=True):
     rows: int
     skipped: tuple[str, ...]
     cursor: str
+    ahead: tuple[Ahead, ...] = ()
+    ahead_count: int = 0
 
     @property
     def clean(self) -> bool:
@@ -66,6 +71,7 @@ class _Done(msgspec.Struct, array_like=True):
     entities: int = 0
     rows: int = 0
     found: dict[str, dict[FaultKind, int]] = {}
+    ahead: int = 0
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -107,6 +113,7 @@ class Verifier:
         self._walk = Walk(options.pace, options.max_age, options.progress)
         self._done = _Done() if options.resume is None else _from_cursor(options.resume)
         self._faults: list[Fault] = []
+        self._ahead: list[Ahead] = []
         self._skipped: list[str] = []
 
     def plan(self) -> Plan[Verification]:
@@ -124,33 +131,45 @@ class Verifier:
                 yield from self._part(name, kinds.get(name))
         done = self._done
         cursor = "" if set(parts) <= set(done.parts) else _cursor(done)
-        return Verification(tuple(self._faults), done.found, done.entities, done.rows, tuple(self._skipped), cursor)
+        return Verification(
+            tuple(self._faults),
+            done.found,
+            done.entities,
+            done.rows,
+            tuple(self._skipped),
+            cursor,
+            tuple(self._ahead),
+            done.ahead,
+        )
 
     def _part(self, name: str, kind: Kind | None) -> Plan[None]:
         try:
-            entities = yield from Snapshot(lambda: self._look(kind))
+            looked = yield from Snapshot(lambda: self._look(kind))
         except TooOld:
             self._skipped.append(name or "leftovers")
             return
         done = self._done
         done.parts.append(name)
-        done.entities += entities
+        if looked is not None:
+            done.entities += looked.entities
+            done.ahead += looked.ahead_count
+            self._ahead.extend(looked.ahead)
         done.rows += self._walk.rows
         self._walk.rows = 0
         self._walk.cursor = _cursor(done)
 
-    def _look(self, kind: Kind | None) -> Plan[int]:
+    def _look(self, kind: Kind | None) -> Plan[Inspection | None]:
         """One part, in one moment; the schema is read in that moment too."""
         ground = Ground(self._catalog, (yield from stored_schema()), self._options.wanted)
         wording = Wording(ground, self._take)
         yield from self._walk.begin()
         if kind is None:
             yield from Leftovers(ground, self._walk, wording).plan()
-            return 0
+            return None
         inspection = Inspection(ground, kind, self._walk, wording)
         yield from inspection.digested()
         yield from SecondLook(inspection).plan()
-        return inspection.entities
+        return inspection
 
     def _take(self, finding: Finding) -> None:
         fault = finding.fault
@@ -166,9 +185,14 @@ class Verifier:
 
 
 def _check(options: Options) -> None:
+    check_function("progress", options.progress)
+    if options.on_fault is not None:
+        check_function("on_fault", options.on_fault)
     for name in ("pace", "max_age"):
-        value = getattr(options, name)
-        if value is not None and (type(value) not in (int, float) or not value > 0):
+        value: object = getattr(options, name)
+        if value is None and name == "pace":
+            continue
+        if type(value) not in (int, float) or not value > 0:  # type: ignore[operator]
             raise UsageError("a number above 0", option=name, value=value)
     if type(options.keep) is not int or options.keep < 0:
         raise UsageError("a whole number, 0 or more", option="keep", value=options.keep)

@@ -19,6 +19,24 @@ from oneread.store.rows import Row, RowRange, Table
 BATCH: Final = 500
 """Rows of one request."""
 
+DISAGREE: Final = "the store answers scans and reads by key differently: the file is damaged; restore a backup"
+_OUT_OF_ORDER: Final = "the rows of a scan are not in ascending order: the file is damaged; restore a backup"
+
+
+def check_ascending(table: Table, within: RowRange, found: list[Found]) -> None:
+    """Raises Corrupt when the keys of a scan do not ascend, or lie outside of its range.
+
+    A damaged page may hide rows from a scan or show them twice, while each row is found by its key.
+    """
+    before = within.start
+    for place, (key, _row) in enumerate(found):
+        if key < before or (place and key == before):
+            raise Corrupt(_OUT_OF_ORDER, table=table, key=key.hex(), after=before.hex())
+        before = key
+    if found and within.stop and before >= within.stop:
+        raise Corrupt(_OUT_OF_ORDER, table=table, key=before.hex(), before=within.stop.hex())
+
+
 Take = Callable[[list[Found]], "Plan[None] | None"]
 """What is done with a batch of rows."""
 
@@ -58,10 +76,16 @@ class Walk:
         self._phase, self._done = name, 0
 
     def over(self, table: Table, within: RowRange, take: Take) -> Plan[None]:
-        """Gives every row of a range to `take`, in batches in the order of the keys."""
+        """Gives every row of a range to `take`, in batches in the order of the keys.
+
+        Raises:
+            Corrupt: the keys do not ascend, or a row is another one when it is read by its key.
+        """
         while True:
             found = yield from self._scan(table, within)
+            check_ascending(table, within, found)
             if found:
+                yield from self._check_reads(table, found)
                 more = take(found)
                 if more is not None:
                     yield from more
@@ -70,9 +94,19 @@ class Walk:
                 return
             within = within.behind(found[-1][0])
 
+    def _check_reads(self, table: Table, found: list[Found]) -> Plan[None]:
+        """Scans and reads go different ways through the file's pages, and a damaged one may mislead either."""
+        again = yield from self._read(table, [key for key, _row in found])
+        for (key, row), read in zip(found, again, strict=True):
+            if read != row:
+                raise Corrupt(DISAGREE, table=table, key=key.hex())
+
     def read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
         """Rows by key; one that cannot be read has no cells."""
         self.rows += len(keys)
+        return (yield from self._read(table, keys))
+
+    def _read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
         try:
             return (yield from Read(table, keys, "dm")) if keys else []
         except Corrupt:
@@ -80,7 +114,7 @@ class Walk:
                 return [{}]
         rows: list[Row | None] = []
         for key in keys:
-            rows += yield from self.read(table, [key])
+            rows += yield from self._read(table, [key])
         return rows
 
     def _scan(self, table: Table, within: RowRange) -> Plan[list[Found]]:

@@ -8,12 +8,35 @@ refused as field names.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Any, Final, Generic
+from unicodedata import normalize
 
 import msgspec
 from typing_extensions import TypeVarTuple, Unpack
 
 from oneread.errors import InvalidDeclaration
+
+_RESERVED: Final = "this field name is reserved; choose another, and msgspec.field(name=...) keeps this one in JSON"
+_NOT_A_NAME: Final = "a field's name is a Python identifier in normal form (NFKC) and not a keyword"
+_HIDES: Final = "this attribute hides a field of a base class; give it another name"
+
+
+def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any]) -> None:
+    """Refuses names that a field cannot have, where the class is declared."""
+    taken = frozenset().union(*(getattr(base, "reserved_names", ()) for base in bases))
+    inherited = {field for base in bases for field in getattr(base, "__struct_fields__", ())}
+    annotations = space.get("__annotations__", {})
+    for field, annotation in annotations.items():
+        if "ClassVar" in str(annotation):
+            continue
+        if field in taken or field.startswith("_"):
+            raise InvalidDeclaration(_RESERVED, declaration=name, field=field)
+        if not field.isidentifier() or iskeyword(field) or normalize("NFKC", field) != field:
+            raise InvalidDeclaration(_NOT_A_NAME, declaration=name, field=field)
+    for field in sorted(inherited & (space.keys() - annotations.keys())):
+        raise InvalidDeclaration(_HIDES, declaration=name, field=field)
+
 
 Ks = TypeVarTuple("Ks", default=Unpack[tuple[Any, ...]])
 
@@ -34,14 +57,13 @@ else:
                 for base in written:
                     arguments = getattr(base, "key_types", None) or getattr(base, "__args__", None) or arguments
                 space["__orig_bases__"] = tuple(base.cls if isinstance(base, _KeyedBase) else base for base in written)
-            for base in bases:
-                taken = getattr(base, "reserved_names", frozenset())
-                for field, annotation in space.get("__annotations__", {}).items():
-                    if (field in taken or field.startswith("_")) and "ClassVar" not in str(annotation):
-                        raise InvalidDeclaration(
-                            "this field name is reserved; choose another", declaration=name, field=field
-                        )
-            made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
+            _check_names(name, bases, space)
+            try:
+                made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
+            except (TypeError, ValueError) as error:
+                raise InvalidDeclaration(
+                    "this class cannot be declared", declaration=name, reason=str(error)
+                ) from error
             if arguments and any(hasattr(base, "reserved_names") for base in bases):  # elsewhere they are variables
                 made.type_arguments = tuple(arguments)
             return made

@@ -360,6 +360,7 @@ class _Evolution:
             older=self._older,
             former=self._former,
             retired=tuple(self._retired),
+            dropped=tuple(sorted((self._drop | {*stored.dropped}) - self._layouts.keys() - self._views.keys())),
         )
         is_new = self._last != stored.last or self._cuts_off
         version = stored.version + 1 if is_new else stored.version

@@ -280,7 +280,7 @@ def _parts(expression: object, how: str) -> tuple[Expression, ...]:
 
 
 def _condition(path: Path, relation: str, operand: Any) -> Condition:
-    if operand is None:
+    if operand is None or (relation == "one_of" and None in operand):
         raise InvalidDeclaration("nothing compares with None; write .is_none() or .is_not_none()", field=path)
     try:
         _operand_bytes(relation, operand)

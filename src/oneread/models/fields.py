@@ -9,6 +9,21 @@ from typing import Any, Final, Literal, cast
 
 import msgspec
 
+FACTORY: Final[Any] = type(
+    msgspec.defstruct("_Made", [("made", list, msgspec.field(default_factory=list))]).__struct_defaults__[0]
+)
+"""What stands for a `default_factory`, which is its attribute `factory`."""
+
+
+def defaults_of(cls: Any) -> dict[str, Any]:
+    """The default of each field of a Struct: a value, a FACTORY, or `msgspec.NODEFAULT`.
+
+    `msgspec.structs.fields` resolves all types first; a class inside a function may name what only its schema knows.
+    """
+    fields, defaults = cls.__struct_fields__, cls.__struct_defaults__
+    lacking = (msgspec.NODEFAULT,) * (len(fields) - len(defaults))
+    return dict(zip(fields, (*lacking, *defaults), strict=True))
+
 
 class Marker(msgspec.Struct, frozen=True):
     """A default that says what the database puts there on `save`."""

@@ -10,20 +10,20 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from types import GenericAlias, MappingProxyType
+from types import GenericAlias
 from typing import Any, Final, Generic, TypeVar, get_args
 
 import msgspec
 
 from oneread.errors import InvalidDeclaration, InvalidValue
-from oneread.models.annotations import field_types, peeled, resolved, written_annotations
+from oneread.models.annotations import Named, field_types, peeled, resolved
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
+from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, Shapes, revive
 
 E = TypeVar("E")
 
-_NAMES: Final = MappingProxyType[str, Any]({})
 _UNSET: Final = msgspec.UNSET
 _PLACE: Final = re.compile(r"at `\$\.(\w+)")
 _FIELD: Final = re.compile(r"field `(\w+)`")
@@ -47,7 +47,8 @@ class Form(Generic[E]):
 
     def __init__(self, cls: type[E]) -> None:
         self.cls = cls
-        self._shapes = Shapes(_NAMES, frozenset())
+        self._names = Named(())
+        self._shapes = Shapes(self._names, frozenset())
         self.fields = self._shapes.of(cls)
         self._spelled = dict(zip(_struct_fields(cls), _encode_fields(cls), strict=True))
         made = _functions(cls, self.fields, self._spelled)
@@ -149,15 +150,14 @@ class Form(Generic[E]):
     def _key(self, field: FieldShape) -> Any:
         """The type of the key of what a field refers to."""
         if field.kind == "copy":
-            target = resolved(field.cls.type_arguments[0], field.cls, _NAMES, field.name)
+            target = resolved(field.cls.type_arguments[0], field.cls, self._names, field.name)
         else:
-            annotation, written_in = written_annotations(self.cls)[field.name]
-            bare = peeled(resolved(annotation, written_in, _NAMES, field.name)).bare
+            bare = peeled(field_types(self.cls, self._names)[field.name]).bare
             bare = peeled(get_args(bare)[0]).bare if field.kind == "refs" else bare
             target = get_args(bare)[0]
             if isinstance(target, TypeVar):  # an index's `source`
-                target = resolved(self.cls.type_arguments[0], self.cls, _NAMES, field.name)  # type: ignore[attr-defined]
-        hints = field_types(target, _NAMES)
+                target = resolved(self.cls.type_arguments[0], self.cls, self._names, field.name)  # type: ignore[attr-defined]
+        hints = field_types(target, self._names)
         return GenericAlias(
             tuple, tuple(self._shapes.concrete(hints[part], target, part) for part in key_names(target))
         )
@@ -234,7 +234,7 @@ def _functions(cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str
     """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
     parts = "".join(f"{spelled[field.name]!r}: {_value(at, field)}, " for at, field in enumerate(fields))
     text = f"def write(row): return {{{parts}}}\ndef write_all(rows): return [{{{parts}}} for row in rows]"
-    space: dict[str, Any] = {}
+    space: dict[str, Any] = {"in_order": order_sets}
     exec(compile(text, f"<JSON of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
     return space
 
@@ -242,7 +242,7 @@ def _functions(cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str
 def _value(at: int, field: FieldShape) -> str:
     """The expression of one field's value."""
     if field.kind == "plain":
-        return f"row.{field.name}"
+        return _plain(f"row.{field.name}", field)
     here = f"value_{at}"
     if field.kind == "copy":
         found = _copy(here, field)
@@ -251,14 +251,19 @@ def _value(at: int, field: FieldShape) -> str:
     return f"None if ({here} := row.{field.name}) is None else {found}"
 
 
+def _plain(value: str, field: FieldShape) -> str:
+    """A value as it is; sets in one order, because equal entities have equal JSON in all processes."""
+    return f"in_order({value})" if field.sets else value
+
+
 def _copy(here: str, field: FieldShape) -> str:
     """The expression of a copy: one that only refers, as rows of a list do, is its `ref` alone."""
     own = Copy.__struct_fields__
     spelled = dict(zip(_struct_fields(field.cls), _encode_fields(field.cls), strict=True))
-    copied = [each.name for each in field.fields if each.name not in own]
-    shown = "".join(f"{spelled[name]!r}: {here}.{name}, " for name in copied)
+    copied = [each for each in field.fields if each.name not in own]
+    shown = "".join(f"{spelled[each.name]!r}: {_plain(f'{here}.{each.name}', each)}, " for each in copied)
     whole = f"{{'ref': {here}.ref.key, 'deleted': {here}.deleted, {shown}}}"
-    return f"({whole} if hasattr({here}, {copied[0]!r}) else {{'ref': {here}.ref.key}})" if copied else whole
+    return f"({whole} if hasattr({here}, {copied[0].name!r}) else {{'ref': {here}.ref.key}})" if copied else whole
 
 
 def _of_reference(_type: Any) -> dict[str, Any]:

@@ -9,18 +9,22 @@ The law is "Documents" of docs/formats/rows.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Final, Generic, Literal, NoReturn, Protocol, TypeVar, get_args, get_origin
+from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 
 import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, SchemaMismatch
-from oneread.models.annotations import Names, field_types, unwrapped
+from oneread.models.annotations import Names
+from oneread.models.differences import difference, is_abstract
+from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.layout_code import functions_of
-from oneread.models.model import Model
-from oneread.models.shadow import FieldShape, Shapes, is_ref, revive, shadow_of
+from oneread.models.model import Model, has_check
+from oneread.models.paths import Path
+from oneread.models.shadow import FieldShape, Shapes, revive, shadow_of
 from oneread.models.versions import StoredLayout
-from oneread.models.wide import pack_wide, unpack_wide
+from oneread.models.wide import check_bounded, pack_wide, unpack_wide
 
 E = TypeVar("E")
 
@@ -30,6 +34,8 @@ LAST_ID: Final = WIDE_BIT - 1
 
 _FAULTS: Final = (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError)
 _REFUSED: Final = "a value does not fit its field"
+_CHANGED: Final = "this value would be read back as another one; give it in the type that the field declares"
+_NOT_FINITE: Final = "NaN and infinite Decimals are not stored"
 _STRANGE: Final = "a stored document does not fit its model"
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
@@ -70,11 +76,33 @@ class Layout(Generic[E]):
         self.wide_prefix = WIDE_WITHOUT_ID if layout_id is None else (layout_id | WIDE_BIT).to_bytes(2, "big")
         self.fields = Shapes(names, nullable).of(cls)
         self._shadow = shadow_of(cls, {each.name: each.concrete for each in self.fields})
-        self._loose = tuple(
-            each.name for each in self.fields if each.kind == "plain" and _says_any(each.concrete, names)
+        self._has_check = has_check(cls)
+        self._loose = frozenset(
+            each.name for each in self.fields if each.kind == "plain" and is_abstract(each.concrete, names)
         )
-        self._has_check = issubclass(cls, Model) and cls.check is not Model.check
         self._generate()
+        if issubclass(cls, Model):
+            self._check_defaults(cls)
+
+    def _check_defaults(self, cls: type[Model[Any]]) -> None:
+        """Refuses a default that documents from before the field was declared would be read with another value of.
+
+        A default that no save takes, such as None where None is not allowed, only says that the field must be given.
+        """
+        defaults = defaults_of(cls)
+        for field in self.fields:
+            default = defaults[field.name]
+            if field.kind != "plain" or default is msgspec.NODEFAULT or isinstance(default, (FACTORY, Marker, Path)):
+                continue
+            try:
+                read = msgspec.msgpack.Decoder(field.concrete, dec_hook=revive).decode(_pack(default))
+            except _FAULTS:
+                continue
+            if difference(default, read, loose=field.name in self._loose) is not None:
+                raise InvalidDeclaration(
+                    "this default would be read back as another value; write it in the type that the field declares",
+                    declaration=cls, field=field.name, default=default, type=type(default), read=read,
+                )  # fmt: skip
 
     def _generate(self) -> None:
         try:
@@ -91,14 +119,13 @@ class Layout(Generic[E]):
             "unpack": unpack,
             "encode_beyond": self._encode_beyond,
             "decode_beyond": self._decode_beyond,
+            "difference": difference,
+            "loose": self._loose,
         }
         made = functions_of(self.cls, self.fields, scope, has_id=self.layout_id is not None)
         self.encode, self.decode, self.decode_known = made["encode"], made["decode"], made["decode_known"]
-        self._row, self._take, self._settle, self._settle_all = (
-            made["row"],
-            made["take"],
-            made["settle"],
-            made["settle_all"],
+        self._row, self._take, self._settle, self._settle_all, self._same = (
+            made[name] for name in ("row", "take", "settle", "settle_all", "same")
         )
 
     def decode_many(self, docs: Sequence[bytes]) -> list[E]:
@@ -127,20 +154,27 @@ class Layout(Generic[E]):
             raise InvalidValue("this is not an instance of the model", model=self.cls.__name__, given=type(entity))
         doc = self.encode(entity)
         try:
-            seen = self._take_wide(doc) if doc.startswith(self.wide_prefix) else self._take(doc)
+            seen = self._take_bounded(entity, doc) if doc.startswith(self.wide_prefix) else self._take(doc)
         except _FAULTS as error:
             self._refuse(error)
-        for name in self._loose:
-            self._refuse_changed(name, getattr(entity, name), getattr(seen, name))
+        if not self._same(entity, seen):
+            self._refuse_changed(entity, seen)
         return doc, self._checked(seen)
 
-    def _refuse_changed(self, name: str, given: object, read: object) -> None:
-        """Where the type says nothing, a value that reads back as another one is found by comparing the two."""
-        if given != read:
-            raise InvalidValue(
-                "this value would be read back as another one; declare the field's type",
-                model=self.cls.__name__, field=name, given=given, read=read,
-            )  # fmt: skip
+    def _refuse_changed(self, given: E, read: E) -> None:
+        """Names the first value that would be stored as another one, if there is one."""
+        for field in self.fields:
+            place, value = _given(field, given)
+            found = difference(value, _given(field, read)[1], loose=field.name in self._loose)
+            if found is not None:
+                raise InvalidValue(
+                    _NOT_FINITE if type(found.read) is Decimal and not found.read.is_finite() else _CHANGED,
+                    model=self.cls.__name__,
+                    field=f"{place}{found.path}",
+                    given=found.given,
+                    type=type(found.given),
+                    read=found.read,
+                )
 
     def _checked(self, entity: E) -> E:
         if self._has_check:
@@ -176,6 +210,14 @@ class Layout(Generic[E]):
         entity: E = self._settle(msgspec.convert(plain, self._shadow, dec_hook=revive))
         return entity
 
+    def _take_bounded(self, entity: E, doc: bytes) -> E:
+        """A wide document, whose ints are looked at before they are stored."""
+        try:
+            check_bounded(doc[len(self.wide_prefix) :])
+        except ValueError as error:
+            self._refuse_unencodable(entity, error)
+        return self._take_wide(doc)
+
     def _refuse(self, error: Exception) -> NoReturn:
         reason, _, where = str(error).partition(" - at ")
         path = field_path(where[where.rfind("`$") + 1 :].strip("`"), self.fields)
@@ -188,17 +230,12 @@ class Layout(Generic[E]):
         ) from error
 
 
-def _says_any(annotation: Any, names: Names, known: frozenset[Any] = frozenset()) -> bool:
-    """Whether a type leaves open, anywhere, what values are."""
-    annotation = unwrapped(annotation)
-    if annotation in (Any, list, dict, tuple, set, frozenset):
-        return True
-    origin = get_origin(annotation)
-    if is_ref(annotation) or origin is Literal or annotation in known:
-        return False
-    cls = annotation if origin is None else origin
-    fields = field_types(cls, names).values() if isinstance(cls, type) else ()
-    return any(_says_any(each, names, known | {annotation}) for each in (*get_args(annotation), *fields))
+def _given(field: FieldShape, entity: object) -> tuple[str, Any]:
+    """What was given for a field, and its dotted path: of a copy its reference, since its values are the source's."""
+    value: Any = getattr(entity, field.name)
+    if field.kind == "copy" and value is not None:
+        return f"{field.name}.ref", value.ref
+    return field.name, value
 
 
 def _unencodable(owner: object, fields: tuple[FieldShape, ...]) -> str:
@@ -207,7 +244,7 @@ def _unencodable(owner: object, fields: tuple[FieldShape, ...]) -> str:
         try:
             value = getattr(owner, field.name)
             if field.kind != "copy" or (value is None and field.optional):
-                pack_wide((value,))
+                check_bounded(pack_wide((value,)))
             elif not isinstance(value, field.cls):
                 return field.name
             elif inner := _unencodable(value, field.fields):

@@ -7,11 +7,15 @@ fields, which are identifiers, get into the text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from keyword import iskeyword
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from oneread.errors import InvalidDeclaration
+from oneread.models.annotations import peeled
+from oneread.models.differences import is_exact
 from oneread.models.references import Ref
+from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, become
 
 _TEMPLATE = """
@@ -56,7 +60,12 @@ def settle_all(entities):
     for entity in entities:
         {settle}
     return entities
+
+def same(given, read):
+    return {same}
 """
+_INSIDE_LINES = ("row", "behind_prefix", "same")
+"""Slots that stand inside of a line; the others are lines of their own."""
 _GUARD = "if doc[:2] != PREFIX: return decode_beyond(doc, None)"
 
 
@@ -65,11 +74,12 @@ def functions_of(
 ) -> dict[str, Callable[..., Any]]:
     """Generates the functions of the template for a class.
 
-    `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond and decode_beyond.
+    `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond, decode_beyond, difference; and
+    `loose`, the fields of abstract types.
     """
     if odd := [each.name for each in fields if iskeyword(each.name)]:
         raise InvalidDeclaration("a field cannot be named like a keyword", declaration=cls, field=odd[0])
-    space: dict[str, Any] = scope | {"become": become, "CLS": cls, "REF": Ref}
+    space: dict[str, Any] = scope | {"become": become, "in_order": order_sets, "CLS": cls, "REF": Ref}
     space |= {f"COPY_{at}": field.cls for at, field in enumerate(fields) if field.kind == "copy"}
     text = _filled(
         {
@@ -81,6 +91,7 @@ def functions_of(
             ],
             "guard": [_GUARD] if has_id else [],
             "behind_prefix": ["[2:]" if has_id else ""],
+            "same": [" and ".join(_same(field, field.name in scope["loose"]) for field in fields) or "True"],
         }
     )
     exec(compile(text, f"<layout of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
@@ -95,19 +106,47 @@ def _filled(parts: dict[str, list[str]]) -> str:
         if slot.startswith("{") and slot.endswith("}"):
             lines += [line[: -len(slot)] + part for part in parts[slot[1:-1]]]
         else:
-            lines.append(
-                line.format(**{name: "".join(part) for name, part in parts.items() if name in ("row", "behind_prefix")})
-            )
+            lines.append(line.format(**{name: "".join(part) for name, part in parts.items() if name in _INSIDE_LINES}))
     return "\n".join(lines)
 
 
 def _value(at: int, field: FieldShape) -> str:
     """One element of the array, as an expression and a comma."""
     if field.kind != "copy":
-        return f"entity.{field.name}, "
+        return f"{_in_order(field, f'entity.{field.name}')}, "
     copy = f"copy_{at}"
-    elements = f"({''.join(f'{copy}.{inner.name}, ' for inner in field.fields)})"
-    return f"None if {copy} is None else {elements}, " if field.optional else f"{elements}, "
+    elements = "".join(f"{_in_order(inner, f'{copy}.{inner.name}')}, " for inner in field.fields)
+    return f"None if {copy} is None else ({elements}), " if field.optional else f"({elements}), "
+
+
+def _in_order(field: FieldShape, value: str) -> str:
+    """The expression of a value as it is stored."""
+    return f"in_order({value})" if field.sets else value
+
+
+def _same(field: FieldShape, loose: bool) -> str:  # noqa: FBT001
+    """Whether a field is read as it was given: True only when it is, False when that takes a closer look.
+
+    What a copy shows is its source's, so only its reference was given; the types of a key's parts say all of it.
+    """
+    given, read = f"given.{field.name}", f"read.{field.name}"
+    if field.kind in ("copy", "ref"):
+        key = "ref.key" if field.kind == "copy" else "key"
+        return f"({given} is None or {_same_types(f'{given}.{key}', f'{read}.{key}')})"
+    bare = peeled(field.concrete).bare
+    if bare is Decimal:
+        return f"(type({given}) is type({read}) and ({read} is None or {read}.is_finite()))"
+    if get_origin(bare) is list and is_exact(get_args(bare)[0]):
+        return f"({given} is None or (type({given}) is list and {_same_types(given, read)}))"
+    return (
+        f"type({given}) is type({read})"
+        if is_exact(field.concrete)
+        else f"difference({given}, {read}, loose={loose}) is None"
+    )
+
+
+def _same_types(given: str, read: str) -> str:
+    return f"[*map(type, {given})] == [*map(type, {read})]"
 
 
 def _settled(at: int, field: FieldShape) -> Iterator[str]:

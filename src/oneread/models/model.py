@@ -5,7 +5,7 @@ Knows types. Must not know stores or views. The law is the API page.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 import msgspec
 from typing_extensions import dataclass_transform
@@ -31,17 +31,25 @@ class Model(msgspec.Struct, Keyed[*Ks], frozen=True, dict=True, metaclass=Declar
     the schema is built. A subclass of a model is a variant: kept in the same table under the same keys, with further
     fields of its own.
 
+    A field may be called `at`, `ref` or `check` as well; the method of that name is not there then, and a reference is
+    written `Ref((key,))`.
+
     Class options: `stored_as` (the name in the store, which survives a rename of the class), `max_limit` (the largest
     page of entities, default 1,000), `evolution` (fields that had another name or type).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(
-        {"at", "ref", "check", "stored_as", "max_limit", "evolution", "type_arguments", "reserved_names", "key_fields"}
+        {"stored_as", "max_limit", "evolution", "type_arguments", "reserved_names"}
     )
     type_arguments: ClassVar[tuple[Any, ...]] = ()
     stored_as: ClassVar[str | None] = None
     max_limit: ClassVar[int] = 1000
     evolution: ClassVar[tuple[Step, ...]] = ()
+
+    if TYPE_CHECKING:
+        # The verbs know a model's key by this, so that they keep their types where `at` is a field.
+        @classmethod
+        def _located(cls, *key: *Ks) -> Ref[Self]: ...
 
     @classmethod
     def at(cls, *key: *Ks) -> Ref[Self]:
@@ -51,7 +59,7 @@ class Model(msgspec.Struct, Keyed[*Ks], frozen=True, dict=True, metaclass=Declar
 
     def ref(self) -> Ref[Self]:
         """A reference to this entity."""
-        return Ref(tuple(getattr(self, name) for name in type(self).__struct_fields__ if name in key_names(type(self))))
+        return Ref(key_of(self))
 
     def check(self) -> None:
         """The validation hook: override and raise ValueError for an entity that must not be stored.
@@ -59,6 +67,16 @@ class Model(msgspec.Struct, Keyed[*Ks], frozen=True, dict=True, metaclass=Declar
         Called whenever the entity is written, copies that follow their source included. A read checks types and
         constraints, and does not call it.
         """
+
+
+def key_of(entity: Any) -> tuple[Any, ...]:
+    """The key of an entity, whatever its fields are called."""
+    return tuple(getattr(entity, name) for name in key_names(type(entity)))
+
+
+def has_check(cls: type) -> bool:
+    """Whether a class checks its entities: `check` is its own method, and not a field of that name."""
+    return issubclass(cls, Model) and cls.check is not Model.check and "check" not in cls.__struct_fields__
 
 
 _KEY_NAMES: dict[type, tuple[str, ...]] = {}

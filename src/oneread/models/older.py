@@ -17,8 +17,9 @@ from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadErr
 from oneread.models.annotations import Names
 from oneread.models.comparison import fields_of, same_type
 from oneread.models.descriptions import Nested
+from oneread.models.differences import difference, is_abstract
 from oneread.models.evolving import Retyped, steps_of
-from oneread.models.fields import Marker
+from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.fingerprints import text_of
 from oneread.models.layout import Layout
 from oneread.models.paths import Path
@@ -78,6 +79,7 @@ class OlderLayout(Generic[E]):
         self._places = {name: place for place, name in enumerate(old)}
         self._inner = {name: (list(each.inner) if each.copy is not None else None) for name, each in old.items()}
         self._origins = {each.field: each for each in stored.origins}
+        self._defaults = defaults_of(current.cls)
         self._takers = [self._taker(field) for field in current.fields]
         self.unfilled = frozenset(gap.field for gap in self._gaps)
         copies = {each.name: each.cls for each in current.fields}
@@ -122,7 +124,7 @@ class OlderLayout(Generic[E]):
     def _taker(self, field: FieldShape) -> Taken:
         origin = self._origins.get(field.name)
         if origin is None:
-            return _constant(_default(self.cls, field))
+            return _constant(_default(self._defaults[field.name]))
         place = self._places[origin.of]
         inner = self._inner[origin.of]
         if field.kind == "copy":
@@ -131,11 +133,11 @@ class OlderLayout(Generic[E]):
             return lambda elements: _NIL if elements[place] == _NIL else bytes(_unpack(elements[place])[0])
         if not origin.was:
             return lambda elements: bytes(elements[place])
-        retype = self._retyping.chain(field.name, origin.was)
+        retype = self._retyping.chain(field, field.name, origin.was)
         return lambda elements: retype(bytes(elements[place]))
 
     def _copy_taker(self, field: FieldShape, of: str, place: int, inner: list[str] | None) -> Taken:
-        takers = [self._inner_taker(field, each.name, of, inner) for each in field.fields]
+        takers = [self._inner_taker(field, each, of, inner) for each in field.fields]
         header = _header(len(takers))
 
         def take(elements: list[Any]) -> Element:
@@ -147,8 +149,9 @@ class OlderLayout(Generic[E]):
 
         return take
 
-    def _inner_taker(self, field: FieldShape, name: str, of: str, inner: list[str] | None) -> Taken:
+    def _inner_taker(self, field: FieldShape, copied: FieldShape, of: str, inner: list[str] | None) -> Taken:
         """`inner` are the copied fields from before; None where there was a mere reference."""
+        name = copied.name
         if name == "ref":
             return lambda parts: bytes(parts[0])
         if name == "deleted":
@@ -160,8 +163,15 @@ class OlderLayout(Generic[E]):
         place = inner.index(origin.of.removeprefix(f"{of}.")) + len(Copy.__struct_fields__)
         if not origin.was:
             return lambda parts: bytes(parts[place])
-        retype = self._retyping.chain(f"{field.name}.{name}", origin.was, field.cls, name)
+        retype = self._retyping.chain(copied, f"{field.name}.{name}", origin.was, field.cls)
         return lambda parts: _NIL if parts[place] == _NIL else retype(bytes(parts[place]))
+
+
+class _TypeReader(NamedTuple):
+    """Reads elements of one type; `loose` says that one kind of list, set or dict may stand for another."""
+
+    read: Callable[[Element], Any]
+    loose: bool
 
 
 class _Retyping:
@@ -172,34 +182,48 @@ class _Retyping:
         self._names = names
 
     def chain(
-        self, path: str, was: Iterable[str], declaring: type | None = None, name: str = ""
+        self, field: FieldShape, path: str, was: Iterable[str], declaring: type | None = None
     ) -> Callable[[Element], Element]:
-        """Through every type that the field had since then."""
+        """Through every type that the field had since then; `declaring` is the copy class that a copied field is of."""
         owner = declaring or self._cls
-        steps = [self._step(owner, name or path, path, text) for text in was]
+        steps = [self._step(owner, field.name, path, text) for text in was]
         shapes = Shapes(self._names, frozenset())
-        types = [shapes.concrete(each.was, owner, each.name) for each in steps]
-        first = msgspec.msgpack.Decoder(types[0], dec_hook=revive).decode
+        types = [*(shapes.concrete(each.was, owner, each.name) for each in steps), field.concrete]
+        first, *after = [_TypeReader(_reader(each), is_abstract(each, self._names)) for each in types]
 
         def retype(element: Element) -> Element:
-            try:
-                value = first(element)
-            except msgspec.MsgspecError:
-                value = msgspec.convert(unpack_wide(element), types[0], dec_hook=revive)
-            for step in steps:
-                value = self._applied(step, value)
-            return _packed(value)
+            value = first.read(element)
+            for step, reader in zip(steps, after, strict=True):
+                element, value = self._applied(step, value, path, reader)
+            return element
 
         return retype
 
-    def _applied(self, step: Retyped, value: Any) -> Any:
+    def _applied(self, step: Retyped, value: Any, path: str, after: _TypeReader) -> tuple[Element, Any]:
+        """What the function of one step makes of a value, as it is stored and as it is; `after` reads the next type."""
+        facts: dict[str, Any] = {"model": self._cls.__name__, "field": path, "value": value}
+        facts["function"] = getattr(step.by, "__qualname__", repr(step.by))
         try:
-            return step.by(value)
+            made = step.by(value)
         except Exception as error:
             raise InvalidValue(
                 "the function that retypes this field failed on a stored value",
-                model=self._cls.__name__, field=step.name, value=value, reason=f"{type(error).__name__}: {error}",
+                **facts, reason=f"{type(error).__name__}: {error}",
             ) from error  # fmt: skip
+        try:
+            element = _packed(made)
+            read = after.read(element)
+        except (InvalidValue, msgspec.MsgspecError, TypeError, ValueError) as error:
+            raise InvalidValue(
+                "the function that retypes this field made a value of another type of a stored one",
+                **facts, made=made, reason=str(error),
+            ) from error  # fmt: skip
+        if difference(made, read, loose=after.loose) is not None:
+            raise InvalidValue(
+                "the function that retypes this field made a value that would be read back as another one",
+                **facts, made=made, read=read,
+            )  # fmt: skip
+        return element, made
 
     def _step(self, owner: type, name: str, path: str, was: str) -> Retyped:
         for each in steps_of(owner):
@@ -211,6 +235,19 @@ class _Retyping:
             "rows from before hold this field as another type; declare retyped(...)",
             declaration=owner, field=path, was=was,
         )  # fmt: skip
+
+
+def _reader(kind: Any) -> Callable[[Element], Any]:
+    """Reads an element of a type, one with an int beyond 64 bits too."""
+    decode = msgspec.msgpack.Decoder(kind, dec_hook=revive).decode
+
+    def read(element: Element) -> Any:
+        try:
+            return decode(element)
+        except msgspec.MsgspecError:
+            return msgspec.convert(unpack_wide(element), kind, dec_hook=revive)
+
+    return read
 
 
 def _packed(value: Any) -> Element:
@@ -227,14 +264,13 @@ def _constant(element: Element) -> Taken:
     return lambda _elements: element
 
 
-def _default(cls: Any, field: FieldShape) -> Element:
+def _default(default: Any) -> Element:
     """The element of a field that documents from before do not have."""
-    declared = next(each for each in msgspec.structs.fields(cls) if each.name == field.name)
-    if declared.default_factory is not msgspec.NODEFAULT:
-        return _packed(declared.default_factory())
-    if declared.default is msgspec.NODEFAULT or isinstance(declared.default, Marker | Path):
+    if isinstance(default, FACTORY):
+        return _packed(default.factory())
+    if default is msgspec.NODEFAULT or isinstance(default, Marker | Path):
         return _NIL
-    return _packed(declared.default)
+    return _packed(default)
 
 
 def _header(size: int) -> bytes:

@@ -100,6 +100,11 @@ def copied_names(cls: type[Copy[Any]]) -> tuple[str, ...]:
     return tuple(name for name in cls.__struct_fields__ if name not in _OWN)
 
 
+def is_copied(cls: type[Copy[Any]], name: str) -> bool:
+    """Whether a copy class takes over a field of this name from its source."""
+    return name in cls.__struct_fields__ and name not in _OWN
+
+
 @functools.cache
 def _emptying(cls: type[Copy[Any]]) -> tuple[dict[str, Any], tuple[Callable[[Any], None], ...]]:
     """What stands in the copied fields of a copy that is made to refer only, and what takes it out again."""

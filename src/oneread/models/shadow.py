@@ -29,6 +29,7 @@ from oneread.models.annotations import (
 from oneread.models.fields import Marker
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
+from oneread.models.set_order import holds_sets
 
 become: Final[Callable[[object, type], None]] = object.__dict__["__class__"].__set__
 """Gives an instance of a shadow its user's class. Not `obj.__class__ = cls`, which a frozen struct refuses."""
@@ -51,8 +52,9 @@ def shadow_of(cls: Any, fields: dict[str, Any]) -> Any:
         "__qualname__": cls.__qualname__,
     }
     made: Any = msgspec.StructMeta.__new__(
-        type(cls), cls.__name__, (cls,), space, array_like=True, forbid_unknown_fields=True, tag=False
-    )
+        type(cls), cls.__name__, (cls,), space, array_like=True, forbid_unknown_fields=True, tag=False,
+        rename={name: name for name in fields},  # two names may differ only in what `field(name=...)` makes of them
+    )  # fmt: skip
     _try_to_become(made, cls)
     return made
 
@@ -100,6 +102,8 @@ class FieldShape(NamedTuple):
     """Of a copy or reference, when its class has to be set after decoding."""
     fields: tuple[FieldShape, ...] = ()
     """Of a copy."""
+    sets: bool = False
+    """A plain value that may be a set, or hold one."""
 
 
 class Shapes:
@@ -136,7 +140,8 @@ class Shapes:
             concrete, shadow = self._ref(cls, name, element.bare)
             many = wrapped(GenericAlias(list, (concrete,)), metadata, optional=optional)
             return FieldShape(name, "refs", optional, many, shadow=shadow)
-        return FieldShape(name, "plain", optional, self.concrete(annotation, cls, name))
+        concrete, sets = self.concrete(annotation, cls, name), holds_sets(annotation, self.names)
+        return FieldShape(name, "plain", optional, concrete, sets=sets)
 
     def _copy(self, name: str, cls: Any, *, optional: bool) -> FieldShape:
         fields = self.of(cls)

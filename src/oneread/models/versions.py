@@ -131,6 +131,7 @@ class StoredSchema(msgspec.Struct, frozen=True):
         writers: the oldest version of the schema that may still write.
         changes: grows with every change of this row.
         history: every version that was ever declared, oldest first; the last is the current one.
+        dropped: names of models and views that were forgotten by name, so that doing it again is no error.
     """
 
     format: int = FORMAT
@@ -145,6 +146,7 @@ class StoredSchema(msgspec.Struct, frozen=True):
     writers: int = 0
     changes: int = 0
     history: tuple[Past, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     @property
     def unfinished(self) -> bool:
@@ -172,7 +174,8 @@ def decode(data: bytes) -> StoredSchema:
 
 def encode(stored: StoredSchema) -> bytes:
     """The schema row's bytes."""
-    return msgspec.msgpack.encode(stored)
+    fields = {name: getattr(stored, name) for name in stored.__struct_fields__}
+    return msgspec.msgpack.encode({name: value for name, value in fields.items() if name != "dropped" or value})
 
 
 def built(stored: StoredSchema) -> StoredSchema:

@@ -6,6 +6,7 @@ everything else is as usual. Knows values. Must not know models. The law is "Wid
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -13,6 +14,9 @@ from uuid import UUID
 import msgspec
 
 EXTENSION: Final = 1
+MOST_DIGITS: Final = 4000
+"""Digits of an int that is written; older stores may hold longer ones."""
+_BOUND: Final = 10**MOST_DIGITS
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _NATIVE = (bytes, bytearray, memoryview, datetime, UUID)
 
@@ -42,6 +46,35 @@ _PACK: Final = msgspec.msgpack.Encoder(uuid_format="bytes", enc_hook=_extension)
 def pack_wide(values: tuple[Any, ...]) -> bytes:
     """The msgpack array of values some of which are, or contain, big ints."""
     return _PACK(_marked(msgspec.to_builtins(values, builtin_types=_NATIVE)))
+
+
+def check_bounded(doc: bytes) -> None:
+    """Refuses the array of a wide document that holds an int beyond the bound.
+
+    A sum of any number of ints within it has fewer than the 4,300 digits that Python writes.
+
+    Raises:
+        ValueError: with the digits.
+    """
+    _CHECKED(doc)
+
+
+def digits_of(number: int) -> str:
+    """The decimal digits of an int of any size: Python writes 4,300 at once."""
+    if -_BOUND < number < _BOUND:
+        return str(number)
+    head, tail = divmod(abs(number), _BOUND)
+    return f"{'-' if number < 0 else ''}{digits_of(head)}{tail:0{MOST_DIGITS}d}"
+
+
+def _checked(code: int, data: memoryview) -> None:
+    value = _restored(code, data)
+    if not -_BOUND < value < _BOUND:
+        digits = int(value.bit_length() * math.log10(2)) + 1
+        raise ValueError(f"an int has at most {MOST_DIGITS:,} digits, and this one has about {digits:,}")
+
+
+_CHECKED: Final = msgspec.msgpack.Decoder(ext_hook=_checked).decode
 
 
 def _marked(value: Any) -> Any:

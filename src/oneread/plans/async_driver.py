@@ -100,7 +100,7 @@ class AsyncDriver(Performer):
             stop.set()
 
     async def _now(self, _effect: Now, _trace: Trace) -> int:
-        return self.clock()
+        return self.now()
 
     async def _random(self, _effect: Random, _trace: Trace) -> float:
         return self.chance()

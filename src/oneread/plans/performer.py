@@ -10,14 +10,17 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from oneread.errors import Closed, Unsupported
+from oneread.errors import Closed, Unavailable, Unsupported
 from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.store.engine import Answerer, Engine
 from oneread.store.requests import REQUESTS, Read, Scan
+
+LAST_MILLISECOND: Final = 253_402_300_799_999
+"""The last of the year 9999: of what instants and generated keys can hold."""
 
 T = TypeVar("T")
 P = TypeVar("P", bound="Performer")
@@ -66,6 +69,19 @@ class Performer:
         self.chance = chance
         self.timeout = timeout
 
+    def now(self) -> int:
+        """What the clock shows.
+
+        Raises:
+            Unavailable: no time that a row can be stamped with.
+        """
+        now = self.clock()
+        if type(now) is not int or not 0 <= now <= LAST_MILLISECOND:
+            raise Unavailable(
+                "the clock shows no whole milliseconds between the years 1970 and 9999; set it right", clock=now
+            )
+        return now
+
     def twin(self, kind: type[P]) -> P:
         """Another driver of the same engine, with the same clock, chance and patience."""
         return kind(self.engine, self.clock, self.chance, self.timeout)
@@ -82,7 +98,7 @@ class Performer:
                     part.note(asked, answered)
                     return answered
                 if type(asked) is Now:
-                    return self.clock()
+                    return self.now()
                 if type(asked) is Random:
                     return self.chance()
                 raise Unsupported(
@@ -107,7 +123,7 @@ class Performer:
                     trace.note(asked, answered)
                     return answered
                 if type(asked) is Now:
-                    return self.clock()
+                    return self.now()
                 if type(asked) is Sleep:
                     stop.wait(asked.seconds)
                     return None

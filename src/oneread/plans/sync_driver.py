@@ -51,7 +51,7 @@ class SyncDriver(Performer):
         return self.look(effect, trace, threading.Event())
 
     def _now(self, _effect: Now, _trace: Trace) -> int:
-        return self.clock()
+        return self.now()
 
     def _random(self, _effect: Random, _trace: Trace) -> float:
         return self.chance()

@@ -23,6 +23,10 @@ Table: TypeAlias = Literal["roots", "views", "counts", "system"]
 TABLES: Final[tuple[Table, ...]] = ("roots", "views", "counts", "system")
 
 
+MAX_STAMP: Final = (1 << 63) - 1
+"""The greatest stamp of a cell."""
+
+
 class Cell(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One value of a row and the stamp it was written with."""
 

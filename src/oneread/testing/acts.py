@@ -8,22 +8,27 @@ store committed, whoever was told of it. The law is "The simulator" of the commi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from oneread.database.async_database import ATTEMPTS
+from oneread.database.cursors import CursorCipher
 from oneread.database.lists import listed
 from oneread.database.operations import Operations
 from oneread.database.pages import Query, page
 from oneread.database.units import UnitOfWork
 from oneread.derivations.changes import Mode
+from oneread.models.model import key_of
 from oneread.plans.plan import Plan
 from oneread.plans.retry import retrying
 from oneread.plans.trace import Trace
 from oneread.testing.oracle import Oracle
 
 Expected: TypeAlias = Callable[[Oracle], object]
+
+CIPHER: Final = CursorCipher(b"simulation")
+"""Of the cursors of pages that are read without a database."""
 
 
 class Act(msgspec.Struct, frozen=True):
@@ -46,7 +51,7 @@ class Act(msgspec.Struct, frozen=True):
 
 def save(entity: Any, mode: Mode = "save") -> Act:
     """Saves one entity; `mode` as the verbs `save`, `create` and `get_or_create` ("keep") have it."""
-    model, key = type(entity), entity.ref().key
+    model, key = type(entity), key_of(entity)
 
     def expected(oracle: Oracle) -> object:
         if mode == "keep" and oracle.get(model, *key) is not None:
@@ -65,7 +70,7 @@ def save_all(*entities: Any) -> Act:
     )
 
 
-def patch(model: type, *key: Any, **changes: Any) -> Act:
+def patch(model: type, /, *key: Any, **changes: Any) -> Act:
     """Changes fields of one entity."""
     return Act(
         f"patch {model.__name__}{key} {' '.join(changes)}",
@@ -74,9 +79,9 @@ def patch(model: type, *key: Any, **changes: Any) -> Act:
     )
 
 
-def upsert(entity: Any, **changes: Any) -> Act:
+def upsert(entity: Any, /, **changes: Any) -> Act:
     """Creates an entity, or changes fields of the one that is there."""
-    model, key = type(entity), entity.ref().key
+    model, key = type(entity), key_of(entity)
 
     def expected(oracle: Oracle) -> object:
         there = oracle.get(model, *key) is not None
@@ -135,11 +140,11 @@ def read_page(view: Any, *equal: Any, options: Mapping[str, Any] | None = None) 
     """One page of a list."""
 
     def plan(verbs: Operations) -> Plan[Any]:
-        found = yield from page(listed(verbs, view), Query(equal, **(options or {})), None, Trace())
+        found = yield from page(listed(verbs, view), Query(equal, **(options or {})), CIPHER, Trace())
         return found.rows
 
     return Act(f"page {view.__name__}{equal}", plan, reads=True)
 
 
 def _named(entity: Any) -> str:
-    return f"{type(entity).__name__}{entity.ref().key}"
+    return f"{type(entity).__name__}{key_of(entity)}"

@@ -68,6 +68,12 @@ class Audit:
         """Whether tasks were in the outbox at the last look."""
         return any(key.startswith(outbox.TASKS.start) for key in self.stored["system"])
 
+    def set_aside(self) -> set[tuple[bytes, bytes]]:
+        """Source and holder of each copy that could not follow, as the last look found them."""
+        found = map(outbox.read_aside, self.stored["system"].items())
+        entries = [each.shown for each in found if each.key.startswith(outbox.SET_ASIDE.start)]
+        return {(each.source, each.holder) for each in entries if each is not None}
+
     def unchanged(self) -> None:
         """Nothing was written since the last look."""
         if self._look() != self.stored:
@@ -156,12 +162,13 @@ class Audit:
 
     def _check_copies(self, entities: dict[bytes, _Entity], roots: dict[bytes, Root]) -> None:
         sources = {key: self._catalog.source(key, root) for key, root in roots.items()}
+        aside = self.set_aside()
         for key, (state, _derived) in entities.items():
             if state.entity is None:
                 continue
             for each in self._catalog.carrier_of(state.entity).references:
                 for source in each.keys(state.entity):
-                    if not _follows(each, state, sources.get(source, NOBODY)):
+                    if (source, key) not in aside and not _follows(each, state, sources.get(source, NOBODY)):
                         name = self._catalog.name_of
                         raise Offence(f"{name(key)}.{each.name} holds something else than {name(source)} says")
 

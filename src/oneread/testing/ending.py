@@ -6,17 +6,47 @@ Knows pages, results and the oracle. Must not know schedules or raw rows. The la
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from oneread.database.lists import listed
 from oneread.database.operations import Operations
 from oneread.database.pages import Query, page
+from oneread.errors import OnereadError
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
+from oneread.testing.acts import CIPHER
 from oneread.testing.audit import Audit, Offence, own
 from oneread.testing.naive import listed as in_order
 from oneread.testing.naive import look
 from oneread.testing.oracle import Oracle
+
+_BATCHES: Final = 1_000
+
+
+def drain(audit: Audit, driver: SyncDriver, operations: Operations) -> None:
+    """Does every task of the outbox: each ends, and what it leaves is right or set aside; raises Offence otherwise."""
+    for _ in range(_BATCHES):
+        try:
+            if not driver.run(operations.drain_step(2), Trace()):
+                break
+        except OnereadError as failure:
+            raise Offence(f"after the faults a task fails: {failure!r}") from failure
+        audit.boundary()
+    else:
+        raise Offence("the outbox does not come to an end")
+    if audit.pending:
+        raise Offence("tasks are left in the outbox, and nothing is done about them")
+
+
+def rewrite(oracle: Oracle, audit: Audit, driver: SyncDriver, operations: Operations) -> None:
+    """Writes every entity once more, as it is; raises Offence for the first that cannot be written."""
+    for entity in list(audit.entities().values()):
+        try:
+            driver.run(operations.save(entity), Trace())
+            oracle.save(oracle.get(type(entity), *entity.ref().key), driver.now())
+        except OnereadError as refusal:
+            raise Offence(f"after the faults {entity!r} cannot be written: {refusal!r}") from refusal
+    audit.boundary()
 
 
 def agrees(oracle: Oracle, audit: Audit, driver: SyncDriver, operations: Operations, *, blurred: bool) -> None:
@@ -69,7 +99,7 @@ def everything(driver: SyncDriver, operations: Operations, view: Any) -> list[An
     rows: list[Any] = []
     cursor: str | None = None
     while True:
-        found = driver.run(page(listed(operations, view), Query(limit=20, cursor=cursor), None, Trace()), Trace())
+        found = driver.run(page(listed(operations, view), Query(limit=20, cursor=cursor), CIPHER, Trace()), Trace())
         rows.extend(found.rows)
         cursor = found.next
         if cursor is None:

@@ -76,7 +76,7 @@ class Oracle:
         self._find_wanted()
         self.held: dict[Place, Held] = {}
         self.dated: Callable[[Place], int] = lambda _place: 0
-        """The version of a commit that is not given one: what its stamps are made from."""
+        """What the clock showed at a commit that is not given it: what its stamps are made from."""
         self.ever: set[Place] = set()
         """Every place that was ever written: what is not held of these was deleted."""
 
@@ -128,7 +128,7 @@ class Oracle:
     # The writing verbs.
 
     def save(self, entity: Any, version: int = 0) -> Any:
-        """Lets an entity stand as given. `version` dates its stamps: that of what the database returned."""
+        """Lets an entity stand as given. `version` is what the clock showed, which dates its stamps."""
         return self.save_all([(entity, version)])[0]
 
     def save_all(self, entities: Sequence[tuple[Any, int]]) -> list[Any]:
@@ -446,10 +446,7 @@ def _far(field: Field, route: Route) -> Route:
 
 
 def written_at(entity: Any, version: int) -> int:
-    """The version that dated an entity's stamps, of one that the database returned with `version`.
-
-    They differ where it followed its source in the same transaction: its row was then committed again.
-    """
+    """The clock that dated an entity's stamps; `version`, which the database returned, where it has none."""
     fields = msgspec.structs.fields(type(entity))
     for stamp in (UPDATED, CREATED):
         for each in fields:

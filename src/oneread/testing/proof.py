@@ -23,6 +23,7 @@ from oneread.errors import (
     StillReferenced,
     UsageError,
 )
+from oneread.models.model import key_of
 from oneread.models.registry import root_model
 from oneread.store.requests import Scan
 from oneread.testing.audit import Audit
@@ -123,8 +124,8 @@ class Proof:
             _same(model.__name__, look(self.oracle.all(model)), look(self._rows(model)))
             for entity in self.oracle.all(model):
                 variant: Any = type(entity)
-                found = self.database.find(variant, *entity.ref().key)
-                _same(f"{root_model(model).__name__}{entity.ref().key}", look(entity), look(found))
+                found = self.database.find(variant, *key_of(entity))
+                _same(f"{root_model(model).__name__}{key_of(entity)}", look(entity), look(found))
         for index in self.oracle.indexes:
             _same(index.__name__, listed(index, self.oracle.rows(index)), listed(index, self._rows(index)))
         for fold in self.oracle.aggregates:

@@ -30,7 +30,9 @@ class Fate(Enum):
     PAUSE = "pause"
     """Its process stands still for up to some seconds."""
     SKEW = "skew"
-    """The clock of its process jumps, forward or back."""
+    """The clock of its process jumps by seconds, forward or back."""
+    JUMP = "jump"
+    """The clock of its process jumps by hours or years, forward or back."""
     AGAIN = "again"
     """A transaction that shared a failing commit: it is run, undone, and run again."""
 
@@ -46,6 +48,7 @@ USUAL: Final[Mapping[Fate, int]] = {
     Fate.CRASH_AFTER: 4,
     Fate.PAUSE: 5,
     Fate.SKEW: 4,
+    Fate.JUMP: 2,
     Fate.AGAIN: 4,
 }
 """How often each fate is met, as weights."""

@@ -31,20 +31,21 @@ from oneread.store.engine import Answerer, Engine
 from oneread.store.requests import Read, Request, Scan
 from oneread.testing.acts import Act, Expected
 from oneread.testing.audit import Audit, Offence
-from oneread.testing.ending import agrees, lags, stood
+from oneread.testing.ending import agrees, drain, lags, rewrite, stood
 from oneread.testing.naive import look
-from oneread.testing.oracle import Oracle
+from oneread.testing.oracle import Oracle, written_at
 from oneread.testing.schedules import ByChance, Fate, Fates, Policy, drawn
-from oneread.transactions.root import parse
+from oneread.transactions.root import NOTHING, parse
 
 START: Final = 1_700_000_000_000
 APART: Final = 2_500
 """Milliseconds that a clock may be off, either way."""
+JUMPS: Final = tuple(sign * hours * 3_600_000 for hours in (1, 30, 8_766, 87_660) for sign in (1, -1))
+"""Milliseconds that a clock may be off after a jump: an hour, a day, a year, ten years."""
 PATIENCE: Final = 30.0
 
 _TICKS: Final = (0, 0, 0, 1, 1, 3, 40)
 _SHOWN: Final = 40
-_BATCHES: Final = 10_000
 
 
 class Violation(AssertionError):
@@ -118,7 +119,7 @@ class Simulation:
         self._driver = SyncDriver(self.engine, lambda: self.now, self.chance.random)
         self.operations = self._driver.run(opened(schema, read_only=False), Trace())
         self.oracle = Oracle(*schema.models, *schema.views)
-        self.oracle.dated = self._version
+        self.oracle.dated = self._dated
         self.audit = Audit(self.engine, self.operations)
         self.lines: list[str] = []
         self.outcomes: list[tuple[str, str]] = []
@@ -143,7 +144,7 @@ class Simulation:
             act.expected(self.oracle)
 
     def run(self) -> None:
-        """Lets the processes come to their ends, then does what they left in the outbox, and compares everything."""
+        """Lets the processes come to their ends; then faults stop, clocks are right, and whoever asks succeeds."""
         if self._policy is None:
             self._policy = drawn(self.chance, [process.name for process in self._processes])
         while (strand := self._next()) is not None:
@@ -153,12 +154,15 @@ class Simulation:
         self.settle()
 
     def settle(self) -> None:
-        """Does every task of the outbox, then compares everything with the oracle."""
-        for _ in range(_BATCHES):
-            if not self._driver.run(self.operations.drain_step(2), Trace()):
-                break
-            self._judged(self.audit.boundary)
-        self._judged(lambda: agrees(self.oracle, self.audit, self._driver, self.operations, blurred=self.blurred))
+        """Does every task of the outbox, compares everything with the oracle, and writes every entity once more."""
+        self._rests()
+        self._judged(lambda: rewrite(self.oracle, self.audit, self._driver, self.operations))
+        self._rests()
+
+    def _rests(self) -> None:
+        self._judged(lambda: drain(self.audit, self._driver, self.operations))
+        blurred = self.blurred or bool(self.audit.set_aside())
+        self._judged(lambda: agrees(self.oracle, self.audit, self._driver, self.operations, blurred=blurred))
 
     @property
     def digest(self) -> str:
@@ -168,10 +172,13 @@ class Simulation:
         text = "\n".join([*self.lines, *map(repr, rows)])
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
-    def _version(self, place: tuple[type, tuple[Any, ...]]) -> int:
-        """The version at which an entity stands."""
-        row = self.audit.stored["roots"].get(self.operations.kind(place[0]).key(place[1]))
-        return 0 if row is None else parse(row).version
+    def _dated(self, place: tuple[type, tuple[Any, ...]]) -> int:
+        """What the clock showed when an entity was written last, by its own stamps."""
+        key = self.operations.kind(place[0]).key(place[1])
+        row = self.audit.stored["roots"].get(key)
+        root = NOTHING if row is None else parse(row)
+        entity = self.operations.catalog.state(key, root).entity
+        return root.version if entity is None else written_at(entity, root.version)
 
     # Who goes on.
 
@@ -264,6 +271,9 @@ class Simulation:
 
     def _skew(self, strand: _Strand) -> None:
         strand.process.skew = self.chance.randint(-APART, APART)
+
+    def _jump(self, strand: _Strand) -> None:
+        strand.process.skew = self.chance.choice(JUMPS)
 
     def _again(self, strand: _Strand) -> None:
         if type(strand.asked) is Atomically:
@@ -483,5 +493,6 @@ _FATES: Final[dict[Fate, Callable[[Simulation, _Strand], None]]] = {
     Fate.CRASH_AFTER: Simulation._crash_after,  # noqa: SLF001 - a driver's own table
     Fate.PAUSE: Simulation._pause,  # noqa: SLF001 - a driver's own table
     Fate.SKEW: Simulation._skew,  # noqa: SLF001 - a driver's own table
+    Fate.JUMP: Simulation._jump,  # noqa: SLF001 - a driver's own table
     Fate.AGAIN: Simulation._again,  # noqa: SLF001 - a driver's own table
 }

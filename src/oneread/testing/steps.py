@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from oneread.database.patches import as_arguments
 from oneread.database.sync_database import Database
 from oneread.testing import acts
 from oneread.testing.acts import Act
@@ -71,7 +72,7 @@ class Patch(msgspec.Struct, frozen=True):
     changes: Mapping[str, Any]
 
     def do(self, database: Database) -> list[Any]:
-        return [database.patch(self.model, *self.key, **self.changes)]
+        return [database.patch(self.model, *self.key, **as_arguments(self.changes))]
 
     def tell(self, oracle: Oracle, versions: list[int]) -> list[Any]:
         return [oracle.patch(self.model, self.key, self.changes, *versions)]

@@ -27,7 +27,7 @@ from oneread.derivations.schema import Schema
 from oneread.errors import UsageError
 from oneread.models.annotations import Names, field_types, peeled
 from oneread.models.fields import Marker
-from oneread.models.model import Model, key_names
+from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
 from oneread.models.registry import reference_target, root_model
 from oneread.testing.crashes import Crash
@@ -64,7 +64,7 @@ def keys(model: type[Model[*tuple[Any, ...]]], *, schema: Schema | None = None) 
 
 
 def entities(
-    model: type[M], *, schema: Schema | None = None, pool: Pool | None = None, **fields: Values
+    model: type[M], /, *, schema: Schema | Values | None = None, pool: Pool | Values | None = None, **fields: Values
 ) -> st.SearchStrategy[M]:
     """Entities of a model, valid by construction; only what its `check` refuses is drawn again.
 
@@ -73,12 +73,17 @@ def entities(
         schema: needed where annotations name classes that were declared inside a function.
         pool: keys by model, `{Customer: [(1,), (2,)]}`: references are to these, and entities of these models have one
             of these keys. Without it keys are made up, and references are to nothing that exists.
-        fields: a strategy for a field, in place of the one that its type gives.
+        fields: a strategy for a field, in place of the one that its type gives; one for a field that is called `schema`
+            or `pool` is given under that name, too.
 
     Raises:
         UsageError: a field is unknown, or nobody can tell how values of its type are made.
     """
-    return _Makers(_names(schema), pool).entities(model, fields)
+    own = {"schema": schema, "pool": pool}  # a strategy is of a field of that name
+    fields |= {name: given for name, given in own.items() if isinstance(given, st.SearchStrategy)}
+    return _Makers(
+        _names(schema if isinstance(schema, Schema) else None), pool if isinstance(pool, Mapping) else None
+    ).entities(model, fields)
 
 
 def steps(schema: Schema, given: Given | None = None) -> st.SearchStrategy[Step]:
@@ -180,7 +185,7 @@ class _Makers:
         own = {name: given[name] for name in key_names(model) if name in given}
         rest = st.fixed_dictionaries({**own, **required}, optional=optional)
         found = _entity(model, self.keys(model), rest)
-        return found if model.check is Model.check else found.filter(passes)
+        return found if not has_check(model) else found.filter(passes)
 
     def fields(self, model: type[Any], given: Mapping[str, Values]) -> tuple[dict[str, Values], dict[str, Values]]:
         """Strategies for the fields that are no part of the key: those that must be given, and those with a default."""
@@ -223,7 +228,7 @@ class _Histories(_Makers):
         ]
         others = st.sampled_from([Drain(), Look(), Tick(0.001), Tick(100), Tick(-5)])
         self.steps: st.SearchStrategy[Step] = st.one_of(*writes, *_any(patches.values()), others)
-        unchecked = [each for model, each in patches.items() if model.check is Model.check]
+        unchecked = [each for model, each in patches.items() if not has_check(model)]
         # No batches: what follows within one has a version of its own, and the simulator dates stamps by versions.
         self.writes: st.SearchStrategy[Write] = st.one_of(*writes[:-1], *_any(unchecked))
         first = [st.lists(each, min_size=1, max_size=3, unique_by=_place) for each in self._whole.values()]
@@ -292,7 +297,7 @@ def _names(schema: Schema | None) -> Names:
 
 
 def _place(entity: Any) -> tuple[type, Key]:
-    return root_model(type(entity)), entity.ref().key
+    return root_model(type(entity)), key_of(entity)
 
 
 def _ordered(several: list[Any], models: list[type[Any]]) -> list[Any]:

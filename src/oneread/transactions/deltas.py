@@ -27,6 +27,7 @@ Covers every float, and bounds the digits of a sum.
 """
 
 _EXACT = Context(prec=2 * MAGNITUDE + 100, Emax=999_999, Emin=-999_999, traps=[Inexact, Overflow, InvalidOperation])
+_ONE: Final = Decimal(1)
 _BIG: Final = 1
 _INT64: Final = 1 << 63
 
@@ -50,6 +51,17 @@ def text(number: Number | None) -> str | None:
     if len(digits) > MAGNITUDE:
         raise LimitExceeded("a number that is summed has at most 1,200 digits", digits=len(digits))
     return digits
+
+
+def plain(number: Number) -> Decimal:
+    """A sum in the one form that its value has: no zeros behind the last digit of a fraction, no -0, no exponent."""
+    decimal = Decimal(number)
+    if not decimal.is_finite():
+        raise Corrupt("a counts row holds a number that is none", number=decimal)
+    if not decimal:
+        return Decimal(0)
+    shortest = decimal.normalize(_EXACT)
+    return shortest.quantize(_ONE, context=_EXACT) if shortest.as_tuple().exponent > 0 else shortest  # type: ignore[operator]
 
 
 def minus(number: Number) -> Number:
@@ -138,6 +150,12 @@ class Delta:
             self.amounts = list(amounts)  # type: ignore[arg-type]
         else:
             _add(self.amounts, amounts, sign)
+
+    def copied(self) -> Delta:
+        """The same, to be added to separately."""
+        other = Delta()
+        other.amounts = list(self.amounts)
+        return other
 
     def onto(self, data: bytes | None) -> bytes | None:
         """The row's new bytes; None when nothing contributes any more."""

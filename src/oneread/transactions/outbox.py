@@ -9,13 +9,17 @@ rules 13-16; leases come with engines that need them: inside one transaction a b
 from __future__ import annotations
 
 import zlib
-from typing import Final
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
 
 import msgspec
 
 from oneread.errors import Corrupt
+from oneread.plans.plan import Plan
+from oneread.store.requests import Found, Read
 from oneread.store.rows import Cell, Row, RowRange
-from oneread.transactions.unit import SHOWN, Unit
+from oneread.transactions.unit import SHOWN, Unit, later
 
 BACK_REFERENCES: Final = b"\x00\x00"
 """View id 0: rows (source key, carrier key) that say who holds a copy."""
@@ -26,8 +30,14 @@ HOLDS: Final = b"\xff\xff"
 TASKS: Final = RowRange(b"task:", b"task;")
 """Where tasks lie in the `system` table."""
 
+SET_ASIDE: Final = RowRange(b"aside:", b"aside;")
+"""Where the `system` table names the holders that could not follow their source."""
+
 BATCH: Final = 200
 """Carriers done in one transaction of a task."""
+
+_MESSAGE: Final = 500
+"""Characters that are kept of an error's message."""
 
 _BUCKETS: Final = 64
 
@@ -46,8 +56,38 @@ class Task(msgspec.Struct, frozen=True, array_like=True):
     done: int = 0
 
 
+class SetAside(msgspec.Struct, frozen=True, array_like=True):
+    """One holder that could not follow its source. It is tried again when the row of either has changed.
+
+    Arguments:
+        source: key of the commit row that it must follow.
+        holder: key of its commit row; empty when the task as a whole cannot be done.
+        error: the class of the last error.
+        message: of the last error.
+        tries: how often it was tried.
+        since: the clock when it was set aside first, in milliseconds since 1970.
+        seen: a digest of both commit rows at the last try.
+    """
+
+    source: bytes
+    holder: bytes
+    error: str
+    message: str
+    tries: int
+    since: int
+    seen: bytes
+
+
+class Entry(NamedTuple):
+    """One row of `SET_ASIDE`: its key, and what it shows; None when it cannot be read."""
+
+    key: bytes
+    shown: SetAside | None
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Task).decode
+_decode_aside = msgspec.msgpack.Decoder(SetAside).decode
 
 
 def back_reference(source: bytes, carrier: bytes) -> bytes:
@@ -93,7 +133,7 @@ def put(unit: Unit, source: bytes, version: int) -> bytes:
 
 def save(unit: Unit, key: bytes, task: Task, stamp: int) -> None:
     """Lets a task stand as given."""
-    unit.put("system", key, {SHOWN: Cell(_encode(task), stamp)})
+    unit.put("system", key, {SHOWN: Cell(_encode(task), later(unit.known("system").get(key), stamp))})
 
 
 def read(row: Row) -> Task:
@@ -102,3 +142,104 @@ def read(row: Row) -> Task:
         return _decode(row[SHOWN].value)
     except (KeyError, msgspec.MsgspecError) as error:
         raise Corrupt("a task of the outbox cannot be read") from error
+
+
+def source_of(key: bytes) -> bytes:
+    """The source that the key of a task names."""
+    return key[len(TASKS.start) + 1 :]
+
+
+# What could not follow.
+
+
+def aside_key(source: bytes, holder: bytes) -> bytes:
+    """Where the outbox says that a holder could not follow a source; an empty holder stands for the whole task."""
+    return SET_ASIDE.start + source + holder
+
+
+def aside_of(source: bytes) -> RowRange:
+    """Where the holders lie that could not follow one source."""
+    return RowRange.under(SET_ASIDE.start + source)
+
+
+def read_aside(found: Found) -> Entry:
+    """One row of `SET_ASIDE`."""
+    key, row = found
+    try:
+        shown = _decode_aside(row[SHOWN].value)
+    except (KeyError, msgspec.MsgspecError):
+        return Entry(key, None)
+    return Entry(key, shown if aside_key(shown.source, shown.holder) == key else None)
+
+
+def set_aside(unit: Unit, source: bytes, holder: bytes, error: BaseException, now: int) -> Plan[None]:
+    """Records that a holder cannot follow its source, with the error and how often that was tried."""
+    key = aside_key(source, holder)
+    yield from unit.load("system", [key])
+    row = unit.get("system", key)
+    known = None if row is None else read_aside((key, row)).shown
+    entry = SetAside(
+        source,
+        holder,
+        type(error).__name__,
+        _text(error),
+        1 if known is None else known.tries + 1,
+        now if known is None else known.since,
+        digest(unit.known("roots"), source, holder),
+    )
+    unit.put("system", key, {SHOWN: Cell(_encode(entry), later(row, now))})
+
+
+def digest(rows: Mapping[bytes, Row | None], source: bytes, holder: bytes) -> bytes:
+    """Eight bytes that differ when either commit row has changed."""
+    made = blake2b(digest_size=8)
+    for key in (source, holder):
+        for column, cell in sorted((rows.get(key) or {}).items()):
+            made.update(column + len(cell.value).to_bytes(8, "big") + cell.value)
+        made.update(b"\x00")
+    return made.digest()
+
+
+def changed(entries: Sequence[Entry]) -> Plan[list[Entry]]:
+    """Those of the entries whose source or holder has changed since the last try. One read of commit rows."""
+    known = [entry for entry in entries if entry.shown is not None]
+    keys = {key for _key, shown in known if shown is not None for key in (shown.source, shown.holder) if key}
+    rows = yield from _readable(sorted(keys))
+    return [
+        entry
+        for entry in known
+        if entry.shown is not None and entry.shown.seen != digest(rows, entry.shown.source, entry.shown.holder)
+    ]
+
+
+def left_by(unit: Unit) -> list[bytes]:
+    """The keys of the tasks that a unit put, and of those of sources that a holder could not follow in it."""
+    entries = [read_aside((key, row)) for key, row in unit.known("system").items() if row and _is_aside(key)]
+    sources = [entry.shown.source for entry in entries if entry.shown is not None]
+    return [*unit.tasks, *dict.fromkeys([task_key(source) for source in sources])]
+
+
+def _is_aside(key: bytes) -> bool:
+    return key.startswith(SET_ASIDE.start)
+
+
+def _readable(keys: list[bytes]) -> Plan[dict[bytes, Row | None]]:
+    """Commit rows by key; one whose bytes cannot be read counts as absent, as it did when it was set aside."""
+    try:
+        return dict(zip(keys, (yield from Read("roots", keys, "dm")), strict=True)) if keys else {}
+    except Corrupt:
+        if len(keys) == 1:
+            return {}
+    rows: dict[bytes, Row | None] = {}
+    for key in keys:
+        rows.update((yield from _readable([key])))
+    return rows
+
+
+def _text(error: BaseException) -> str:
+    """An error's message as it can be stored."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - a user's error may not be printable, and is named all the same
+        text = "this error cannot be printed"
+    return text.encode("utf-8", "replace").decode()[:_MESSAGE]

@@ -11,15 +11,18 @@ from typing import Final
 
 import msgspec
 
-from oneread.errors import Conflict, Corrupt
-from oneread.store.rows import Cell, Row
+from oneread.errors import Corrupt
+from oneread.store.rows import MAX_STAMP, Cell, Row
 
 VERSION: Final = b"d:v"
 BODY: Final = b"d:b"
 EMITTED: Final = b"m:e"
 
 AHEAD_MILLISECONDS: Final = 60_000
-"""A version further ahead of the clock than this is refused: one bad clock would poison the row for ever."""
+"""A version further ahead of the clock than this is named by `verify`: some clock was wrong when it was written."""
+
+LAST_VERSION: Final = MAX_STAMP
+"""The greatest version that a row can be stamped with. No clock that a driver accepts comes near it."""
 
 
 class Root(msgspec.Struct, frozen=True, gc=False):
@@ -60,7 +63,11 @@ def row_of(root: Root) -> Row:
 
 
 def next_version(now: int, seen: int) -> int:
-    """The version of the commit that follows `seen`: v' = max(now, v + 1), milliseconds (commit protocol, rule 1)."""
-    if seen > now + AHEAD_MILLISECONDS:
-        raise Conflict("the row's version lies too far ahead of this machine's clock", version=seen, now=now)
+    """The version of the commit that follows `seen`: v' = max(now, v + 1), milliseconds (commit protocol, rule 1).
+
+    However far `seen` lies ahead of this clock: to refuse that would make one write under a wrong clock forbid all that
+    come after it, until time has caught up.
+    """
+    if seen >= LAST_VERSION:
+        raise Corrupt("the row's version is the greatest there is, which no clock gives", version=seen)
     return max(now, seen + 1)

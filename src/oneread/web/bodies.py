@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from oneread.database.patches import as_arguments
 from oneread.errors import LimitExceeded
 from oneread.models.json_form import form
 from oneread.models.model import Model
@@ -46,7 +47,7 @@ async def changes_of(request: Request, model: type[M], *, most_bytes: int = MOST
     Raises:
         InvalidValue, LimitExceeded, HTTPException: as `entity_of`.
     """
-    return form(model).changes(await _body(request, most_bytes))
+    return as_arguments(form(model).changes(await _body(request, most_bytes)))
 
 
 async def _body(request: Request, most: int) -> bytes:

@@ -6,10 +6,15 @@ middleware that runs the application in another task would lose the budget.
 
 from __future__ import annotations
 
+from typing import Final
+
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from oneread.costs.budgets import budget
+
+_STARTS: Final = ("http.response.start", "websocket.accept", "websocket.http.response.start")
+"""The messages that carry the headers of an answer; those of a web socket are sent when it is accepted or denied."""
 
 
 class BudgetMiddleware:
@@ -18,7 +23,7 @@ class BudgetMiddleware:
     For the whole application, or one route's `middleware=`: a route's budget spends the application's as well. A
     request that goes beyond ends with BudgetExceeded, which `exception_handlers` answers with 503. Each response tells
     what was spent until its first byte, in `X-Oneread-Cost: requests=2, rows=11, bytes=1960`, and for browsers in
-    `Server-Timing`.
+    `Server-Timing`. A web socket has one budget from its handshake to its end.
 
     Arguments:
         requests: requests to a store, at most; None for no limit.
@@ -48,13 +53,13 @@ class BudgetMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI application."""
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         with budget(requests=self._requests, rows=self._rows, bytes=self._bytes) as spent:
 
             async def telling(message: Message) -> None:
-                if message["type"] == "http.response.start":
+                if message["type"] in _STARTS:
                     headers = MutableHeaders(scope=message)
                     headers["X-Oneread-Cost"] = f"requests={spent.requests}, rows={spent.rows}, bytes={spent.bytes}"
                     headers.append("Server-Timing", f'oneread;desc="{spent.requests} requests, {spent.rows} rows"')

@@ -15,7 +15,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from oneread import errors
-from oneread.errors import OnereadError
+from oneread.errors import OnereadError, shown
 from oneread.web.conditional import is_conditional
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -46,6 +46,7 @@ ANSWERS: Final[dict[type[OnereadError], Answer]] = {
     errors.NotReady: Answer(503, "This list is still being built", 5),
     errors.Unavailable: Answer(503, "The store does not answer in time", 1),
     errors.Closed: Answer(503, "The server is going down", 1),
+    errors.StaleCopies: Answer(500, "Copies could not follow their source"),
     errors.LimitExceeded: Answer(507, "A limit of the store is reached"),
     errors.BudgetExceeded: Answer(503, "This would cost more than one request may"),
 }
@@ -54,6 +55,8 @@ _NOT_AS_EXPECTED: Final = Answer(412, "It is no longer what it was")
 
 _TOLD: Final = ("field", "model", "view", "limit", "max_limit", "bytes")
 _SERVER_FAULT: Final = 500
+_INT_BITS: Final = 64
+"""Ints of fewer bits are numbers in an answer, larger ones text."""
 
 
 def answer_to(error: OnereadError, *, conditional: bool = False) -> Answer:
@@ -88,7 +91,7 @@ def _body(error: OnereadError, answer: Answer) -> dict[str, Any]:
     """What a client is told."""
     told = {name: _plain(error.facts[name]) for name in _TOLD if error.facts.get(name) is not None}
     if isinstance(error, errors.InvalidValue) and "holder" not in error.facts and "reason" in error.facts:
-        told["reason"] = str(error.facts["reason"])
+        told["reason"] = _plain(error.facts["reason"])
     return {
         "type": f"urn:oneread:error:{type(error).__name__}",
         "title": answer.title,
@@ -100,10 +103,12 @@ def _body(error: OnereadError, answer: Answer) -> dict[str, Any]:
 
 
 def _plain(fact: object) -> Any:
-    """A declaration by its name, a number as it is, anything else as text."""
-    if isinstance(fact, type):
-        return fact.__name__
-    return fact if type(fact) in (int, bool) else str(fact)
+    """A declaration by its name, a number and text as they are, anything else as errors show it."""
+    if type(fact) is str:
+        return fact.encode(errors="backslashreplace").decode()
+    if type(fact) is bool or (type(fact) is int and fact.bit_length() < _INT_BITS):
+        return fact
+    return shown(fact)
 
 
 exception_handlers: Final[dict[Any, Any]] = {OnereadError: problem}

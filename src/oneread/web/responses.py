@@ -16,8 +16,9 @@ from starlette.responses import Response
 from oneread.database.page_json import to_json
 from oneread.database.pages import Page
 from oneread.models.model import Model
-from oneread.web.conditional import etag, is_known
+from oneread.web.conditional import SAFE, is_known, tag_of
 
+_OK: Final = 200
 _WAYS: Final = ("cursor", "backward")
 """What a cursor replaces in a query."""
 
@@ -39,25 +40,25 @@ def respond(
 ) -> Response:
     """The answer to a request: JSON, and what HTTP knows of it besides.
 
-    An entity comes with its ETag, and is answered 304 to a GET that has it already; a page with Link headers to the
-    next and the previous one, relative, so that no Host header can lead elsewhere.
+    An entity comes with its ETag, and whatever else is read too; a GET that has it already is answered 304. A page
+    comes with Link headers to the next and the previous one, relative, so that no Host header can lead elsewhere.
 
     Arguments:
         request: what is answered.
         result: an entity, a page, view rows, or lists and dicts of them.
         status_code: of the answer, where it is not 304.
-        headers: of your own.
+        headers: of your own; an ETag among them is sent and compared in place of ours.
     """
     more = dict(headers or {})
-    if isinstance(result, Model):
-        more["ETag"] = tag = etag(result)
-        if is_known(request, tag):
-            return Response(status_code=304, headers=more)
-    elif isinstance(result, Page):
-        links = links_of(request, result)
-        if links:
-            more["Link"] = links
-    return OnereadResponse(result, status_code=status_code, headers=more)
+    if isinstance(result, Page) and (links := links_of(request, result)):
+        more["Link"] = links
+    answer: Response = OnereadResponse(result, status_code=status_code, headers=more)
+    if isinstance(result, Model) or (request.method in SAFE and status_code == _OK):
+        answer.headers["ETag"] = tag = answer.headers.get("ETag") or tag_of(result, answer.body)
+        if status_code == _OK and is_known(request, tag):
+            answer = Response(status_code=304, headers=more)
+            answer.headers["ETag"] = tag
+    return answer
 
 
 def links_of(request: Request, page: Page[Any]) -> str:

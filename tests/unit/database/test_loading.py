@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from oneread import connect
-from oneread.database.loading import Loaded, Rejected, load
-from oneread.errors import InvalidValue
+from oneread.database.loading import Loaded, Rejected, Source, load
+from oneread.errors import InvalidValue, UsageError
+from oneread.maintenance.content import Content
 from tests.unit.database.shop import SCHEMA, Customer
 
 
@@ -21,8 +22,22 @@ def customer(record):
     return Customer(number=int(record), name=f"Customer {int(record)}")
 
 
-def records(*texts):
-    return enumerate(texts, 1)
+def records(*texts, name="x", once=False):
+    content = Content()
+
+    def read(into):
+        for number, text in enumerate(texts, 1):
+            into.add(text if isinstance(text, bytes) else b"unreadable")
+            yield number, text
+
+    def position_at(line):
+        again, number = Content(), 0
+        for number, _text in read(again):
+            if number == line:
+                break
+        return again.position(number)
+
+    return Source(name, read(content), customer, content, None if once else position_at)
 
 
 def rejected(path):
@@ -37,11 +52,11 @@ def db():
 
 def test_a_record_rejected_before_a_stop_is_rejected_once(db, tmp_path):
     path = tmp_path / "rejects"
-    options = {"checkpoint": "x", "batch": 2}
+    options = {"batch": 2}
     with pytest.raises(Stopped):
-        load(db, records(b"torn", b"2", b"3", b"4", b"torn", b"stop"), customer, path, **options)
+        load(db, records(b"torn", b"2", b"3", b"4", b"torn", b"stop"), path, **options)
     assert rejected(path) == [1, 5]
-    found = load(db, records(b"torn", b"2", b"3", b"4", b"torn", b"6"), customer, path, resume=True, **options)
+    found = load(db, records(b"torn", b"2", b"3", b"4", b"torn", b"6"), path, resume=True, **options)
     assert rejected(path) == [1, 5]
     assert found == Loaded(stored=1, rejected=2, resumed=4)
     assert [each.number for each in db.page(Customer)] == [2, 3, 4, 6]
@@ -49,25 +64,60 @@ def test_a_record_rejected_before_a_stop_is_rejected_once(db, tmp_path):
 
 def test_a_reject_that_was_torn_by_a_kill_is_written_again(db, tmp_path):
     path = tmp_path / "rejects"
-    options = {"checkpoint": "x", "batch": 1}
+    options = {"batch": 1}
     with pytest.raises(Stopped):
-        load(db, records(b"torn", b"2", b"stop"), customer, path, **options)
+        load(db, records(b"torn", b"2", b"stop"), path, **options)
     path.write_bytes(path.read_bytes() + b'{"line":3,"err')
-    load(db, records(b"torn", b"2", b"torn"), customer, path, resume=True, **options)
+    load(db, records(b"torn", b"2", b"torn"), path, resume=True, **options)
     assert rejected(path) == [1, 3]
 
 
 def test_a_line_that_could_not_be_read_is_rejected(db, tmp_path):
     path = tmp_path / "rejects"
-    given = [(1, b"1"), (2, InvalidValue("the line is too long")), (3, b"3")]
-    assert load(db, given, customer, path, checkpoint="x") == Loaded(stored=2, rejected=1, resumed=0)
+    given = records(b"1", InvalidValue("the line is too long"), b"3")
+    assert load(db, given, path) == Loaded(stored=2, rejected=1, resumed=0)
     assert rejected(path) == [2]
 
 
 def test_the_file_of_rejects_is_gone_when_nothing_is_left_in_it(db, tmp_path):
     path = tmp_path / "rejects"
     with pytest.raises(Stopped):
-        load(db, records(b"torn", b"stop"), customer, path, checkpoint="x", batch=1)
-    assert rejected(path) == [1]
-    assert load(db, records(b"1", b"2"), customer, path, checkpoint="y", resume=True).rejected == 0
+        load(db, records(b"stop"), path, batch=1)
+    path.write_bytes(b'{"line":1,"error":"InvalidValue","reason":"written before the kill","record":"torn"}\n')
+    assert load(db, records(b"1", b"2"), path, resume=True).rejected == 0
     assert not path.exists()
+
+
+@pytest.mark.parametrize("others", [[b"9", b"2", b"3"], [b"1", b"9", b"3", b"4"], [b"1"], []])
+def test_other_content_under_the_name_of_a_load_is_loaded_from_its_first_record(db, tmp_path, others):
+    path = tmp_path / "rejects"
+    load(db, records(b"1", b"2", b"3"), path)
+    found = load(db, records(*others), path, resume=True)
+    assert found == Loaded(stored=len(others), rejected=0, resumed=0)
+    assert {each.number for each in db.page(Customer)} == {1, 2, 3, *map(int, others)}
+
+
+def test_content_that_grew_is_gone_on_with(db, tmp_path):
+    load(db, records(b"1", b"2"), tmp_path / "rejects")
+    found = load(db, records(b"1", b"2", b"3"), tmp_path / "rejects", resume=True)
+    assert found == Loaded(stored=1, rejected=0, resumed=2)
+    again = load(db, records(b"1", b"2", b"3"), tmp_path / "rejects", resume=True)
+    assert again == Loaded(stored=0, rejected=0, resumed=3)
+
+
+@pytest.mark.parametrize("others", [[b"9", b"2", b"3", b"4"], [b"1"]])
+def test_what_can_be_read_only_once_is_refused_where_it_is_other_content(db, tmp_path, others):
+    load(db, records(b"1", b"2"), tmp_path / "rejects")
+    with pytest.raises(UsageError, match="without --resume"):
+        load(db, records(*others, once=True), tmp_path / "rejects", resume=True)
+    assert [each.number for each in db.page(Customer)] == [1, 2]
+    grown = load(db, records(b"1", b"2", b"3", once=True), tmp_path / "rejects", resume=True)
+    assert grown == Loaded(stored=1, rejected=0, resumed=2)
+
+
+def test_rejects_of_another_load_are_not_taken_away(db, tmp_path):
+    path = tmp_path / "rejects"
+    load(db, records(b"torn", b"2"), path)
+    with pytest.raises(UsageError, match="rejects is there"):
+        load(db, records(b"7", b"8", name="y"), path, resume=True)
+    assert rejected(path) == [1]

@@ -159,8 +159,8 @@ def test_the_direct_path_of_page_answers_as_the_plan(db, backward, limit):
     while True:
         query = Query((), limit, cursor, backward, since=2)
         trace = Trace()
-        planned = db._driver.run(page(of, query, None, trace), trace)
-        found = direct(db._driver.engine, of, query, None)
+        planned = db._driver.run(page(of, query, db._cipher, trace), trace)
+        found = direct(db._driver.engine, of, query, db._cipher)
         assert found.rows == planned.rows
         assert (found.next, found.previous, found.cost) == (planned.next, planned.previous, planned.cost)
         cursor = found.previous if backward else found.next

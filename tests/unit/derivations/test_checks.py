@@ -259,5 +259,5 @@ def test_a_value_of_any_type_that_would_come_back_as_something_else_is_refused(a
     with connect("memory://", Schema(cls)) as db:
         with pytest.raises(InvalidValue) as refusal:
             db.save(cls(number=1, field=value))
-        assert refusal.value.facts["field"] == "field"
+        assert refusal.value.facts["field"].partition("[")[0] == "field"
         assert not db.exists(cls, 1)

@@ -186,7 +186,7 @@ MODELS = {
     "a key that may be None": lambda: declared(Model, number=(Key[int | None],)),
     "a key that is a list": lambda: declared(Model, number=(Key[list[int]],)),
     "other keys than it says": lambda: declared(Model[str], number=(Key[int],)),
-    "a reserved name": lambda: declared(Model, number=(Key[int],), ref=(str,)),
+    "a reserved name": lambda: declared(Model, number=(Key[int],), stored_as=(str,)),
     "a name that is known to nobody": lambda: declared(Model, number=(Key[int],), other=("Nowhere",)),
     "a variant without its model": lambda: declared(Unknown, more=(int, 0)),
 }

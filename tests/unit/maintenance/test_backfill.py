@@ -19,10 +19,10 @@ from oneread.models.versions import Retired
 from oneread.plans.effects import Atomically, Now, Random, Sleep
 from oneread.plans.performer import drive
 from oneread.plans.trace import Trace
-from oneread.store.requests import Mutate, Read, Request, Scan
+from oneread.store.requests import Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions.outbox import TASKS
-from oneread.transactions.root import BODY, parse
+from oneread.transactions.root import BODY, VERSION, parse
 from tests.unit.maintenance.growing import (
     ADDED,
     MODELS,
@@ -210,6 +210,18 @@ class TestOldCode:
         store.now += 11_000
         assert new.backfill().done
         assert set(store.slept) == {0.0}
+
+    @pytest.mark.parametrize("ahead", [3_600_000, 10 * 365 * 86_400_000, 1 << 62])
+    def test_that_wrote_under_a_clock_far_ahead_is_not_waited_for_until_then(self, store, old, new, ahead):
+        key = old.operations.kind(Purchase).key((3,))
+        (row,) = old.run(Read("roots", [key], "dm").__iter__())
+        late = {column: Cell(cell.value, ahead) for column, cell in row.items()}
+        late[VERSION] = Cell(ahead.to_bytes(8, "big"), ahead)
+        store.engine.transaction(lambda answer: answer(Replace("roots", {key: late})), 1.0)
+        began = store.now
+        assert new.backfill(wait=25).done
+        assert store.now - began < 25_000
+        store.audited(new)
 
     def test_may_not_backfill(self, old, new):
         with pytest.raises(SchemaMismatch) as refusal:

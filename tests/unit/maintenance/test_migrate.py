@@ -198,6 +198,40 @@ class TestDropping:
         with change(url, Schema(ONE, BY_TEXT, made("Third", Model, {"number": Key[int]}))) as it:
             assert ("dropped", "Other", "", True) in told(it.apply(drop=["Other"]))
 
+    def test_again_is_nothing_to_do(self, url):
+        """Whoever was killed after it was done asks once more, before and after the backfill."""
+        with change(url, Schema(ONE)) as it:
+            it.apply(drop=["ByText"])
+            version = it.status().version
+            for planned in (it.plan(drop=["ByText"]), it.apply(drop=["ByText"])):
+                assert planned.nothing
+        with connect(url, Schema(ONE), workers=0) as db:
+            assert db.backfill(quiet=0).done
+        with change(url, Schema(ONE)) as it:
+            assert it.apply(drop=["ByText"]).nothing
+            assert it.status().version == version
+            with pytest.raises(SchemaMismatch):
+                it.apply(drop=["ByText", "Nobody"])
+
+    def test_again_of_a_model_is_nothing_to_do(self, url):
+        other = made("Other", Model, {"number": Key[int]})
+        with connect(url, Schema(ONE, BY_TEXT, other), workers=0) as db:
+            db.save(other(number=1))
+            db.delete(other, 1)
+        with change(url, OLD) as it:
+            assert not it.apply(drop=["Other"]).nothing
+            assert it.apply(drop=["Other"]).nothing
+
+    def test_what_is_there_again_is_dropped_again(self, url):
+        third = made("Third", Model, {"number": Key[int]})
+        with change(url, Schema(ONE)) as it:
+            it.apply(drop=["ByText"])
+        with change(url, Schema(ONE, BY_TEXT, third)) as it:
+            it.apply()
+        with change(url, Schema(ONE, third)) as it:
+            assert not it.apply(drop=["ByText"]).nothing
+            assert it.apply(drop=["ByText"]).nothing
+
     @pytest.mark.parametrize("name", ["Note", "ByText", "Nobody"])
     def test_what_is_declared_or_unknown_is_not_dropped(self, url, name):
         with change(url, OLD) as it, pytest.raises(SchemaMismatch) as refusal:

@@ -64,7 +64,7 @@ VERBS = {
     "save": (lambda db: db.save(customer(7)), "save Customer", None, None),
     "save_all": (lambda db: db.save_all([customer(7), customer(8)]), "save_all", None, None),
     "delete": (lambda db: db.delete(Customer, 99), "delete Customer", None, None),
-    "drain": (lambda db: db.drain(), "drain", 1, 0),
+    "drain": (lambda db: db.drain(), "drain", 2, 0),
 }
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oneread.errors import Conflict, Corrupt
+from oneread.errors import Corrupt
 from oneread.store.rows import Cell
 from oneread.transactions.root import AHEAD_MILLISECONDS, NOTHING, Root, next_version, parse, row_of
 
@@ -30,9 +30,14 @@ def test_a_version_is_the_time_or_one_more_than_the_last(now, seen, next_one):
     assert next_version(now, seen) == next_one
 
 
-def test_a_version_more_than_a_minute_ahead_is_refused():
-    assert next_version(1000, 1000 + AHEAD_MILLISECONDS) == 1001 + AHEAD_MILLISECONDS
-    with pytest.raises(Conflict) as refusal:
-        next_version(1000, 1001 + AHEAD_MILLISECONDS)
-    assert refusal.value.retryable
-    assert refusal.value.facts == {"version": 1001 + AHEAD_MILLISECONDS, "now": 1000}
+@pytest.mark.parametrize("seen", [1001 + AHEAD_MILLISECONDS, 1 << 50, (1 << 63) - 2])
+def test_a_version_is_followed_however_far_ahead_of_the_clock_it_is(seen):
+    follows = next_version(1000, seen)
+    assert follows == seen + 1
+    assert parse(row_of(Root(follows))).version == follows
+
+
+def test_the_greatest_version_there_is_cannot_be_followed():
+    with pytest.raises(Corrupt) as refusal:
+        next_version(1000, (1 << 63) - 1)
+    assert refusal.value.facts == {"version": (1 << 63) - 1}

@@ -60,7 +60,15 @@ class Made(Aggregate[Thing]):
     things: int = count()
 
 
-SCHEMA = Schema(Maker, Thing, ThingsOfMaker, Made)
+class Note(Model[int]):
+    """Its copy is a leaf: no view depends on it, so it follows while the note's version stays."""
+
+    number: Key[int]
+    maker: MadeBy
+    text: str = ""
+
+
+SCHEMA = Schema(Maker, Thing, ThingsOfMaker, Made, Note)
 Db = Annotated[AsyncDatabase, Depends(database)]
 
 
@@ -78,6 +86,32 @@ async def patch_thing(request: Request) -> Response:
     return respond(request, await database(request).patch(Thing, request.path_params["code"], **changes))
 
 
+async def get_note(request: Request) -> Response:
+    return respond(request, await database(request).get(Note, int(request.path_params["number"])))
+
+
+async def put_note(request: Request) -> Response:
+    sent = await entity_of(request, Note)
+    return respond(request, await database(request).save(sent, if_version=if_version(request)))
+
+
+async def notes(request: Request) -> Response:
+    return respond(request, await PageQuery.of(request).page(database(request), Note, limit=2, most=20))
+
+
+async def group(request: Request) -> Response:
+    return respond(request, await database(request).get(Made, 1))
+
+
+async def several_results(request: Request) -> Response:
+    db = database(request)
+    return respond(request, {"note": await db.get(Note, 1), "things": [await db.page(ThingsOfMaker, 1)]})
+
+
+async def refused(request: Request) -> Response:
+    return respond(request, {"not": "there"}, status_code=404)
+
+
 async def things(request: Request) -> Response:
     query = PageQuery.of(request, others=("colour",))
     return respond(request, await query.page(database(request), ThingsOfMaker, 1, limit=2, most=20))
@@ -88,12 +122,25 @@ async def summary(request: Request) -> Response:
     return OnereadResponse({"maker": await db.get(Maker, 1), "made": await db.get(Made, 1)})
 
 
+READS = {
+    "/notes/{number}": get_note,
+    "/notes": notes,
+    "/listed": things,
+    "/group": group,
+    "/several": several_results,
+    "/refused": refused,
+}
+"""Routes that answer by `respond`, in both frameworks."""
+
+
 def starlette(url="memory://"):
     routes = [
         Route("/things/{code}", get_thing),
         Route("/things/{code}", put_thing, methods=["PUT"]),
         Route("/things/{code}", patch_thing, methods=["PATCH"]),
         Route("/things", things),
+        Route("/notes/{number}", put_note, methods=["PUT"]),
+        *(Route(path, endpoint) for path, endpoint in READS.items()),
         Route("/summary", summary),
         Route("/dear", summary, middleware=[Middleware(BudgetMiddleware, requests=1)]),
         Route("/bounded", summary, middleware=[Middleware(BudgetMiddleware, requests=2, rows=2, headers=False)]),
@@ -129,6 +176,13 @@ def fastapi(url="memory://"):
     @app.get("/things")
     async def several(db: Db, query: Annotated[PageQuery, Depends()]) -> Page[ThingsOfMaker]:
         return await query.page(db, ThingsOfMaker, 1, limit=2, most=20)
+
+    @app.put("/notes/{number}")  # noqa: FAST003 - read from the request
+    async def put_noted(request: Request):
+        return await put_note(request)
+
+    for path, endpoint in READS.items():
+        app.add_route(path, endpoint, methods=["GET"])
 
     @app.get("/made")
     async def groups(db: Db) -> list[Made]:

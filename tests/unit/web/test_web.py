@@ -8,12 +8,13 @@ import sys
 import msgspec
 import pytest
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 
 from oneread import Schema, connect, connect_async, errors, to_json
-from oneread.errors import InvalidDeclaration, InvalidValue, UsageError
+from oneread.errors import BudgetExceeded, InvalidDeclaration, InvalidValue, UsageError
 from oneread.models.json_form import Form, form
 from oneread.web import BudgetMiddleware, PageQuery, database, database_called, entity_of, etag, if_version, lifespan
 from oneread.web.problems import ANSWERS, answer_to
@@ -159,7 +160,7 @@ def test_every_error_of_the_tree_has_a_status():
     assert set(ANSWERS) <= set(classes)
     assert {name for name, status in found.items() if status == 500} == {
         "OnereadError", "UsageError", "InvalidDeclaration", "InvalidUrl", "SchemaMismatch", "StoreError", "Unsupported",
-        "Corrupt", "OutcomeUnknown",
+        "Corrupt", "OutcomeUnknown", "StaleCopies", "StoreReplaced",
     }  # fmt: skip
     assert {name for name, status in found.items() if status == 503} == {
         "Closed", "Unavailable", "NotReady", "BudgetExceeded",
@@ -328,6 +329,33 @@ def test_a_request_tells_what_it_spent_and_ends_when_it_goes_beyond():
         assert "retry-after" not in dear.headers
         assert client.get("/bounded").status_code == 200
         assert client.get("/summary").headers["x-oneread-cost"].startswith("requests=2,")
+
+
+def sockets(*, middleware):
+    """An application of one web socket: each text is a number of reads, and is answered when they are done."""
+
+    async def socket(websocket):
+        await websocket.accept()
+        async for text in websocket.iter_text():
+            for _ in range(int(text)):
+                await database(websocket).get(Maker, 1)
+            await websocket.send_text("done")
+
+    opening = lifespan(connect_async("memory://", SCHEMA))
+    return Starlette(routes=[WebSocketRoute("/", socket)], lifespan=opening, middleware=middleware)
+
+
+def test_a_web_socket_has_one_budget_from_its_handshake_to_its_end():
+    with TestClient(sockets(middleware=[Middleware(BudgetMiddleware, requests=3)])) as client:
+        client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
+        for _connection in range(2):
+            with pytest.raises(BudgetExceeded), client.websocket_connect("/") as socket:  # noqa: PT012
+                assert (b"x-oneread-cost", b"requests=0, rows=0, bytes=0") in socket.extra_headers
+                for reads in (1, 2):
+                    socket.send_text(str(reads))
+                    assert socket.receive_text() == "done"
+                socket.send_text("1")
+                socket.receive_text()
 
 
 def test_requests_at_the_same_time_spend_their_own_budgets():

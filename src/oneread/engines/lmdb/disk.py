@@ -35,19 +35,20 @@ class Disk:
         self._durable = durable
         self.in_doubt = durable  # an earlier process may have ended between its last write and its sync
 
-    def make(self, map_size: int) -> None:
-        """Makes an empty data file under its name in one step, unless one is there.
+    def make(self, map_size: int, mode: int) -> bool:
+        """Makes an empty data file under its name in one step, unless one is there; returns whether it did.
 
         LMDB writes its first pages in place; a power failure in the middle leaves a file that it does not open.
         """
         data, unfinished = self._folder / DATA, self._folder / _UNFINISHED
         if data.exists():
-            return
+            return False
         unfinished.unlink(missing_ok=True)
-        lmdb.open(str(unfinished), map_size=map_size, subdir=False, lock=False).close()
+        lmdb.open(str(unfinished), map_size=map_size, subdir=False, lock=False, mode=mode).close()
         if self._durable:
             sync(unfinished)
         unfinished.rename(data)
+        return True
 
     def keep_names(self) -> None:
         """Syncs the folder's entries, and its own entry in the folder above."""

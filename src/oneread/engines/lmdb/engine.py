@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Final, TypeVar
 
 import lmdb
@@ -29,6 +30,7 @@ from oneread.store.engine import Answerer
 from oneread.store.requests import Read, Replace, Request, Scan
 from oneread.store.rows import Cell, RowRange, Table
 from oneread.store.statistics import Statistics
+from oneread.store.uninterrupted import run_uninterrupted
 
 T = TypeVar("T")
 
@@ -45,6 +47,10 @@ CAPABILITIES: Final = Capabilities(
 
 PATIENCE: Final = 30.0
 """Seconds a request that writes on its own waits for its turn, and that opening and closing wait for others."""
+
+
+_LOOK_SECONDS: Final = 1.0
+"""How often reads look whether the store's files are still there; writes look every time."""
 
 
 class LmdbEngine:
@@ -84,7 +90,13 @@ class LmdbEngine:
         self._closed = False
         self._environment: Environment | None = None
         self._tables: Tables = {}
-        self._open()
+        self._next_look = monotonic() + _LOOK_SECONDS
+        environments.register(self)
+        try:
+            self._open()
+        except BaseException:
+            self._closed = True  # an opening that goes on without its interrupted caller gives up what it opened
+            raise
 
     @property
     def capabilities(self) -> Capabilities:
@@ -102,6 +114,8 @@ class LmdbEngine:
         reading = None
         try:
             database = self._tables[table]  # before _begin: after a fork, this is what opens the store again
+            if monotonic() > self._next_look:
+                self._look()
             reading = self._begin(database)
             value = reading.get(key)
             reading.abort()
@@ -117,6 +131,8 @@ class LmdbEngine:
         reading = None
         try:
             database = self._tables[table]
+            if monotonic() > self._next_look:
+                self._look()
             reading = self._begin(database)
             found = column_of(reading, database, table, within, limit, column, reverse=reverse)
             reading.abort()
@@ -134,8 +150,10 @@ class LmdbEngine:
         tables = self._tables
         if type(tables) is not dict:
             tables = self._open()
-        assert self._environment is not None
-        writer = self._environment.writer
+        environment = self._environment
+        if environment is None:
+            raise self._gone()
+        writer = environment.writer
         if writer is None:
             raise Unsupported("the store was opened with read_only", path=self._path)
         result: T = writer.transaction(Work(run, tables), timeout)
@@ -145,6 +163,7 @@ class LmdbEngine:
         tables = self._tables
         if type(tables) is not dict:
             tables = self._open()
+        self._look()
         reading = self._moment()
 
         def answer(request: Any) -> Any:
@@ -170,30 +189,45 @@ class LmdbEngine:
             raise self._failed(failure, None) from failure
 
     def copy_to(self, target: str, progress: Callable[[int], object]) -> int:
-        environment = environments.shared(self._path, self._settings, self._timeout)  # nobody closes it meanwhile
+        visit = _Visit()  # nobody closes it meanwhile
+        environment = run_uninterrupted(
+            lambda: environments.shared(self._path, self._settings, visit, self._timeout),
+        )
         try:
-            if self._closed:
-                raise Closed("the store was closed before this call", path=self._path)
+            self._check_open()
+            environment.files.check()
             return copied(environment.lmdb, self._path, target, progress)
         finally:
-            environments.leave(environment, self._timeout)
+            run_uninterrupted(lambda: environments.leave(environment, visit, self._timeout))
 
     def statistics(self) -> Statistics:
         tables = self._tables
         if type(tables) is not dict:
             tables = self._open()
-        assert self._environment is not None
+        environment = self._environment
+        if environment is None:
+            raise self._gone()
+        self._look()
         try:
-            return measured(self._environment, tables)
+            return measured(environment, tables)
         except (lmdb.Error, OSError) as failure:
             raise translate(failure, self._path) from failure
 
+    def cursor_key(self) -> bytes:
+        if type(self._tables) is not dict:
+            self._open()
+        assert self._environment is not None
+        return self._environment.cursor_key
+
     def close(self) -> None:
+        run_uninterrupted(self._close_now)
+
+    def _close_now(self) -> None:
         with self._opening:
             self._closed = True
             self._tables = _Shut(self._open)
             if self._environment is not None:
-                environments.leave(self._environment, self._timeout)
+                environments.leave(self._environment, self, self._timeout)
                 self._environment = None
 
     def inherit(self) -> None:
@@ -203,25 +237,38 @@ class LmdbEngine:
         self._tables = _Shut(self._open)
 
     def _open(self) -> Tables:
+        return run_uninterrupted(self._open_now)
+
+    def _open_now(self) -> Tables:
         with self._opening:
-            if self._closed:
-                raise Closed("the store was closed before this call", path=self._path)
             if self._environment is None:
-                environment = environments.shared(self._path, self._settings, self._timeout)
+                self._check_open()
+                environment = environments.shared(self._path, self._settings, self, self._timeout)
                 try:
-                    self._tables = environment.tables(self._prefix, self._timeout)
+                    tables = environment.tables(self._prefix, self._timeout)
+                    self._check_open()
                 except BaseException:
-                    environments.leave(environment, self._timeout)
+                    environments.leave(environment, self, self._timeout)
                     raise
+                self._tables = tables
                 self._begin = environment.lmdb.begin
                 self._environment = environment
-                environment.users.add(self)
+            self._check_open()
             return self._tables
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the store was closed before this call", path=self._path)
+
+    def _gone(self) -> Closed:
+        return Closed("the store was closed during this call", path=self._path)
 
     def _reading(self, request: Any) -> Any:
         reading = None
         try:
             database = self._tables[request.table]
+            if monotonic() > self._next_look:
+                self._look()
             reading = self._begin(database)
             answer = _READS[type(request)](reading, database, request)
             reading.abort()
@@ -234,6 +281,13 @@ class LmdbEngine:
             if reading is not None:
                 reading.abort()
             raise
+
+    def _look(self) -> None:
+        """Raises StoreReplaced where the store's files are not the ones that are open."""
+        environment = self._environment
+        if environment is not None:
+            environment.files.check()
+            self._next_look = monotonic() + _LOOK_SECONDS
 
     def _made_room(self, failure: lmdb.Error) -> bool:
         """Whether slots of dead readers were cleared, so that a read that found none may try again."""
@@ -249,11 +303,15 @@ class LmdbEngine:
         if reading is not None:
             reading.abort()
         if self._closed:
-            return Closed("the store was closed during this call", path=self._path)
+            return self._gone()
         return translate(failure, self._path)
 
 
 _READS: Final[dict[type[Any], Callable[[Any, Database, Any], Any]]] = {Read: transaction.read, Scan: transaction.scan}
+
+
+class _Visit:
+    """Keeps an environment open for a while, as an engine does."""
 
 
 class _Shut(dict[Table, Database]):

@@ -2,12 +2,14 @@
 
 Knows files, LMDB's settings, processes and threads. Must not know rows. After a fork the child never touches what it
 inherited, not even to close it: the reader slots it would clear are the parent's. It opens the folder again, on first
-use. The law is docs/decisions/0012-one-environment.md.
+use. `shared` and `leave` take locks, so engines call them where no signal handler interrupts. The law is
+docs/decisions/0012-one-environment.md.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -19,21 +21,27 @@ from typing import Any, Final, Protocol
 import lmdb
 import msgspec
 
-from oneread.engines.lmdb.disk import Disk
+from oneread.engines.lmdb import files
+from oneread.engines.lmdb.data_file import check_data_file
+from oneread.engines.lmdb.disk import DATA, Disk
+from oneread.engines.lmdb.files import StoreFiles
 from oneread.engines.lmdb.options import Durability
 from oneread.engines.lmdb.transaction import Tables, WriteGroup
-from oneread.engines.lmdb.translate import translate
+from oneread.engines.lmdb.translate import translate, translate_lock
 from oneread.engines.lmdb.turn import Turn
 from oneread.engines.lmdb.writer import Writer
-from oneread.errors import Corrupt, InvalidUrl, Unavailable, Unsupported
+from oneread.errors import Corrupt, InvalidUrl, LimitExceeded, Unavailable, Unsupported
 from oneread.store.rows import TABLES, Table
 
 FORMAT: Final = b"oneread lmdb 1"
 _META: Final = b"oneread"
 _MARK: Final = b"format"
+_CURSOR_KEY: Final = b"cursor key"
+_CURSOR_KEY_BYTES: Final = 32
 _MAX_DATABASES: Final = 129  # 32 prefixes of four tables, and the mark
 _CHECK_SECONDS: Final = 60.0
 _READER_BYTES: Final = 64  # a reader's slot is a cache line (lmdb, mdb.c: MDB_reader)
+_DATA_MODE: Final = 0o666  # less what the umask takes away
 _READERS_HEAD: Final = 256  # what stands before the slots, or more
 
 
@@ -57,30 +65,27 @@ class User(Protocol):
 class Environment:
     """An LMDB environment with its writer; made by `shared`, given back by `leave`."""
 
-    def __init__(self, path: str, settings: Settings, timeout: float) -> None:
+    def __init__(self, path: str, named: str, settings: Settings, timeout: float) -> None:
         self.path = path
         self.settings = settings
-        self.users: weakref.WeakSet[User] = weakref.WeakSet()
+        self.users: list[weakref.ref[Any]] = []
+        self.lmdb: lmdb.Environment
+        self.files: StoreFiles
+        self.cursor_key: bytes
+        self._named = named
         self._checked = time.monotonic()
         self._disk = Disk(path, durable=settings.durability != "none")
         self.turn: Turn | None = None
         self.writer: Writer | None = None
         if settings.read_only:
-            self.lmdb = _open(path, settings)
-        else:
-            self.turn = _turn(path)
-            self.writer = Writer(self._group, self.turn)
-            try:
-                with self.writer.alone(timeout):
-                    _make_files(path, settings, self._disk)
-                    self.lmdb = _open(path, settings)
-            except BaseException:
-                self.turn.close()
-                raise
+            self._prepare()
+            return
+        self.turn = _turn(path)
+        self.writer = Writer(self._group, self.turn)
         try:
-            self._check_format(timeout)
+            self.writer.alone(self._prepare, timeout)
         except BaseException:
-            self._release()
+            self.writer.close(self.turn.close, timeout)
             raise
 
     def tables(self, prefix: str, timeout: float) -> Tables:
@@ -95,42 +100,65 @@ class Environment:
                     path=self.path,
                     prefix=prefix,
                 ) from failure
-        with self._writing(self.writer, timeout) as transaction:
-            return {table: self.lmdb.open_db(name, transaction) for table, name in names.items()}
+
+        def made() -> Tables:
+            with self._writing() as transaction:
+                return {table: self.lmdb.open_db(name, transaction) for table, name in names.items()}
+
+        tables: Tables = self.writer.alone(made, timeout)
+        return tables
 
     def close(self, timeout: float) -> None:
-        """Waits for the transaction that runs and releases everything."""
-        if self.writer is not None:
-            self.writer.wait(timeout)
-        self._release()
+        """Waits for the transactions that were queued and releases everything."""
+        if self.writer is None:
+            self._release()
+        else:
+            self.writer.close(self._release, timeout)
 
     def forsake(self) -> None:
         """In the child of a fork: keeps LMDB's objects from being cleared, and closes what is the child's own."""
         _Kept(self.lmdb)
         if self.turn is not None:
             self.turn.close()
-        for user in self.users:
-            user.inherit()
 
     def _release(self) -> None:
         self.lmdb.close()
         if self.turn is not None:
             self.turn.close()
 
+    def _prepare(self) -> None:
+        """Opens the files; a writer does so in its thread, while it has the turn."""
+        if not self.settings.read_only:
+            _make_files(self.path, self.settings, self._disk)
+        self.lmdb = _open(self.path, self.settings)
+        try:
+            if not self.settings.read_only:
+                files.fit_lock_files(self.path)
+            self.files = StoreFiles(self._named)
+            self._check_format()
+            self.cursor_key = self._read_cursor_key() or os.urandom(_CURSOR_KEY_BYTES)
+        except OSError as failure:
+            self.lmdb.close()
+            raise translate(failure, self.path) from failure
+        except BaseException:
+            self.lmdb.close()
+            raise
+
     def _group(self) -> WriteGroup:
+        self.files.check()
         now = time.monotonic()
         if now - self._checked > _CHECK_SECONDS:
             self._checked = now
             self.lmdb.reader_check()
-        return WriteGroup(self.lmdb, self.path, self._disk)
+        return WriteGroup(self.lmdb, self.path, self._disk, self.files)
 
-    def _check_format(self, timeout: float) -> None:
-        if self.writer is None:
+    def _check_format(self) -> None:
+        if self.settings.read_only:
             with self.lmdb.begin() as transaction:
                 mark = self._mark(transaction, create=False)
         else:
             # py-lmdb keeps the handle of a named database only when a write transaction has opened it.
-            with self._writing(self.writer, timeout) as transaction:
+            with self._writing() as transaction:
                 mark = self._mark(transaction, create=not self.lmdb.stat()["entries"])
         if mark != FORMAT:
             raise Unsupported(
@@ -147,20 +175,31 @@ class Environment:
             raise Corrupt("no release of oneread made this LMDB store; give another path", path=self.path) from failure
         if create:
             transaction.put(_MARK, FORMAT, db=meta)
+            transaction.put(_CURSOR_KEY, os.urandom(_CURSOR_KEY_BYTES), db=meta)
         return transaction.get(_MARK, db=meta)
 
+    def _read_cursor_key(self) -> bytes | None:
+        """The store's key for cursors; a store of release 0.1.0 gets one when it is opened for writing."""
+        meta = self.lmdb.open_db(_META, create=False)
+        with self.lmdb.begin() as reading:
+            key = reading.get(_CURSOR_KEY, db=meta)
+        if key is None and not self.settings.read_only:
+            with contextlib.suppress(LimitExceeded), self._writing() as transaction:
+                transaction.put(_CURSOR_KEY, os.urandom(_CURSOR_KEY_BYTES), overwrite=False, db=meta)
+                key = transaction.get(_CURSOR_KEY, db=meta)
+        return key
+
     @contextlib.contextmanager
-    def _writing(self, writer: Writer, timeout: float) -> Generator[lmdb.Transaction[bytes]]:
-        """A transaction while nobody's jobs run, for what is made once."""
-        with writer.alone(timeout):
-            try:
-                with self.lmdb.begin(write=True) as transaction:
-                    if self._disk.in_doubt:
-                        self._disk.settle(self.lmdb.stat()["psize"])
-                    yield transaction
-            except (lmdb.Error, OSError) as failure:
-                self._disk.doubt()
-                raise translate(failure, self.path) from failure
+    def _writing(self) -> Generator[lmdb.Transaction[bytes]]:
+        """A transaction for what is made once, inside a job of the writer that is alone."""
+        try:
+            with self.lmdb.begin(write=True) as transaction:
+                if self._disk.in_doubt:
+                    self._disk.settle(self.lmdb.stat()["psize"])
+                yield transaction
+        except (lmdb.Error, OSError) as failure:
+            self._disk.doubt()
+            raise translate(failure, self.path) from failure
 
 
 class _Kept(msgspec.Struct, gc=False):
@@ -176,47 +215,76 @@ class _Kept(msgspec.Struct, gc=False):
         self.itself = self
 
 
-_opened: dict[str, tuple[Environment, int]] = {}
-_mutex = threading.Lock()
+_opened: dict[str, Environment] = {}
+_mutexes: dict[str, threading.Lock] = {}
+"""By folder: held while it is opened or closed, which may wait for another process."""
+_engines: dict[int, weakref.ref[User]] = {}
+_numbers = itertools.count()
 
 
-def shared(path: str, settings: Settings, timeout: float) -> Environment:
-    """The environment of a folder: the one this process has open already, or a new one."""
+def register(engine: User) -> None:
+    """Has the engine's `inherit` called in children of forks."""
+    # Without callbacks, as a WeakSet has: what a signal handler raises in one is printed and lost.
+    for number, other in list(_engines.items()):
+        if other() is None:
+            _engines.pop(number, None)
+    _engines[next(_numbers)] = weakref.ref(engine)
+
+
+def shared(path: str, settings: Settings, user: object, timeout: float) -> Environment:
+    """The environment of a folder: the one this process has open already, or a new one.
+
+    Users are remembered weakly, and closing twice is quiet: a user that an interrupt lost does not keep it open.
+    """
     real = os.path.realpath(path)
-    with _locked(timeout):
-        environment, users = _opened.get(real, (None, 0))
+    with _locked(real, timeout):
+        environment = _opened.get(real)
+        if environment is not None and environment.settings != settings:
+            if _others(environment, user):
+                raise InvalidUrl(
+                    "this process has the store open with other options; use the same, or close it first",
+                    path=real,
+                    open=environment.settings,
+                    asked=settings,
+                )
+            _close(environment, timeout)
+            environment = None
         if environment is None:
-            environment = Environment(real, settings, timeout)
-        elif environment.settings != settings:
-            raise InvalidUrl(
-                "this process has the store open with other options; use the same, or close it first",
-                path=real,
-                open=environment.settings,
-                asked=settings,
-            )
-        _opened[real] = environment, users + 1
+            environment = _opened[real] = Environment(real, os.path.abspath(path), settings, timeout)  # noqa: PTH100 - follows no link
+        else:
+            environment.files.check()
+        environment.users = [*_others(environment, user), weakref.ref(user)]
         return environment
 
 
-def leave(environment: Environment, timeout: float) -> None:
-    """Gives an environment back; the last engine closes it."""
-    with _locked(timeout):
-        _, users = _opened[environment.path]
-        if users > 1:
-            _opened[environment.path] = environment, users - 1
-            return
-        environment.close(timeout)
-        del _opened[environment.path]
+def leave(environment: Environment, user: object, timeout: float) -> None:
+    """Gives an environment back; the last user closes it."""
+    with _locked(environment.path, timeout):
+        others = _others(environment, user)
+        if not others and _opened.get(environment.path) is environment:
+            _close(environment, timeout)
+        environment.users = others
+
+
+def _others(environment: Environment, user: object) -> list[weakref.ref[Any]]:
+    """The users that are still there, but for one."""
+    return [other for other in environment.users if other() is not None and other() is not user]
+
+
+def _close(environment: Environment, timeout: float) -> None:
+    environment.close(timeout)
+    del _opened[environment.path]
 
 
 @contextlib.contextmanager
-def _locked(timeout: float) -> Generator[None]:
-    if not _mutex.acquire(timeout=max(timeout, 0)):
+def _locked(real: str, timeout: float) -> Generator[None]:
+    mutex = _mutexes.setdefault(real, threading.Lock())
+    if not mutex.acquire(timeout=max(timeout, 0)):
         raise Unavailable("another thread is opening or closing a store and does not end", seconds=timeout)
     try:
         yield
     finally:
-        _mutex.release()
+        mutex.release()
 
 
 def _turn(path: str) -> Turn:
@@ -224,7 +292,7 @@ def _turn(path: str) -> Turn:
     try:
         with contextlib.suppress(FileExistsError):
             Path(path).mkdir()
-        return Turn(str(Path(path) / "writer.lock"))
+        return Turn(str(Path(path) / files.TURN))
     except OSError as failure:
         raise translate(failure, path) from failure
 
@@ -232,7 +300,8 @@ def _turn(path: str) -> Turn:
 def _make_files(path: str, settings: Settings, disk: Disk) -> None:
     """What LMDB would make less safely by itself: files that a power failure or a full disk cannot leave half made."""
     try:
-        disk.make(settings.map_size)
+        if disk.make(settings.map_size, _DATA_MODE):
+            files.share_data_file(path)
         _reserve_lock_file(path, settings.max_readers)
         disk.keep_names()
     except (lmdb.Error, OSError) as failure:
@@ -245,7 +314,7 @@ def _reserve_lock_file(path: str, max_readers: int) -> None:
     LMDB makes it by truncation and writes through a map: on a full disk the kernel kills the process (SIGBUS). What
     is there already keeps its size, which other processes have mapped.
     """
-    file = os.open(Path(path) / "lock.mdb", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    file = files.open_lock(Path(path) / files.LOCK)
     try:
         os.posix_fallocate(file, 0, os.fstat(file).st_size or max_readers * _READER_BYTES + _READERS_HEAD)
     finally:
@@ -253,9 +322,12 @@ def _reserve_lock_file(path: str, max_readers: int) -> None:
 
 
 def _open(path: str, settings: Settings) -> lmdb.Environment:
-    if settings.read_only and not (Path(path) / "data.mdb").exists():
+    data = Path(path) / DATA
+    if settings.read_only and not data.exists():
         raise InvalidUrl("no store is there, and read_only makes none; correct the path", path=path)
     try:
+        if data.exists():
+            check_data_file(path, data)
         environment = lmdb.open(
             path,
             map_size=settings.map_size,
@@ -266,22 +338,27 @@ def _open(path: str, settings: Settings) -> lmdb.Environment:
             max_readers=settings.max_readers,
             max_dbs=_MAX_DATABASES,
             max_spare_txns=1,  # saves a read a quarter of its time; see _Kept for what makes it safe
+            mode=_DATA_MODE,
         )
         environment.reader_check()
         return environment
+    except lmdb.LockError as failure:  # of the first transaction that reads, which py-lmdb begins here
+        raise translate_lock(failure, path) from failure
     except (lmdb.Error, OSError) as failure:
         raise translate(failure, path) from failure
 
 
 def _after_fork_in_child() -> None:
-    global _mutex  # noqa: PLW0603 - the parent's may be held by a thread that is not here
-    _mutex = threading.Lock()
-    inherited = [environment for environment, _ in _opened.values()]
+    _mutexes.clear()  # the parent's may be held by threads that are not here
+    inherited = list(_opened.values())
     _opened.clear()
     for environment in inherited:
         environment.forsake()
-    if inherited:
-        _tell_apart(os.getpid())
+    for reference in list(_engines.values()):
+        engine = reference()
+        if engine is not None:
+            engine.inherit()
+    _tell_apart(os.getpid())
 
 
 def _tell_apart(child: int) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from oneread.engines.lmdb.data_file import held_back
+from oneread.engines.lmdb.disk import DATA
 from oneread.engines.lmdb.environment import Environment
 from oneread.engines.lmdb.transaction import Tables
 from oneread.store.rows import Table
@@ -35,8 +37,8 @@ def measured(environment: Environment, tables: Tables) -> Statistics:
     in_file = info["last_pgno"] + 1
     pages = sum(map(_pages, trees.values())) + _pages(main) + _HEADS
     others = {} if main["entries"] > _OWN_DATABASES else {"free_bytes": max(in_file - pages, 0) * page}
-    behind = _reading(opened.readers(), info["last_txnid"])
-    disk = Path(environment.path, "data.mdb").stat()
+    reading_now = _reading(opened.readers())
+    disk = Path(environment.path, DATA).stat()
     facts = {
         "file_bytes": in_file * page,
         "disk_bytes": disk.st_blocks * _BLOCK,
@@ -44,8 +46,8 @@ def measured(environment: Environment, tables: Tables) -> Statistics:
         "map_size_bytes": environment.settings.map_size,
         "page_bytes": page,
         "commits": info["last_txnid"],
-        "readers": len(behind),
-        "oldest_reader_commits_behind": max(behind, default=0),
+        "readers": len(reading_now),
+        **_oldest(Path(environment.path, DATA), reading_now, info["last_txnid"]),
         "max_readers": info["max_readers"],
     }
     return Statistics(sizes, facts)
@@ -55,7 +57,21 @@ def _pages(tree: Mapping[str, Any]) -> int:
     return int(tree["branch_pages"] + tree["leaf_pages"] + tree["overflow_pages"])
 
 
-def _reading(table: str, last: int) -> list[int]:
-    """How many commits each reader that reads at this moment is behind, from LMDB's table of readers as text."""
+def _oldest(path: Path, reading: list[tuple[int, int]], last: int) -> dict[str, int]:
+    """The reader that has read for most commits: what it keeps writers from using again, and whose it is."""
+    if not reading:
+        return {"oldest_reader_commits_behind": 0}
+    transaction, pid = min(reading)
+    return {
+        "oldest_reader_commits_behind": last - transaction,
+        "oldest_reader_holds_back_bytes": held_back(path, transaction),
+        "oldest_reader_pid": pid,
+    }
+
+
+def _reading(table: str) -> list[tuple[int, int]]:
+    """The transaction and PID of each reader that reads at this moment, from LMDB's table of readers as text."""
     rows = [line.split() for line in table.splitlines()]
-    return [last - int(row[2]) for row in rows if len(row) == len(("pid", "thread", "txnid")) and row[2].isdecimal()]
+    return [
+        (int(row[2]), int(row[0])) for row in rows if len(row) == len(("pid", "thread", "txnid")) and row[2].isdecimal()
+    ]

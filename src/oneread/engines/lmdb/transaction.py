@@ -16,8 +16,10 @@ import lmdb
 from oneread.engines import embedded
 from oneread.engines.lmdb import row_format
 from oneread.engines.lmdb.disk import Disk
+from oneread.engines.lmdb.files import StoreFiles
 from oneread.engines.lmdb.translate import translate, translate_commit
 from oneread.engines.lmdb.writer import Job
+from oneread.errors import OutcomeUnknown, StoreReplaced
 from oneread.store.engine import Answerer
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Row, RowMutation, RowRange, Table
@@ -28,6 +30,11 @@ Database: TypeAlias = "lmdb._Database"  # noqa: SLF001 - py-lmdb has no public n
 
 Tables: TypeAlias = Mapping[Table, Database]
 """Each table's named database."""
+
+
+OVERWRITTEN: Final = (
+    "the data file was overwritten while it was open; close the store in every process and open it again"
+)
 
 
 class Work:
@@ -43,9 +50,10 @@ class Work:
 class WriteGroup:
     """The LMDB transaction of a group."""
 
-    def __init__(self, environment: lmdb.Environment, path: str, disk: Disk) -> None:
+    def __init__(self, environment: lmdb.Environment, path: str, disk: Disk, files: StoreFiles) -> None:
         self._path = path
         self._disk = disk
+        self._files = files
         try:
             self._transaction = environment.begin(write=True)
         except lmdb.Error as failure:
@@ -56,17 +64,21 @@ class WriteGroup:
             except OSError as failure:
                 self._transaction.abort()
                 raise translate(failure, path) from failure
+        # LMDB numbers transactions in the lock file; the data file says what it holds (mdb.c: mdb_txn_renew0).
+        if self._transaction.id() != environment.info()["last_txnid"] + 1:
+            self._transaction.abort()
+            raise StoreReplaced(OVERWRITTEN, path=path)
 
     def run(self, job: Job) -> None:
         """Runs one job; what it raises is its own failure, what LMDB raises is the group's."""
         work: Work = job.work
-        attempt = Attempt(self._transaction, work.tables, self._path)
+        attempt = Attempt(self._transaction, work.tables, self._path, job)
         try:
-            job.result = work.run(attempt.answer)
-        except KeyboardInterrupt:
-            raise
+            job.result = job.context.run(work.run, attempt.answer)
         except BaseException as failure:  # noqa: BLE001 - it is raised again where the job is waited for
             job.failure = failure
+            return
+        if job.abandoned:
             return
         try:
             attempt.apply()
@@ -79,21 +91,36 @@ class WriteGroup:
         except lmdb.Error as failure:
             self._disk.doubt()
             raise translate_commit(failure, self._path) from failure
+        try:
+            self._files.check()
+        except StoreReplaced as failure:
+            raise OutcomeUnknown(
+                "a file of the store was removed or replaced while a commit was written; close the store, open it "
+                "again and read before writing again",
+                **failure.facts,
+            ) from failure
 
     def abort(self) -> None:
         self._transaction.abort()
 
 
+class _Abandoned(BaseException):
+    """Ends a job whose caller was interrupted; no user code sees it, nothing catches it on the way."""
+
+
 class Attempt:
     """One job inside the group's transaction."""
 
-    def __init__(self, transaction: lmdb.Transaction[bytes], tables: Tables, path: str) -> None:
+    def __init__(self, transaction: lmdb.Transaction[bytes], tables: Tables, path: str, job: Job) -> None:
         self._transaction = transaction
         self._tables = tables
         self._path = path
+        self._job = job
         self._written: dict[Table, dict[bytes, bytes | None]] = {}
 
     def answer(self, request: Request[Any]) -> Any:
+        if self._job.abandoned:
+            raise _Abandoned
         try:
             return _ANSWERS[type(request)](self, request)
         except lmdb.Error as failure:

@@ -7,16 +7,33 @@ cause. The law is the error page of the reference.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import struct
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import lmdb
 
-from oneread.errors import Corrupt, InvalidKey, InvalidUrl, LimitExceeded, OnereadError, OutcomeUnknown, Unavailable
+from oneread.errors import (
+    Corrupt,
+    InvalidKey,
+    InvalidUrl,
+    LimitExceeded,
+    OnereadError,
+    OutcomeUnknown,
+    Unavailable,
+    Unsupported,
+)
 
 _Meaning: TypeAlias = "tuple[type[OnereadError], str]"
 
 FULL_DISK: Final = "the disk is full; nothing was written; make room and write again"
+SAME_PID: Final = (
+    "another process has the store open under the same PID, as two containers do; give them one PID namespace, "
+    "or other PIDs"
+)
+_FLOCK: Final = "hhqqi"  # struct flock of fcntl(2) on 64-bit Linux
 _DAMAGED: _Meaning = (Corrupt, "LMDB finds its own file damaged; restore it from a copy")
 _FOREIGN: _Meaning = (Corrupt, "this is not an LMDB data file, or of another LMDB version; give the path of a store")
 _FORBIDDEN: _Meaning = (InvalidUrl, "the process may not use the store's files; mend their permissions")
@@ -73,6 +90,20 @@ def translate(failure: lmdb.Error | OSError, path: str) -> OnereadError:
             or (Unavailable, "LMDB could not answer; nothing was written")
         )
     return kind(message, path=path, error=str(failure))
+
+
+def translate_lock(failure: lmdb.LockError, path: str) -> OnereadError:
+    """What it means that the first reader of a process got no lock; no environment of the store is open here.
+
+    LMDB knows processes by their PID: each locks the byte of that number in the lock file (mdb.c: mdb_reader_pid).
+    """
+    pid = os.getpid()
+    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, pid, 1, 0)
+    with Path(path, "lock.mdb").open("r+b") as file:
+        found = struct.unpack(_FLOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
+    if found[0] == fcntl.F_UNLCK:
+        return translate(failure, path)
+    return Unsupported(SAME_PID, path=path, pid=pid)
 
 
 def _code(failure: lmdb.Error) -> int:

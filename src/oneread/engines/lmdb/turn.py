@@ -1,21 +1,26 @@
 """Whose turn it is to write: a lock among processes that, unlike LMDB's own, can be waited for with a deadline.
 
 Knows one lock file. Must not know LMDB. The kernel gives the lock back when its holder dies, however it dies. It is
-asked for politely: at once, then after short and growing pauses. The law is
+asked for politely: at once, then after short and growing pauses. Only the writer's thread uses and closes it, so that
+its file number is never used after it was closed and given to another file. The law is
 docs/decisions/0011-writer-lock-and-group-commit.md.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final
+
+from oneread.engines.lmdb.files import open_lock
 
 _YIELDS: Final = 4
 _FIRST_SECONDS: Final = 0.00002
 _LONGEST_SECONDS: Final = 0.001
+_CLOSED: Final = -1
 
 
 class Turn:
@@ -23,26 +28,28 @@ class Turn:
 
     def __init__(self, path: str) -> None:
         # Closed in a fork's child and on exec: an open copy elsewhere would keep the lock when its holder dies.
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = open_lock(Path(path))
 
-    def take(self, deadline: float) -> bool:
-        """Waits for the turn until `deadline` (monotonic seconds); answers whether it came."""
-        return self._try() or self._wait(deadline)
+    def take(self, deadline: float, wanted: Callable[[], bool]) -> bool:
+        """Waits for the turn until `deadline` (monotonic seconds) while it is wanted; answers whether it came."""
+        return self._try() or self._wait(deadline, wanted)
 
     def give_back(self) -> None:
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            os.close(self._file)
+        """Closes the file, once: its number may be another file's by the next call."""
+        file, self._file = self._file, _CLOSED
+        if file != _CLOSED:
+            os.close(file)
 
-    def _wait(self, deadline: float) -> bool:
+    def _wait(self, deadline: float, wanted: Callable[[], bool]) -> bool:
         for _ in range(_YIELDS):  # an unsynced commit takes a few microseconds
             os.sched_yield()
             if self._try():
                 return True
         pause = _FIRST_SECONDS
-        while (left := deadline - time.monotonic()) > 0:
+        while (left := deadline - time.monotonic()) > 0 and wanted():
             time.sleep(min(pause, left))
             if self._try():
                 return True

@@ -1,9 +1,10 @@
 import lmdb
+import msgspec
 import pytest
 
 from oneread.engines.lmdb import LmdbEngine, engine, environment
 from oneread.engines.lmdb.environment import Settings, leave, shared
-from oneread.errors import Closed, Corrupt, InvalidKey, LimitExceeded, OutcomeUnknown, Unavailable
+from oneread.errors import Closed, Corrupt, InvalidKey, InvalidUrl, LimitExceeded, OutcomeUnknown, Unavailable
 from oneread.store.requests import Increment, Mutate, Read, Replace, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 
@@ -74,7 +75,7 @@ def test_a_failing_commit_is_an_unknown_outcome(store, monkeypatch):
         replace(store, {b"a": ROW})
 
 
-def test_an_interrupt_inside_a_job_goes_to_the_thread_that_runs_it(store):
+def test_what_a_job_raises_goes_to_its_caller_and_leaves_nothing(store):
     def interrupted(answer):
         answer(Replace("roots", {b"a": ROW}))
         raise KeyboardInterrupt
@@ -109,18 +110,41 @@ def test_what_a_transaction_wrote_stands_before_the_store_in_its_scans(store):
     assert store.transaction(work, 5) == [b"be", b"beg", b"eb", b"geb"]
 
 
+class User:
+    """What keeps an environment open."""
+
+
 def test_leaving_gives_the_folder_free_for_other_options(tmp_path):
     path, settings = str(tmp_path / "store"), Settings("none", read_only=False, map_size=1 << 30, max_readers=64)
-    one, two = shared(path, settings, 5), shared(path, settings, 5)
-    assert one is two
-    leave(one, 5)
-    leave(two, 5)
+    one, two = User(), User()
+    opened = shared(path, settings, one, 5)
+    assert shared(path, settings, two, 5) is opened
+    leave(opened, one, 5)
+    leave(opened, one, 5)  # twice is quiet, and is not counted for the other
+    assert environment._opened[path] is opened
+    with pytest.raises(InvalidUrl, match="other options"):
+        shared(path, msgspec.structs.replace(settings, max_readers=32), one, 5)
+    leave(opened, two, 5)
+    assert path not in environment._opened
+
+
+def test_a_user_that_was_lost_does_not_keep_a_folder_open(tmp_path):
+    path, settings = str(tmp_path / "store"), Settings("none", read_only=False, map_size=1 << 30, max_readers=64)
+    lost, user = User(), User()
+    first = shared(path, settings, lost, 5)
+    del lost
+    second = shared(path, msgspec.structs.replace(settings, max_readers=32), user, 5)
+    assert second is not first
+    leave(second, user, 5)
     assert path not in environment._opened
 
 
 def test_opening_and_closing_wait_for_each_other_with_a_deadline(tmp_path):
-    with environment._mutex, pytest.raises(Unavailable, match="opening"):
-        LmdbEngine(str(tmp_path / "store"), timeout=0.01)
+    path = str(tmp_path / "store")
+    with environment._locked(path, 1):
+        with pytest.raises(Unavailable, match="opening"):
+            LmdbEngine(path, timeout=0.01)
+        LmdbEngine(str(tmp_path / "another")).close()
 
 
 def test_a_py_lmdb_without_a_list_of_open_files_needs_no_telling(monkeypatch):

@@ -1,12 +1,15 @@
 """The writer's groups with a store that does what the test says: every failure at every step."""
 
+import contextvars
+import errno
+import os
 import threading
 
 import pytest
 
 from oneread.engines.lmdb.turn import Turn
-from oneread.engines.lmdb.writer import Writer
-from oneread.errors import LimitExceeded, OutcomeUnknown, Unavailable
+from oneread.engines.lmdb.writer import Job, Writer
+from oneread.errors import Closed, LimitExceeded, OutcomeUnknown, Unavailable
 from tests.failures.stores import until
 
 
@@ -44,7 +47,7 @@ class ScriptedGroup:
         self.jobs.append(job.work.__name__)
         try:
             job.result = job.work()
-        except ZeroDivisionError as failure:
+        except (ZeroDivisionError, KeyboardInterrupt) as failure:
             job.failure = failure
 
     def commit(self):
@@ -65,13 +68,18 @@ def store():
 @pytest.fixture
 def writer(store, tmp_path):
     turn = Turn(str(tmp_path / "turn"))
-    yield Writer(store.begin, turn)
-    turn.close()
-    turn.close()  # twice is quiet
+    writer = Writer(store.begin, turn)
+    yield writer
+    end(writer, turn)
+
+
+def end(writer, turn):
+    writer.close(turn.close, 30)
+    assert not writer._thread.is_alive()
 
 
 class Queue:
-    """Holds the lead in one thread while others queue behind it, then lets go."""
+    """Holds the writer's thread with one job while others queue behind it, then lets go."""
 
     def __init__(self, writer):
         self.writer = writer
@@ -94,10 +102,10 @@ class Queue:
 
     def add(self, *works):
         for work in works:
-            waiting = len(self.writer._waiting)
+            waiting = self.writer._queue.qsize()
             self.threads.append(threading.Thread(target=self.write, args=(work,)))
             self.threads[-1].start()
-            until(lambda waiting=waiting: len(self.writer._waiting) == waiting + 1)
+            until(lambda waiting=waiting: self.writer._queue.qsize() == waiting + 1)
 
     def release(self):
         self.go.set()
@@ -157,30 +165,36 @@ def test_an_unknown_outcome_is_not_tried_again(store, writer):
     assert len(store.groups) == 2
 
 
-@pytest.mark.parametrize("step", ["run a", "run b", "run c"])
-def test_an_interrupted_leader_takes_nobody_with_it(store, writer, step):
+@pytest.mark.parametrize("step", ["begin", "run a", "run b", "commit"])
+def test_a_foreign_exception_reaches_no_caller(store, writer, step):
+    """What is raised in the thread, by a lack of memory for instance, and not by a job."""
     queue = Queue(writer)
-    store.breaks = {(1, step): KeyboardInterrupt()}
-    queue.add(a, b, c)
-    assert queue.release() == {"a": KeyboardInterrupt, "b": "b", "c": "c"}
-    assert store.committed == [["hold"], ["b", "c"]]
-    assert store.groups[1].state == "aborted"
-
-
-@pytest.mark.parametrize("step", ["commit", "committed"])
-def test_an_interrupted_commit_is_unknown_to_those_who_shared_it(store, writer, step):
-    queue = Queue(writer)
-    store.breaks = {(1, step): KeyboardInterrupt()}
+    store.breaks = {(1, step): MemoryError()}
     queue.add(a, b)
-    assert queue.release() == {"a": KeyboardInterrupt, "b": OutcomeUnknown}
+    expected = OutcomeUnknown if step == "commit" else None
+    assert queue.release() == {"a": expected or "a", "b": expected or "b"}
+    assert all(group.state != "open" for group in store.groups[2:])
     assert writer.transaction(c, 1) == "c"
 
 
-def test_an_interrupt_while_they_are_tried_one_by_one(store, writer):
+@pytest.mark.parametrize(("step", "failure"), [("run a", Unavailable), ("commit", OutcomeUnknown)])
+def test_a_job_whose_own_group_is_interrupted_fails_with_an_error_of_the_library(store, writer, step, failure):
+    store.breaks = {(0, step): KeyboardInterrupt()}
+    with pytest.raises(failure) as raised:
+        writer.transaction(a, 1)
+    assert isinstance(raised.value.__cause__, KeyboardInterrupt)
+    assert store.groups[0].state == "aborted"
+    assert writer.transaction(b, 1) == "b"
+
+
+def test_what_a_job_raises_is_raised_in_its_caller(store, writer):
+    def interrupts():
+        raise KeyboardInterrupt
+
     queue = Queue(writer)
-    store.breaks = {(1, "commit"): LimitExceeded("full"), (2, "run a"): KeyboardInterrupt()}
-    queue.add(a, b)
-    assert queue.release() == {"a": KeyboardInterrupt, "b": "b"}
+    queue.add(a, interrupts, b)
+    assert queue.release() == {"a": "a", "interrupts": KeyboardInterrupt, "b": "b"}
+    assert len(store.groups) == 2
 
 
 def test_who_gives_up_is_not_run(store, writer):
@@ -204,7 +218,7 @@ def test_who_was_started_and_does_not_hear_of_its_end_does_not_know(store, write
     queue.add(slow)
     late = threading.Thread(target=queue.write, args=(a, 0.2))
     late.start()
-    until(lambda: len(writer._waiting) == 2)
+    until(lambda: writer._queue.qsize() == 2)
     queue.go.set()
     assert inside.wait(30)
     late.join(30)
@@ -215,87 +229,191 @@ def test_who_was_started_and_does_not_hear_of_its_end_does_not_know(store, write
     assert writer.transaction(b, 1) == "b"
 
 
-def test_a_job_nobody_waits_for_is_not_given_the_lead(writer):
-    queue = Queue(writer)
-    queue.add(a)
-    writer._waiting[0].gone = True
-    gone = writer._waiting[0]
-    queue.add(b)
-    queue.go.set()
-    until(lambda: "b" in queue.outcomes)
-    gone.finish()
-    assert queue.release()["b"] == "b"
+def test_nothing_else_runs_while_a_job_is_alone(store, writer):
+    inside, go = threading.Event(), threading.Event()
 
-
-def test_nobody_else_runs_while_one_is_alone(store, writer):
-    with writer.alone(1), pytest.raises(Unavailable):
-        writer.transaction(a, 0.01)
-    with writer.alone(1), pytest.raises(Unavailable), writer.alone(0.01):
-        pass
-    assert store.groups == []
-    assert writer.transaction(a, 1) == "a"
-
-
-def test_being_alone_waits_for_other_processes_too(tmp_path, store):
-    path = str(tmp_path / "turn")
-    mine, theirs = Turn(path), Turn(path)  # two open files are two parties to flock
-    writer = Writer(store.begin, mine)
-    assert theirs.take(0)
-    with pytest.raises(Unavailable), writer.alone(0.01):
-        pass
-    with pytest.raises(Unavailable):
-        writer.transaction(a, 0.01)
-    theirs.give_back()
-    assert writer.transaction(a, 1) == "a"
-
-
-def test_a_job_queued_as_the_leader_leaves_is_not_forgotten(store, writer):
-    """The leader looks at the queue once more after it has let go of the lead."""
-    lead, waiting = writer._lead, writer._waiting
-    gate = threading.Event()
-
-    class Late:
-        """The lead, which a job is queued behind just before it is let go."""
-
-        def acquire(self, *arguments, **options):
-            return lead.acquire(*arguments, **options)
-
-        def release(self):
-            if not gate.is_set():
-                gate.set()
-                queued.start()
-                until(lambda: len(waiting) == 1)
-            lead.release()
+    def hold():
+        inside.set()
+        assert go.wait(30)
+        return "held"
 
     answers = []
-    queued = threading.Thread(target=lambda: answers.append(writer.transaction(b, 30)))
-    writer._lead = Late()
+    holder = threading.Thread(target=lambda: answers.append(writer.alone(hold, 30)))
+    holder.start()
+    assert inside.wait(30)
+    with pytest.raises(Unavailable):
+        writer.transaction(a, 0.01)
+    with pytest.raises(Unavailable):
+        writer.alone(b, 0.01)
+    assert store.groups == []
+    go.set()
+    holder.join(30)
+    assert answers == ["held"]
     assert writer.transaction(a, 1) == "a"
-    queued.join(30)
-    assert answers == ["b"]
-    assert store.committed == [["a"], ["b"]]
+    with pytest.raises(ZeroDivisionError):
+        writer.alone(fails, 1)
 
 
-def test_an_interrupted_waiter_leaves_the_queue(store, writer, monkeypatch):
-    class Interrupted:
-        """A lock whose waiter is interrupted once."""
+def test_a_job_that_is_alone_parts_the_groups(store, writer):
+    queue = Queue(writer)
+    order = []
+
+    def alone():
+        order.append(store.committed)
+
+    queue.add(a)
+    queue.threads.append(threading.Thread(target=writer.alone, args=(alone, 30)))
+    queue.threads[-1].start()
+    until(lambda: writer._queue.qsize() == 2)
+    queue.add(b)
+    assert queue.release() == {"a": "a", "b": "b"}
+    assert order == [[["hold"], ["a"]]]
+    assert store.committed == [["hold"], ["a"], ["b"]]
+
+
+@pytest.fixture
+def elsewhere(writer, tmp_path):
+    """The turn, held by another process: two open files are two parties to flock."""
+    turn = Turn(str(tmp_path / "turn"))
+    assert turn.take(0, lambda: True)
+    yield turn
+    turn.close()
+    assert writer.transaction(c, 30) == "c"
+
+
+def test_being_alone_waits_for_other_processes_too(elsewhere, writer):
+    with pytest.raises(Unavailable):
+        writer.alone(a, 0.01)
+    with pytest.raises(Unavailable):
+        writer.transaction(a, 0.01)
+    elsewhere.give_back()
+    assert writer.transaction(a, 1) == "a"
+
+
+def test_a_turn_that_is_free_is_taken_without_any_patience(store, writer):
+    for _ in range(50):
+        assert writer.transaction(a, 0) == "a"
+        assert writer.transaction(a, -1) == "a"
+    assert len(store.groups) == 100
+
+
+def test_the_turn_is_not_asked_for_with_a_job_that_was_withdrawn(elsewhere, writer, store):
+    """Those queued behind it, a close for instance, do not wait until its deadline."""
+    given_up = Job(a, 3600)
+    with pytest.raises(Unavailable):
+        writer.transaction(b, 0)  # starts the thread
+    writer._queue.put(given_up)
+    until(lambda: writer._at is given_up)
+    given_up.withdraw()
+    until(lambda: writer._at is None)
+    elsewhere.give_back()
+    assert store.committed == []
+
+
+def test_a_turn_that_the_system_refuses_is_unavailable(writer, store, monkeypatch):
+    def refuse(*_arguments):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("oneread.engines.lmdb.turn.fcntl.flock", refuse)
+        with pytest.raises(Unavailable, match="refused the lock") as refusal:
+            writer.transaction(a, 5)
+    assert isinstance(refusal.value.__cause__, OSError)
+    assert writer.transaction(b, 5) == "b"
+    assert store.committed == [["b"]]
+
+
+def test_a_turn_that_is_closed_twice_closes_no_other_file(tmp_path):
+    turn = Turn(str(tmp_path / "turn"))
+    turn.close()
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(20)]  # one of them has the turn's number
+    turn.close()
+    for file in files:
+        os.close(file)
+
+
+def test_what_was_queued_before_a_close_ends_and_what_comes_after_is_refused(store, tmp_path):
+    turn = Turn(str(tmp_path / "turn"))
+    writer = Writer(store.begin, turn)
+    queue = Queue(writer)
+    queue.add(a)
+    closer = threading.Thread(target=end, args=(writer, turn))
+    closer.start()
+    until(lambda: writer._queue.qsize() == 2)
+    queue.add(b, c)
+    assert queue.release() == {"a": "a", "b": Closed, "c": Closed}
+    closer.join(30)
+    assert store.committed == [["hold"], ["a"]]
+    with pytest.raises(Closed):
+        writer.transaction(b, 5)
+    assert not writer._alive.locked()
+
+
+def test_a_close_that_is_too_late_closes_nothing(writer):
+    queue = Queue(writer)
+    with pytest.raises(Unavailable):
+        writer.close(fails, 0.01)
+    queue.release()
+    assert writer.transaction(a, 1) == "a"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_was_ended_is_replaced(store, writer):
+    """Nothing ends it but an exception set from outside; its job's outcome is unknown, the next one finds another."""
+
+    def ended():
+        writer._kept = Broken()
+        return "ended"
+
+    class Broken(Job):
+        """Raises in the thread itself, with the thread's next jobs behind it."""
 
         def __init__(self):
-            self.lock, self.calls = threading.RLock(), 0
+            super().__init__(None, 0)
 
-        def acquire(self, **_options):
-            self.calls += 1
-            if self.calls == 2:
-                raise KeyboardInterrupt
-            return True
+        def wanted(self):
+            writer._taken = [lost]
+            raise SystemExit
 
-        def release(self):
-            pass
+    lost = Job(b, 30)
+    assert lost.claim()
+    assert writer.transaction(ended, 5) == "ended"
+    assert lost.wait(30)
+    assert isinstance(lost.failure, OutcomeUnknown)
+    writer._thread.join(30)
+    writer._kept = None
+    assert writer.transaction(a, 30) == "a"
+    assert store.committed == [["ended"], ["a"]]
 
-    queue = Queue(writer)
+
+def test_a_job_that_a_thread_lost_is_queued_again(store, writer):
+    waiting = threading.Thread(target=writer.transaction, args=(a, 30))
+    writer._alive.acquire()  # a thread that took the job from the queue and ends
+    waiting.start()
+    until(lambda: writer._queue.qsize() == 1)
+    writer._queue.get()
+    writer._alive.release()
+    waiting.join(30)
+    assert store.committed == [["a"]]
+
+
+def test_a_system_without_threads_is_unavailable(store, writer, monkeypatch):
+    def refuse(*_arguments):
+        raise RuntimeError("can't start new thread")
+
     with monkeypatch.context() as patch:
-        patch.setattr("oneread.engines.lmdb.writer.threading.Lock", Interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            writer.transaction(a, 1)
-    assert queue.release() == {}
-    assert store.committed == [["hold"]]
+        patch.setattr("oneread.store.uninterrupted.start_new_thread", refuse)
+        with pytest.raises(Unavailable, match="threads"):
+            writer.transaction(a, 5)
+    with monkeypatch.context() as patch:
+        patch.setattr("oneread.engines.lmdb.writer.threading.Thread.start", refuse)
+        with pytest.raises(Unavailable, match="threads"):
+            writer.transaction(a, 5)
+    assert writer.transaction(b, 5) == "b"
+    assert store.committed == [["b"]]
+
+
+def test_a_job_sees_the_context_of_its_caller(writer):
+    user = contextvars.ContextVar("user")
+    user.set("ann")
+    assert writer.alone(user.get, 5) == "ann"

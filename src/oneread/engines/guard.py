@@ -1,0 +1,67 @@
+"""A lock that is taken over when the call that took it has ended without giving it back.
+
+Knows threads and frames. Must not know rows. An exception of a signal handler can end a call between taking a lock and
+the `try` that would give it back. Nothing runs at such a moment, so nothing is cleaned up: those who wait look whether
+the holder's frame is still on the stack of its thread. The law is docs/decisions/0028-writer-thread.md.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Final
+
+_FIRST_SECONDS: Final = 0.00002
+_LONGEST_SECONDS: Final = 0.001
+
+
+class Hold:
+    """One time that a guard is held; the next one is set once, by whichever thread is first."""
+
+    __slots__ = ("frame", "next", "thread")
+
+    def __init__(self, frame: FrameType | None) -> None:
+        self.frame = frame  # None when given back
+        self.thread = threading.get_ident()
+        self.next: dict[None, Hold] = {}
+
+    def is_held(self) -> bool:
+        """Whether the call that took the guard still runs."""
+        held = self.frame
+        at = None if held is None else sys._current_frames().get(self.thread)  # noqa: SLF001 - documented for debugging
+        while at is not None and at is not held:
+            at = at.f_back
+        return at is not None
+
+    def give_back(self) -> None:
+        self.frame = None
+
+
+class Guard:
+    """Held by one call at a time."""
+
+    def __init__(self) -> None:
+        self._last = Hold(None)
+
+    def take(self, timeout: float) -> Hold | None:
+        """Takes it for the call that calls this, which gives the hold back; None when others hold it too long."""
+        hold = Hold(sys._getframe(1))  # noqa: SLF001 - the only way to know the caller's frame
+        deadline = None
+        pause = _FIRST_SECONDS
+        while True:
+            last = self._last
+            while last.next:
+                last = last.next[None]
+            if not last.is_held():
+                if last.next.setdefault(None, hold) is hold:  # one step: there is one first
+                    self._last = hold
+                    return hold
+                continue
+            now = time.monotonic()
+            deadline = now + timeout if deadline is None else deadline
+            if now >= deadline:
+                return None
+            time.sleep(min(pause, deadline - now))
+            pause = min(pause * 1.5, _LONGEST_SECONDS)

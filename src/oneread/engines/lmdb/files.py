@@ -1,0 +1,108 @@
+"""The files of an open store: whether they are still the ones that were opened, and who may use them.
+
+Knows paths, inodes and permissions. Must not know LMDB or rows. A process whose lock file was replaced excludes no
+other process any more, so two would overwrite each other's commits; one whose data file was replaced writes what no
+later process reads. The law is docs/decisions/0035-files-that-change-under-a-process.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Final
+
+from oneread.engines.lmdb.disk import DATA
+from oneread.errors import StoreReplaced
+
+LOCK: Final = "lock.mdb"
+TURN: Final = "writer.lock"
+
+_REPLACED: Final = "a file of the store was removed or replaced while it was open; close the store and open it again"
+_RECENT_NS: Final = 1_000_000_000
+_LOCK_MODE: Final = 0o622
+"""As a lock file is created: the umask takes away who may not write; who may write then gets to read as well."""
+
+
+class StoreFiles:
+    """What stood at the paths of a store's files when it was opened.
+
+    A folder's modification time changes whenever a name in it comes, goes or means another file (POSIX, rename and
+    unlink), so one look at the folder says that nothing changed since all files were looked at. As in git's index
+    (racy-git.adoc), a time that was recent when it was read says nothing: times of files go in steps of milliseconds.
+
+    Paths are looked at and never opened: closing any descriptor of `lock.mdb` would give back the POSIX locks that
+    LMDB holds on it (fcntl(2)).
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._unchanged = (0, 0, 0)  # inode, device and modification time of the folder at the last full look
+        self._opened: list[tuple[str, int, int]] = []
+        for name in (DATA, LOCK, TURN):
+            with contextlib.suppress(FileNotFoundError):  # no lock file on a read-only file system, no turn for readers
+                path = os.path.join(folder, name)  # noqa: PTH118 - a text is looked at faster than a Path
+                found = os.stat(path)  # noqa: PTH116 - likewise
+                self._opened.append((path, found.st_ino, found.st_dev))
+
+    def check(self) -> None:
+        """Costs a few microseconds.
+
+        Raises:
+            StoreReplaced: a path names nothing now, or another file.
+        """
+        folder = _found(self._folder)
+        seen = (folder.st_ino, folder.st_dev, folder.st_mtime_ns)
+        if seen == self._unchanged:
+            return
+        now = time.time_ns()
+        for path, inode, device in self._opened:
+            found = _found(path)
+            if found.st_ino != inode or found.st_dev != device:
+                raise StoreReplaced(_REPLACED, path=path, found="another file")
+        if now - folder.st_mtime_ns > _RECENT_NS:
+            self._unchanged = seen
+
+
+def _found(path: str) -> os.stat_result:
+    try:
+        return os.stat(path)  # noqa: PTH116 - on the path of every commit
+    except OSError as failure:
+        raise StoreReplaced(_REPLACED, path=path, found=failure.strerror) from failure
+
+
+def open_lock(path: Path) -> int:
+    """A descriptor of a lock file; created for the owner and those that the umask lets write."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _LOCK_MODE)
+
+
+def share_data_file(folder: str) -> None:
+    """Lets the group write a new data file in a folder that is shared: set-group-ID and writable for the group."""
+    shared = stat.S_ISGID | stat.S_IWGRP
+    if Path(folder).stat().st_mode & shared == shared:
+        data = Path(folder, DATA)
+        data.chmod(stat.S_IMODE(data.stat().st_mode) | stat.S_IRGRP | stat.S_IWGRP)
+
+
+def fit_lock_files(folder: str) -> None:
+    """Lets exactly those use the lock files who may write the data file.
+
+    A lock needs no more than a descriptor for reading, so a process that may only read the store could stop all
+    writers. Files of other users are left as they are, and so is everything where the file system refuses.
+    """
+    data = Path(folder, DATA).stat()
+    mode = stat.S_IRUSR | stat.S_IWUSR
+    for write, both in ((stat.S_IWGRP, stat.S_IRGRP | stat.S_IWGRP), (stat.S_IWOTH, stat.S_IROTH | stat.S_IWOTH)):
+        mode |= both if data.st_mode & write else 0
+    for name in (LOCK, TURN):
+        path = Path(folder, name)
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            found = path.stat()
+            if found.st_uid != os.geteuid():
+                continue
+            if (found.st_uid, found.st_gid) != (data.st_uid, data.st_gid):
+                os.chown(path, data.st_uid, data.st_gid)  # root opened the store of another user
+            if stat.S_IMODE(found.st_mode) != mode:
+                path.chmod(mode)

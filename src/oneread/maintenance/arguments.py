@@ -1,0 +1,23 @@
+"""Checks of arguments that verbs of long work share.
+
+Knows values. Must not know what they are for. The law is the API page.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oneread.errors import UsageError
+
+LONGEST_SECONDS: Final = 10**9
+"""The longest time that a system call can wait for."""
+
+
+def check_function(name: str, given: object) -> None:
+    """Refuses what cannot be called.
+
+    Raises:
+        UsageError: with the name of the argument.
+    """
+    if not callable(given):
+        raise UsageError("this argument is a function", argument=name, given=given)

@@ -1,0 +1,310 @@
+"""Whether conditions can hold at all: each operand is a value that its field could have.
+
+Python compares values of any two types and says False, so a condition with an operand of another type would hold for
+nothing, and a list would be empty without a word. See "Conditions" of docs/reference/views.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_origin
+from uuid import UUID
+
+import msgspec
+
+from oneread.errors import InvalidDeclaration, InvalidKey
+from oneread.models.annotations import Names, field_types, is_union, peeled, resolved, unwrapped
+from oneread.models.expressions import Condition, Expression, Joined, Negated
+from oneread.models.fitting import fitting
+from oneread.models.paths import Path
+from oneread.models.references import Copy, Ref
+from oneread.models.registry import key_codec
+from oneread.models.shadow import is_copy, is_ref
+
+Accepts: TypeAlias = Callable[[str, Any], bool]
+"""(relation, operand) to whether a value of a field can be in this relation to it."""
+
+WRONG_TYPE: Final = "this condition can never apply to a value of this field"
+_COPY: Final = (
+    "a copy is no value to compare with; compare its reference: field(within(Purchase.buyer, Buyer.ref)) == ..."
+)
+_ONLY_REFERS: Final = (
+    "a copy by which rows are grouped only refers in them: compare its `ref`, or show the field with "
+    "shown(within(Purchase.buyer, Buyer.name))"
+)
+_NEVER_NONE: Final = "this field is never None"
+_NO_PATH: Final = "this path does not lead to a field; it goes through copies and structs"
+
+_COMPARED: Final[dict[Any, tuple[type, ...]]] = {
+    bool: (bool,),
+    int: (int, float, Decimal, bool),
+    float: (float, int),
+    Decimal: (Decimal, int),
+    str: (str,),
+    bytes: (bytes,),
+    datetime: (datetime,),
+    date: (date,),
+    timedelta: (timedelta,),
+    UUID: (UUID,),
+}
+"""What a field of this type can be compared with."""
+
+_EQUALITIES: Final = ("==", "!=", "one_of")
+_ORDERS: Final = ("<", "<=", ">", ">=")
+
+
+class _Field(NamedTuple):
+    """What a path leads to."""
+
+    type: Any
+    nullable: bool
+    accepts: Accepts
+
+
+class Refusal(NamedTuple):
+    """Why a condition can never hold."""
+
+    reason: str
+    condition: Condition
+    type: Any
+
+
+class ConditionChecks:
+    """Checks conditions on entities of a model, or on rows of a view.
+
+    Arguments:
+        names: classes by name, for annotations.
+        rows: the class that conditions are about; None for those of a view on its model.
+        referring: fields of a view's rows that hold copies that only refer.
+    """
+
+    def __init__(self, names: Names, rows: Any = None, referring: frozenset[str] = frozenset()) -> None:
+        self._names = names
+        self._rows = rows
+        self._referring = referring
+        self._known: dict[Path, _Field | None] = {}
+
+    def refusal(self, expression: Expression) -> Refusal | None:
+        """The first part of a condition that can never hold, or whose opposite always does."""
+        for condition in _conditions(expression):
+            reason, kind = self._judged(condition)
+            if reason:
+                return Refusal(reason, condition, kind)
+        return None
+
+    def _judged(self, condition: Condition) -> tuple[str, Any]:
+        path = condition.path
+        if path not in self._known:
+            self._known[path] = self._field(path)
+        field = self._known[path]
+        if field is None:
+            return _NO_PATH, None
+        if path.names[0] in self._referring and path.names[1:] and path.names[1] != "ref":
+            return _ONLY_REFERS, field.type
+        if condition.relation in ("is_none", "is_not_none"):
+            never = condition.relation == "is_none" and not field.nullable
+            return _NEVER_NONE if never else "", field.type
+        if is_copy(field.type):
+            return _COPY, field.type
+        return "" if field.accepts(condition.relation, condition.operand) else WRONG_TYPE, field.type
+
+    def _field(self, path: Path) -> _Field | None:
+        """None where the path leads nowhere."""
+        nullable = False
+        owner = self._rows or path.declared_in
+        bare: Any = owner
+        for name in path.names:
+            owner = bare
+            types = field_types(owner, self._names) if _is_looked_into(owner) else {}
+            if name not in types:
+                return None
+            nullable |= allows_none(types[name]) or _may_be_empty(owner, name)
+            bare = peeled(types[name]).bare
+        return _Field(bare, nullable, _Acceptance(self._names, owner, path.names[-1]).of(bare))
+
+
+class _Acceptance:
+    """Makes what says which operands a type can be compared with.
+
+    Arguments:
+        names: classes by name.
+        owner: the class of the field, to resolve annotations.
+        name: the field.
+    """
+
+    def __init__(self, names: Names, owner: type, name: str) -> None:
+        self._names = names
+        self._owner = owner
+        self._name = name
+
+    def of(self, annotation: Any) -> Accepts:
+        alternatives = [self._one(each) for each in _alternatives(annotation)]
+        return lambda relation, operand: any(each(relation, operand) for each in alternatives)
+
+    def _one(self, bare: Any) -> Accepts:
+        """Of one type that is no union; nothing but the operand's type decides for a type that says nothing."""
+        if bare in (Any, object):
+            return lambda _relation, _operand: True
+        if bare is NoneType or is_copy(bare):
+            return lambda _relation, _operand: False
+        equal = self._equal(bare)
+        contained = self._contained(bare)
+
+        def accepts(relation: str, operand: Any) -> bool:
+            if relation in _EQUALITIES:
+                return all(map(equal, operand if relation == "one_of" else (operand,)))
+            if relation in _ORDERS:
+                return equal(operand) if (get_origin(bare) or bare) is tuple else _is_ordered(bare, operand)
+            if relation == "starts_with":
+                return _is_text(bare) and type(operand) in _bases(bare)
+            return contained(operand)
+
+        return accepts
+
+    def _equal(self, bare: Any) -> Callable[[Any], bool]:
+        """Whether a value of the type can equal the operand."""
+        if bare in _COMPARED:
+            return lambda operand: type(operand) in _COMPARED[bare] and _is_reached(bare, operand)
+        if is_ref(bare):
+            return self._refers(bare)
+        if isinstance(bare, type) and issubclass(bare, Enum):
+            return lambda operand: isinstance(operand, bare) or any(member == operand for member in bare)
+        fit = fitting(bare, self._owner, self._name, self._names)
+
+        def is_value(operand: Any) -> bool:
+            try:
+                fit(operand)
+            except ValueError:
+                return False
+            return True
+
+        return is_value
+
+    def _refers(self, bare: Any) -> Callable[[Any], bool]:
+        (target,) = get_args(bare)
+        if isinstance(target, TypeVar):  # of a copy's `ref` and an index's `source`
+            target = self._owner.type_arguments[0]  # type: ignore[attr-defined]
+        codec = key_codec(resolved(target, self._owner, self._names, self._name), self._names)
+
+        def is_key(operand: Any) -> bool:
+            if not isinstance(operand, Ref) or len(operand.key) != len(codec.elements):
+                return False
+            try:
+                codec.encode(operand.key)
+            except InvalidKey:
+                return False
+            return True
+
+        return is_key
+
+    def _contained(self, bare: Any) -> Callable[[Any], bool]:
+        """Whether a value of the type can contain the operand."""
+        if _is_text(bare):
+            return lambda operand: type(operand) in _bases(bare)
+        origin = get_origin(bare) or bare
+        if not (isinstance(origin, type) and hasattr(origin, "__contains__")) or issubclass(origin, Enum):
+            return lambda _operand: False
+        arguments = [each for each in get_args(bare) if each is not ...]
+        if not arguments:
+            return lambda _operand: True
+        accepted = [self.of(each) for each in (arguments if origin is tuple else arguments[:1])]
+        return lambda operand: any(accepts("==", operand) for accepts in accepted)
+
+
+def allows_none(annotation: Any) -> bool:
+    """Whether None is a value of a type."""
+    annotation = unwrapped(annotation)
+    if annotation in (None, NoneType, Any, object):
+        return True
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        return allows_none(arguments[0])
+    if get_origin(annotation) is Literal:
+        return None in arguments
+    return is_union(annotation) and any(map(allows_none, arguments))
+
+
+def _is_looked_into(cls: Any) -> bool:
+    return isinstance(cls, type) and issubclass(cls, msgspec.Struct)
+
+
+def _may_be_empty(owner: Any, name: str) -> bool:
+    """Whether a copied field is None where its source is missing."""
+    return (
+        issubclass(owner, Copy)
+        and name not in Copy.__struct_fields__
+        and (owner.missing_ok or owner.on_delete == "clear")
+    )
+
+
+def _conditions(expression: Expression) -> Iterator[Condition]:
+    if isinstance(expression, Condition):
+        yield expression
+    elif isinstance(expression, Negated):
+        yield from _conditions(expression.condition)
+    elif isinstance(expression, Joined):
+        for part in expression.parts:
+            yield from _conditions(part)
+
+
+def _alternatives(annotation: Any) -> Iterator[Any]:
+    bare = peeled(annotation).bare
+    if is_union(bare):
+        for each in get_args(bare):
+            yield from _alternatives(each)
+    else:
+        yield bare
+
+
+_ENUM_VALUES: Final[tuple[type, ...]] = (str, bytes, int, float)
+"""Plain types that members of an Enum can be as well."""
+
+
+def _bases(bare: Any) -> tuple[type, ...]:
+    """The plain types that values of a type are compared as."""
+    if get_origin(bare) is Literal:
+        return tuple(dict.fromkeys(map(type, get_args(bare))))
+    if isinstance(bare, type) and issubclass(bare, Enum):
+        return tuple(each for each in (str, bytes, int, float) if each in bare.__mro__)
+    return (bare,)
+
+
+def _is_text(bare: Any) -> bool:
+    return any(each in (str, bytes) for each in _bases(bare))
+
+
+def _is_ordered(bare: Any, operand: Any) -> bool:
+    """Whether values of a type are before or behind the operand."""
+    if isinstance(bare, type) and isinstance(operand, bare) and issubclass(bare, Enum) and _bases(bare):
+        return True
+    return any(type(operand) in _COMPARED.get(each, ()) for each in _bases(bare))
+
+
+def _is_reached(bare: Any, operand: Any) -> bool:
+    """Whether a number of the type equals the operand exactly."""
+    if bare is int:
+        return bool(operand % 1 == 0) if type(operand) in (float, Decimal) else True
+    if bare is float and type(operand) is int:
+        try:
+            return float(operand) == operand
+        except OverflowError:
+            return False
+    return True
+
+
+def refuse_declared(view: type, expression: Expression, names: Names) -> None:
+    """Raises InvalidDeclaration for a view whose condition can never hold."""
+    found = ConditionChecks(names).refusal(expression)
+    if found is not None and found.reason is not _NO_PATH:  # what leads nowhere is refused where it is read
+        raise InvalidDeclaration(
+            found.reason,
+            view=view,
+            field=repr(found.condition.path),
+            condition=found.condition,
+            value=found.condition.operand,
+            type=found.type,
+        )

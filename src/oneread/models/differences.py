@@ -1,0 +1,180 @@
+"""Differences between a value that was given and the same value as it is read back from its document.
+
+msgpack has one kind of text and msgspec reads a declared type out of it: a date given for a text, or text given for a
+Decimal, would be stored without a word and come back as something else. So what was given is compared with what is
+read, and a value that comes back as another one is refused. See "Values" of docs/reference/declarations.md.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    MutableSequence,
+    MutableSet,
+    Sequence,
+)
+from collections.abc import Set as AbstractSet
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_args, get_origin
+from uuid import UUID
+
+from oneread.errors import shown
+from oneread.models.annotations import Names, field_names, field_types, is_union, unwrapped
+from oneread.models.references import Ref
+
+EXACT: Final[frozenset[type]] = frozenset({NoneType, bool, int, float, str, bytes, UUID, date, datetime, timedelta})
+"""Types whose values are read back as they were given whenever they are read back with the same type.
+
+An instant is the same instant in UTC.
+"""
+
+_ABSTRACT: Final = frozenset({Sequence, MutableSequence, Collection, AbstractSet, MutableSet, Mapping, MutableMapping})
+_MISSING: Final = object()
+
+
+class Difference(NamedTuple):
+    """Where the two differ first, and how.
+
+    Arguments:
+        path: behind the value that was compared: `[2].price`, or nothing.
+    """
+
+    path: str
+    given: Any
+    read: Any
+
+
+Found: TypeAlias = Difference | None
+Comparison: TypeAlias = Callable[[Any, Any, bool], Found]
+
+
+def is_exact(annotation: Any) -> bool:
+    """Whether every value of a type is of one of these types."""
+    annotation = unwrapped(annotation)
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return EXACT.issuperset(map(type, arguments))
+    if get_origin(annotation) is Annotated:
+        return is_exact(arguments[0])
+    return all(map(is_exact, arguments)) if is_union(annotation) else annotation in EXACT
+
+
+def is_abstract(annotation: Any, names: Names, known: frozenset[Any] = frozenset()) -> bool:
+    """Whether a type leaves open, anywhere, which list, set or dict a value is: a `Sequence[int]` is read as a list."""
+    annotation = unwrapped(annotation)
+    if annotation is Any or get_origin(annotation) is Literal or annotation in known:
+        return False
+    cls = annotation if get_origin(annotation) is None else get_origin(annotation)
+    if cls is Ref:
+        return False
+    if cls in _ABSTRACT:
+        return True
+    fields = field_types(cls, names).values() if isinstance(cls, type) else ()
+    return any(is_abstract(each, names, known | {annotation}) for each in (*get_args(annotation), *fields))
+
+
+def difference(given: Any, read: Any, *, loose: bool = False) -> Found:
+    """The first difference; None when the value is read back as it was given.
+
+    An int is the same value as an equal float or Decimal, so it may be given for one. `loose` says that one kind of
+    list, set or dict may be given for another.
+    """
+    kind = type(given)
+    if kind is not type(read) and not (loose and _kin(kind) is not None and _kin(kind) is _kin(type(read))):
+        is_exact = kind is int and type(read) in (float, Decimal) and given == read
+        return None if is_exact else Difference("", given, read)
+    return None if kind in EXACT else _comparison(kind)(given, read, loose)  # type: ignore[arg-type]  # a class is hashable
+
+
+def _kin(kind: type) -> Any:
+    """What compares lists, sets or dicts of a kind; None for other kinds."""
+    return next((compare for base, compare in _SEVERAL.items() if issubclass(kind, base)), None)
+
+
+@functools.cache
+def _comparison(kind: type) -> Comparison:
+    """How two values of a type are compared."""
+    for base, compare in (_SEVERAL | _OTHERS).items():
+        if issubclass(kind, base):
+            return compare
+    names = field_names(kind)
+    if not names:
+        return _of_values
+
+    def of_fields(given: Any, read: Any, loose: bool) -> Found:  # noqa: FBT001
+        found = (_behind(f".{name}", getattr(given, name), getattr(read, name), loose) for name in names)
+        return next(filter(None, found), None)
+
+    return of_fields
+
+
+def _behind(step: str, given: Any, read: Any, loose: bool) -> Found:  # noqa: FBT001
+    found = difference(given, read, loose=loose)
+    return None if found is None else found._replace(path=step + found.path)
+
+
+def _of_values(given: Any, read: Any, _loose: bool) -> Found:  # noqa: FBT001
+    return None if given == read else Difference("", given, read)
+
+
+def _of_decimals(given: Any, read: Any, _loose: bool) -> Found:  # noqa: FBT001
+    return None if given.is_finite() else Difference("", given, read)
+
+
+def _of_references(given: Any, read: Any, _loose: bool) -> Found:  # noqa: FBT001
+    return _behind(".key", given.key, read.key, loose=False)
+
+
+def _of_elements(given: Iterable[Any], read: Iterable[Any], loose: bool) -> Found:  # noqa: FBT001
+    several, others = list(given), list(read)
+    kinds = list(map(type, several))
+    if kinds == list(map(type, others)) and EXACT.issuperset(kinds):
+        return None
+    if len(several) != len(others):
+        return Difference("", given, read)
+    pairs = enumerate(zip(several, others, strict=True))
+    return next(filter(None, (_behind(f"[{place}]", *pair, loose) for place, pair in pairs)), None)
+
+
+def _of_sets(given: AbstractSet[Any], read: AbstractSet[Any], loose: bool) -> Found:  # noqa: FBT001
+    others = {_identity(each): each for each in read}
+    for each in given:
+        other = others.get(_identity(each), _MISSING)
+        if other is _MISSING or difference(each, other, loose=loose) is not None:
+            return Difference("", given, read)
+    return None if len(given) == len(read) else Difference("", given, read)
+
+
+def _identity(element: Any) -> Any:
+    """What finds the same element in another set: one NaN does not equal the other."""
+    return _MISSING if element != element else element  # noqa: PLR0124  only NaN differs from itself
+
+
+def _of_mappings(given: Mapping[Any, Any], read: Mapping[Any, Any], loose: bool) -> Found:  # noqa: FBT001
+    if len(given) != len(read):
+        return Difference("", given, read)
+    for (key, value), (other, its_value) in zip(given.items(), read.items(), strict=True):
+        found = difference(key, other, loose=loose)
+        if found is not None:
+            return found
+        found = difference(value, its_value, loose=loose)
+        if found is not None:
+            return found._replace(path=f"[{shown(key)}]{found.path}")
+    return None
+
+
+_SEVERAL: Final[dict[type, Comparison]] = {
+    list: _of_elements,
+    tuple: _of_elements,
+    set: _of_sets,
+    frozenset: _of_sets,
+    dict: _of_mappings,
+}
+_OTHERS: Final[dict[type, Comparison]] = {Decimal: _of_decimals, Ref: _of_references}

@@ -1,0 +1,103 @@
+"""Sets in one order: a set, however deep in a value, as its elements in the order of their bytes.
+
+Knows values and their types. Must not know documents, records or rows. A set of texts is gone through in another order
+in each process (PYTHONHASHSEED), so nothing that is stored, or hashed to be stored, may depend on that order.
+The law is "Documents" of docs/formats/rows.md and docs/decisions/0031-one-form-of-equal-values.md.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import MutableSet
+from collections.abc import Set as AbstractSet
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from types import NoneType
+from typing import Any, Final, Literal, get_args, get_origin
+from uuid import UUID
+
+import msgspec
+
+from oneread.models.annotations import Names, field_names, field_types, unwrapped
+from oneread.models.references import Ref
+from oneread.models.wide import pack_wide
+
+_SETS: Final = frozenset({set, frozenset, AbstractSet, MutableSet})
+_SAME_WHEN_EQUAL: Final = frozenset({bool, int, str, bytes, date, datetime, timedelta, UUID, NoneType})
+_LEAVES: Final = _SAME_WHEN_EQUAL | {float, Decimal, time, bytearray, Ref}
+_pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
+
+
+def is_set(annotation: Any) -> bool:
+    """Whether a type without its wrappers is one of sets."""
+    return (get_origin(annotation) or annotation) in _SETS
+
+
+def holds_sets(annotation: Any, names: Names, known: frozenset[Any] = frozenset()) -> bool:
+    """Whether a value of this type may be a set, or hold one somewhere.
+
+    Arguments:
+        annotation: the type.
+        names: classes by name, for annotations that the class's own module cannot resolve.
+        known: classes that are being looked into; a recursive one holds what its other fields hold.
+    """
+    annotation = unwrapped(annotation)
+    if is_set(annotation):
+        return True
+    origin = get_origin(annotation)
+    if origin is Literal or annotation in known:
+        return False
+    cls = annotation if origin is None else origin
+    fields = field_types(cls, names).values() if isinstance(cls, type) else ()
+    return any(holds_sets(each, names, known | {annotation}) for each in (*get_args(annotation), *fields))
+
+
+def has_one_form(annotation: Any) -> bool:
+    """Whether equal values of a bare type are stored as equal bytes; not so 1.0 and 1.00, 0.0 and -0.0, dicts, sets."""
+    return annotation in _SAME_WHEN_EQUAL or (isinstance(annotation, type) and issubclass(annotation, Enum))
+
+
+def order_sets(value: Any) -> Any:
+    """The value as it is stored: each set in it is a tuple in the order of its elements' bytes, the rest as given."""
+    kind = type(value)
+    if kind in _LEAVES:
+        return value
+    if isinstance(value, set | frozenset):
+        return tuple(sorted(map(order_sets, value), key=_element_bytes))
+    if isinstance(value, list):
+        return [order_sets(each) for each in value]
+    if isinstance(value, tuple):
+        return tuple([order_sets(each) for each in value])
+    if isinstance(value, dict):
+        return {order_sets(key): order_sets(each) for key, each in value.items()}
+    return _order_fields(value)
+
+
+def _order_fields(value: Any) -> Any:
+    """An instance with its fields ordered: itself where they hold no set."""
+    changed: dict[str, Any] = {}
+    for name in field_names(type(value)):
+        field = getattr(value, name, None)
+        ordered = order_sets(field)
+        if ordered is not field:
+            changed[name] = ordered
+    if not changed:
+        return value
+    made = copy.copy(value)  # not by its constructor, which may refuse a tuple where a set belongs
+    put = msgspec.structs.force_setattr if isinstance(value, msgspec.Struct) else object.__setattr__
+    for name, ordered in changed.items():
+        put(made, name, ordered)
+    return made
+
+
+def stored_form(value: Any) -> bytes:
+    """Bytes that two values share when they are stored alike. NaN is like itself, 1.0 is not like 1.00."""
+    return _element_bytes(order_sets(value))
+
+
+def _element_bytes(value: Any) -> bytes:
+    try:
+        return _pack(value)
+    except OverflowError:  # an int beyond 64 bits
+        return pack_wide(value)

@@ -1,0 +1,86 @@
+"""Calls that no exception of a signal handler can stop half-way: each runs in a thread of its own.
+
+Knows threads. Must not know engines, files or rows. Python runs signal handlers in the main thread, between any two
+bytecodes: a lock taken there may never be given back. The caller only waits; when it is interrupted, the call goes on
+to its end without it. For opening and closing, which are rare: a thread costs about 0.1 ms. The law is
+docs/decisions/0028-writer-thread.md.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from _thread import start_new_thread
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from oneread.errors import OutcomeUnknown, Unavailable
+
+T = TypeVar("T")
+
+LOOK_SECONDS: Final = 0.5
+"""A thread that waits for another looks this often whether there still is one, and takes exceptions set for it."""
+
+_PAUSE_SECONDS: Final = 0.0001
+
+
+def run_uninterrupted(work: Callable[[], T]) -> T:
+    """Runs `work` in a new thread and returns its result, or raises what it raised."""
+    call = _Call(work)
+    try:
+        start_new_thread(call.run, ())  # one step: Thread.start, interrupted, can leave locks of `threading` taken
+    except RuntimeError as failure:
+        raise refused(failure) from failure
+    while not call.ended.acquire(timeout=LOOK_SECONDS):
+        if os.getpid() != call.process:
+            raise OutcomeUnknown("the process forked during this call; make it again")
+    result: T = call.outcome()
+    return result
+
+
+def join(thread: threading.Thread, alive: threading.Lock) -> None:
+    """Waits until `thread`, which holds `alive` while it runs, has ended.
+
+    Thread.join would make a dummy of `threading` for the thread that waits, if that is one of this module, for ever.
+    """
+    with alive:
+        pass
+    while thread.is_alive():  # it has only to leave its last function
+        time.sleep(_PAUSE_SECONDS)
+
+
+def refused(failure: RuntimeError) -> Unavailable:
+    """The error for a thread that the system did not start."""
+    return Unavailable("the system starts no more threads for this process; end some", error=str(failure))
+
+
+class _Call:
+    """What is run, and how it ended."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.process = os.getpid()
+        self.ended = threading.Lock()
+        self._work = work
+        self._result: Any = None
+        self._failure: BaseException | None = None
+        self.ended.acquire()
+
+    def run(self) -> None:
+        trace = threading.gettrace()
+        if trace is not None:  # what `threading` does for debuggers and measures of coverage
+            sys.settrace(trace)
+        try:
+            self._result = self._work()
+        except BaseException as failure:  # noqa: BLE001 - it is raised again where the call is waited for
+            self._failure = failure
+        self.ended.release()
+
+    def outcome(self) -> Any:
+        if self._failure is None:
+            return self._result
+        try:
+            raise self._failure
+        finally:
+            self._failure = None  # its traceback holds this frame: no cycle is left behind
