@@ -56,7 +56,7 @@ demo: $(VENV)/.runtime ## a shop on an embedded store: every page is one read
 
 .PHONY: test
 test: setup postgres lint types ## every check there is: lint, types, layers, tests with coverage
-	$(BIN)/pytest -n $(JOBS) -rs --cov --cov-report=term:skip-covered tests
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -rs --cov --cov-report=term:skip-covered tests
 
 .PHONY: postgres
 postgres: setup

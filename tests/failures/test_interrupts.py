@@ -203,7 +203,7 @@ def test_closing_interrupted_at_any_bytecode(path):
         engines[-1].close()
 
     engines.append(LmdbEngine(path, durability="none"))
-    for _nth in interruptions(close, stride=11):
+    for _nth in interruptions(close, stride=5):
         engines[-1].close()
         engines[-1].close()
         assert path not in environment._opened

@@ -177,8 +177,10 @@ class Cascade:
                 refused.append(change.key)
                 yield from outbox.set_aside(unit, source, change.key, error, self._now)
                 names = _named(unit, change.key), _named(unit, source)
-                trace = None if isinstance(error, OnereadError) else error  # an error of ours says all there is to say
-                _log.warning("%s cannot follow %s and is set aside: %s", *names, error, exc_info=trace)
+                if isinstance(error, OnereadError):  # it says all there is to say
+                    _log.warning("%s cannot follow %s and is set aside: %s", *names, error)
+                else:
+                    _log.warning("%s cannot follow %s and is set aside", *names, exc_info=error)
         return refused
 
     def _refusal(self, change: Change) -> Plan[Exception | None]:
