@@ -8,7 +8,7 @@ from time import perf_counter
 from benchmarks.rows import SHOWN, Row, Subject
 from examples.shop.growing import RELEASES
 from oneread import connect
-from oneread.maintenance.reports import Progress
+from oneread.plans.progress import Progress
 
 
 def built(folder: Path, subject: Subject) -> list[Row]:

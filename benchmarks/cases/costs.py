@@ -16,10 +16,10 @@ from benchmarks.rows import Goal, Row, Subject
 from benchmarks.workloads.ours import purchase
 from benchmarks.workloads.shop_schema import SHOP, ProductSales, Purchase, PurchasesOfBuyer
 from oneread import connect
+from oneread.cli import calibration
 from oneread.costs import declared
 from oneread.costs.bounds import Bound
-from oneread.costs.numbers import FORMAT, Numbers, this_machine
-from oneread.database import calibration
+from oneread.costs.numbers import FORMAT, MachineNumbers, this_machine
 
 WITHIN = Goal(1.5, "<=", "figure", "x")
 """Predicted against measured, whichever is greater over the other."""
@@ -27,12 +27,12 @@ WITHIN = Goal(1.5, "<=", "figure", "x")
 SECONDS = 5.0
 
 
-def numbers(context: Context) -> Numbers:
+def numbers(context: Context) -> MachineNumbers:
     """The numbers of a store like those that are measured."""
     url = f"lmdb://{context.folder('numbers')}?durability=none"
     with connect(url, calibration.SCHEMA, workers=0) as db:
         taken = calibration.measured(db, SECONDS if context.sizes.reads > 100 else 0.0)
-    return Numbers(FORMAT, "lmdb?durability=none", this_machine(), taken)
+    return MachineNumbers(FORMAT, "lmdb?durability=none", this_machine(), taken)
 
 
 def predicted(context: Context) -> Sequence[Row]:
@@ -63,7 +63,7 @@ def predicted(context: Context) -> Sequence[Row]:
     return [_row(subject, name, series[name], before, bound) for name, bound in asked.items()]
 
 
-def _row(subject: Subject, name: str, taken: Series, before: Numbers, bound: Bound) -> Row:
+def _row(subject: Subject, name: str, taken: Series, before: MachineNumbers, bound: Bound) -> Row:
     ratio = before.predicted(bound) / taken.median
     off = max(ratio, 1 / ratio)
     what = f"{name}: predicted {before.predicted(bound) * 1e6:,.0f} us, measured {taken.median * 1e6:,.0f} us"

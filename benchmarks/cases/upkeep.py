@@ -17,8 +17,8 @@ from benchmarks.workloads.readers import SPAWN, ProcessReader
 from examples.shop import loading
 from examples.shop.schema import SHOP, Purchase
 from oneread import Database, connect
-from oneread.maintenance.reports import Progress
 from oneread.plans.plan import Plan
+from oneread.plans.progress import Progress
 from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, RowRange
 

@@ -17,7 +17,7 @@ import msgspec
 from examples.shop.mistakes import Mistake
 from examples.shop.schema import BuyerTotals, Customer, ProductSales, Purchase, PurchasesOfBuyer, PurchasesOfProduct
 from oneread import Database
-from oneread.derivations import emitted
+from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.encoding.ranges import prefix_range
 from oneread.plans.effects import Atomically
@@ -26,8 +26,8 @@ from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts, encode_amounts
-from oneread.transactions.root import BODY, EMITTED, VERSION, parse
-from oneread.transactions.unit import SHOWN
+from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
+from oneread.transactions.unit_of_work import VALUE
 
 PAGE: Final = 10_000
 NOWHERE: Final = b"\x7f\x00\x00\x01"
@@ -112,9 +112,9 @@ class _Planting:
         key = next(self._purchases) if key is None else key
         (row,) = yield from Read("roots", [key], "dm")
         assert row is not None
-        entity: Any = self.catalog.state(key, parse(row)).entity
-        carrier = self.catalog.carrier_of(entity)
-        puts = emitted.created(key, carrier.emission(entity, {}, key, carrier.refs(entity))).puts
+        entity: Any = self.catalog.state(key, parse_root(row)).entity
+        carrier = self.catalog.type_of(entity)
+        puts = emitted_record.first_writes(key, carrier.emission(entity, {}, key, carrier.refs(entity))).puts
         return Purchased(key, row, entity, puts)
 
     def another(self) -> Plan[Purchased]:
@@ -129,7 +129,7 @@ class _Planting:
         return (
             ("ProductSales" if key.startswith(self.catalog.aggregates[ProductSales].prefix) else "BuyerTotals"),
             key,
-            (row[SHOWN].value),
+            (row[VALUE].value),
         )
 
     def list_of(self, purchase: Purchased) -> tuple[str, bytes]:
@@ -164,7 +164,7 @@ def _put(table: Table, key: bytes, row: Row | None) -> Plan[None]:
 
 
 def _show(table: Table, key: bytes, shown: bytes) -> Plan[None]:
-    return _put(table, key, {SHOWN: Cell(shown, 1)})
+    return _put(table, key, {VALUE: Cell(shown, 1)})
 
 
 # Lists.
@@ -245,7 +245,7 @@ def _pointer_different(at: _Planting) -> Plan[Planted]:
 def _pointer_of_another(at: _Planting) -> Plan[Planted]:
     purchase = yield from at.purchase()
     source = at.catalog.kinds[Customer].key((at.number(),))
-    key = outbox.back_reference(source, purchase.key)
+    key = outbox.back_reference_key(source, purchase.key)
     yield from _show("views", key, b"\xc0")
     return at.found("dangling", "back-reference", "views", key, purchase.key)
 
@@ -304,8 +304,10 @@ def _record_unreadable(at: _Planting) -> Plan[Planted]:
 
 def _record_different(at: _Planting) -> Plan[Planted]:
     def forgetful(record: bytes) -> bytes:
-        told = emitted.decode(record)
-        return emitted.encode({token: [] if token[:1] == emitted.ROWS else each for token, each in told.items()})
+        told = emitted_record.decode_record(record)
+        return emitted_record.encode_record(
+            {token: [] if token[:1] == emitted_record.ROWS else each for token, each in told.items()}
+        )
 
     return _record(at, "different", forgetful)
 
@@ -329,14 +331,14 @@ def _copy_different(at: _Planting) -> Plan[Planted]:
     purchase = yield from at.purchase()
     entity = purchase.entity
     product = msgspec.structs.replace(entity.product, name=f"{entity.product.name} (old)")
-    carrier = at.catalog.carrier_of(entity)
+    carrier = at.catalog.type_of(entity)
     body, late = carrier.layout.validated(msgspec.structs.replace(entity, product=product))
     emission = carrier.emission(late, {}, purchase.key, carrier.refs(late))
     for place, shown in emission.shown.items():
         if purchase.puts[place] != shown:
             yield from _show("views", place, shown)
     stamp = purchase.row[VERSION].stamp
-    row = {BODY: Cell(body, stamp), EMITTED: Cell(emitted.encode(emission.record), stamp)}
+    row = {BODY: Cell(body, stamp), EMITTED: Cell(emitted_record.encode_record(emission.record), stamp)}
     yield from _put("roots", purchase.key, purchase.row | row)
     return at.found("different", "copy", "roots", purchase.key, purchase.key)
 

@@ -4,13 +4,13 @@ The public names; each stands where its room is. The law is the API page.
 """
 
 from oneread.connect import connect, connect_async, migration
+from oneread.database._sync.bulk import Bulk
+from oneread.database._sync.database import Database, Transaction
 from oneread.database.async_bulk import AsyncBulk
 from oneread.database.async_database import AsyncDatabase, AsyncTransaction
 from oneread.database.page_json import to_json
 from oneread.database.pages import Page, any_of
 from oneread.database.patches import add, append, remove, set_to
-from oneread.database.sync_bulk import Bulk
-from oneread.database.sync_database import Database, Transaction
 from oneread.derivations.rules import (
     ascending,
     bucket,
@@ -25,9 +25,8 @@ from oneread.derivations.rules import (
     shown,
     total,
 )
-from oneread.derivations.schema import Schema
 from oneread.derivations.views import Aggregate, Index
-from oneread.maintenance.bulk import Refusal
+from oneread.evolution.schema import Schema
 from oneread.models.evolving import renamed, retyped
 from oneread.models.expressions import field
 from oneread.models.fields import CREATED, GENERATED, UPDATED, reference
@@ -35,6 +34,7 @@ from oneread.models.model import Key, Model
 from oneread.models.paths import each, within
 from oneread.models.references import Copy, Ref
 from oneread.plans.trace import Cost, Observer
+from oneread.transfer.bulk import Refusal
 
 __all__ = [
     "CREATED",

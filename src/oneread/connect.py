@@ -11,14 +11,14 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final
 
+from oneread.database._sync.database import Database
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.migration import Migration
+from oneread.database.open import opened
 from oneread.database.operations import Operations
-from oneread.database.stored import opened
-from oneread.database.sync_database import Database
-from oneread.derivations.schema import Schema
 from oneread.errors import InvalidUrl, UsageError
-from oneread.maintenance.arguments import LONGEST_SECONDS
+from oneread.evolution.schema import Schema
+from oneread.plans.arguments import LONGEST_SECONDS
 from oneread.plans.performer import wall_clock
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
@@ -143,7 +143,7 @@ class Opening:
 
 def _traced(url: str) -> Callable[..., Database]:
     """The face that tells of its verbs; imported only now, because opentelemetry takes longer than all the rest."""
-    from oneread.database.sync_traced import Traced
+    from oneread.database._sync.traced import Traced
     from oneread.plans.telemetry import Telemetry
 
     return partial(Traced, telemetry=Telemetry(_namespace(url)))

@@ -9,7 +9,7 @@ import sys
 from rich.console import Console
 
 from oneread.cli.bars import amount, bar
-from oneread.maintenance.reports import Progress
+from oneread.plans.progress import Progress
 from tests.cli.conftest import SCHEMA
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oneread.costs.numbers import BASICS, Numbers, read_numbers
+from oneread.costs.numbers import BASICS, MachineNumbers, read_numbers
 from tests.cli.conftest import SCHEMA
 from tests.unit.costs.numbers import write_some
 
@@ -106,12 +106,12 @@ def test_a_call_that_cannot_be_is_wrong_use(bare, wrong):
 
 @pytest.mark.parametrize("engine", ["memory", "lmdb"])
 def test_numbers_are_measured_in_a_store_of_their_own_which_goes(bare, tmp_path, engine, monkeypatch):
-    monkeypatch.setattr("oneread.database.calibration.STORED", 200)
+    monkeypatch.setattr("oneread.cli.calibration.STORED", 200)
     folder = tmp_path / "stores"
     folder.mkdir()
     url = "memory://" if engine == "memory" else f"lmdb://{folder}/store?durability=none&prefix=x_"
     out = tmp_path / "new" / "numbers.json"
-    found = bare("numbers", "--db", url, "--seconds", "0.1", "--out", out, "--json").document(Numbers)
+    found = bare("numbers", "--db", url, "--seconds", "0.1", "--out", out, "--json").document(MachineNumbers)
     assert found == read_numbers(out)
     assert set(found.seconds) == set(BASICS)
     assert found.engine == ("memory" if engine == "memory" else "lmdb?durability=none")
@@ -120,7 +120,7 @@ def test_numbers_are_measured_in_a_store_of_their_own_which_goes(bare, tmp_path,
 
 
 def test_numbers_go_to_the_cache_when_nobody_says_where(bare, tmp_path, monkeypatch):
-    monkeypatch.setattr("oneread.database.calibration.STORED", 200)
+    monkeypatch.setattr("oneread.cli.calibration.STORED", 200)
     ran = bare("numbers", "--db", "memory://", "--seconds", "0.1")
     assert ran.code == 0
     assert "get of one entity" in ran.out

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from oneread import connect
-from oneread.database.loading import Loaded, Rejected
-from oneread.maintenance.dump import End
+from oneread.cli.loading import Loaded, Rejected
 from oneread.store.requests import Scan
 from oneread.transactions.outbox import TASKS
+from oneread.transfer.dump import End
 from tests.cli import notes
 from tests.cli.conftest import SCHEMA
 from tests.cli.notes import IDS, NOTES, Days, Note, NotesOfTopic, Person, Sample

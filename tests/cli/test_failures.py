@@ -13,7 +13,7 @@ from oneread import errors
 from oneread.cli.failures import code_of
 from oneread.cli.output import Output, encoded
 from oneread.errors import InvalidValue
-from oneread.maintenance.reports import Progress
+from oneread.plans.progress import Progress
 
 EVERY = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.OnereadError)]
 REFUSED = {"NotFound", "AlreadyExists", "MissingReference", "StillReferenced", "SchemaMismatch", "NotReady"}

@@ -3,8 +3,8 @@
 import pytest
 
 from oneread import connect
-from oneread.cli.migrate import Changed
-from oneread.maintenance.migrate import Planned, Status
+from oneread.cli.migrate import ChangedStore
+from oneread.evolution.migrate import Planned, Status
 from tests.cli.changing import BEFORE
 
 OLD, NEW = "tests.cli.changing:BEFORE", "tests.cli.changing:AFTER"
@@ -43,7 +43,7 @@ def test_what_is_refused_is_not_applied(bare, store):
 def test_there_and_back(bare, store):
     ran = bare("migrate", "apply", "--drop", "NotesByText", "--backfill", "--schema", NEW, "--db", store, "--json")
     assert ran.code == 0, ran.err
-    changed = ran.document(Changed)
+    changed = ran.document(ChangedStore)
     assert changed.planned.becomes == 2
     assert changed.backfilled is not None
     assert changed.backfilled.done

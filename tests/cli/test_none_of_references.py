@@ -2,13 +2,13 @@
 
 import pytest
 
-from oneread.cli.typed import Wanted, rest_of_key, values, whole_key
+from oneread.cli.typed import WantedType, rest_of_key, values, whole_key
 from oneread.errors import InvalidKey
 
 KEY = [
-    Wanted("about.order", str, optional=True),
-    Wanted("about.line", int, optional=True, further=True),
-    Wanted("stars", int),
+    WantedType("about.order", str, optional=True),
+    WantedType("about.line", int, optional=True, further=True),
+    WantedType("stars", int),
 ]
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from oneread import connect
 from oneread.cli.faults import Resuming
-from oneread.maintenance.reports import Progress, silent
 from oneread.plans.effects import Atomically
+from oneread.plans.progress import Progress, no_progress
 from oneread.store.requests import Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from tests.cli import notes
@@ -139,7 +139,7 @@ def test_an_option_that_cannot_be_is_wrong_use(oneread, arguments):
 
 def stopped(option, *told):
     """What is noted on a Ctrl-C after these reports."""
-    resuming = Resuming(silent, option)
+    resuming = Resuming(no_progress, option)
     with pytest.raises(KeyboardInterrupt) as raised, resuming:
         stop_after(resuming, told)
     return getattr(raised.value, "__notes__", [])

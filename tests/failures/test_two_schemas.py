@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from oneread import Index, Key, Model, Schema, by, connect
-from oneread.derivations.stored import SCHEMA_ROW, stored_schema
+from oneread.derivations.schema_rows import SCHEMA_ROW, stored_schema
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell
-from oneread.transactions.unit import SHOWN
+from oneread.transactions.unit_of_work import VALUE
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -148,8 +148,8 @@ def replaced(change):
 
     def plan():
         (row,) = yield Read("system", [SCHEMA_ROW])
-        data = change(row[SHOWN].value)
-        yield Replace("system", {SCHEMA_ROW: {SHOWN: Cell(data, row[SHOWN].stamp + 1)}})
+        data = change(row[VALUE].value)
+        yield Replace("system", {SCHEMA_ROW: {VALUE: Cell(data, row[VALUE].stamp + 1)}})
 
     yield Atomically(plan)
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from oneread import Copy, Index, Key, Model, Schema, by, descending, renamed, retyped, shown
-from oneread.database.stored import opened
-from oneread.database.sync_database import Database
-from oneread.derivations import emitted
-from oneread.derivations.stored import stored_schema
+from oneread.database._sync.database import Database
+from oneread.database.open import opened
+from oneread.derivations import emitted_record
+from oneread.derivations.schema_rows import stored_schema
 from oneread.engines.memory import MemoryEngine
 from oneread.plans.effects import Atomically
 from oneread.plans.sync_driver import SyncDriver
@@ -229,10 +229,10 @@ def test_what_is_wrong_among_sets_without_order_is_found_all_the_same(unordered)
         assert not unordered.verify().clean
         assert unordered.repair().clean
     key, version, body, record = entity_of(unordered, hash_ordered.Article, 1)
-    told = emitted.decode(record.value)
+    told = emitted_record.decode_record(record.value)
     token = b"i" + unordered.operations.catalog.indexes[hash_ordered.ArticlesOfWord].prefix
     told[token][0][1] = b"?" * 16
-    row = {VERSION: version, BODY: body, EMITTED: Cell(emitted.encode(told), record.stamp)}
+    row = {VERSION: version, BODY: body, EMITTED: Cell(emitted_record.encode_record(told), record.stamp)}
     unordered.run(iter_of(Atomically(partial(iter_of, Replace("roots", {key: row})))))
     assert unordered.verify().found == {"record": {"different": 1}}
     assert unordered.repair().clean

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from oneread import connect
-from oneread.database.stored import opened
-from oneread.database.sync_database import Database
+from oneread.database._sync.database import Database
+from oneread.database.open import opened
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import NotFound
 from oneread.plans.effects import Atomically

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from oneread.maintenance.load import Dumped, end_of, head_of, verified
+from oneread.transfer.load import Dumped, end_of, head_of, verified
 from tests.properties.test_derived_equals_recomputed import Machine, Sync
 
 LATER = 10**10

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oneread import Copy, Index, Key, Model, Schema, by, renamed, retyped, shown, within
-from oneread.database.stored import opened
-from oneread.database.sync_database import Database
+from oneread.database._sync.database import Database
+from oneread.database.open import opened
 from oneread.engines.memory import MemoryEngine
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace

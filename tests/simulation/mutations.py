@@ -2,25 +2,25 @@
 
 from msgspec.structs import replace
 
-from oneread.database import units
+from oneread.database import transaction
 from oneread.database.draining import Drain
 from oneread.database.operations import Operations
-from oneread.derivations import changes, emitted
-from oneread.derivations.carriers import Carrier
-from oneread.derivations.changes import Delete, Follow, Patch
-from oneread.derivations.copies import Reference, Told
+from oneread.derivations import changes, emitted_record
+from oneread.derivations.changes import Delete, FollowSource, Patch
+from oneread.derivations.copies import CopiedValues, Reference
+from oneread.derivations.entity_type import EntityType
 from oneread.plans.effects import Atomically, Now
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions import native, outbox
 from oneread.transactions.deltas import Delta
-from oneread.transactions.unit import NOTHING_DERIVED, SHOWN, Unit
+from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, UnitOfWork
 
 
 def a_task_carries_its_sources_state(patch):
     """Late publish: the task gives carriers what the source was when the task was left."""
     payloads = {}
-    put = outbox.put
+    put = outbox.add_task
 
     def remembering(unit, source, version):
         key = put(unit, source, version)
@@ -28,10 +28,10 @@ def a_task_carries_its_sources_state(patch):
         return key
 
     def batch(self, key, size):
-        unit = Unit(self._verbs.catalog.name_of)
+        unit = UnitOfWork(self._verbs.catalog.name_of)
         yield from unit.load("system", [key])
         if unit.get("system", key) is not None:
-            task = outbox.read(unit.get("system", key))
+            task = outbox.read_task(unit.get("system", key))
             unit.known("roots")[task.source] = payloads[key]
             yield from rest_of_batch(self._verbs, unit, key, task, size)
 
@@ -41,7 +41,7 @@ def a_task_carries_its_sources_state(patch):
 
 def rest_of_batch(self, unit, key, task, size):
     now = yield from Now()
-    within = outbox.carriers_of(task.source)
+    within = outbox.holders_of(task.source)
     start = task.cursor + b"\x00" if task.cursor else within.start
     targets = yield from unit.scan("views", RowRange(start, within.stop), size)
     follows = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
@@ -49,7 +49,7 @@ def rest_of_batch(self, unit, key, task, size):
     if len(targets) < size:
         unit.put("system", key, None)
     else:
-        outbox.save(unit, key, outbox.Task(task.source, targets[-1][0]), now)
+        outbox.save_task(unit, key, outbox.Task(task.source, targets[-1][0]), now)
     yield from unit.flush(now)
 
 
@@ -58,15 +58,15 @@ def a_task_reads_its_source_before_its_transaction(patch):
         tasks = yield from Scan("system", outbox.TASKS, 1)
         if tasks:
             key = tasks[0][0]
-            source = outbox.read(tasks[0][1]).source
+            source = outbox.read_task(tasks[0][1]).source
             (row,) = yield from Read("roots", [source], "dm")
 
             def batch():
-                unit = Unit(self.catalog.name_of)
+                unit = UnitOfWork(self.catalog.name_of)
                 yield from unit.load("system", [key])
                 unit.known("roots")[source] = row
                 if unit.get("system", key) is not None:
-                    yield from rest_of_batch(self, unit, key, outbox.read(unit.get("system", key)), size)
+                    yield from rest_of_batch(self, unit, key, outbox.read_task(unit.get("system", key)), size)
 
             yield from Atomically(batch)
         return bool(tasks)
@@ -81,14 +81,14 @@ def in_two_transactions(task_first):
         tasks = yield from Scan("system", outbox.TASKS, 1)
         if not tasks:
             return False
-        key, task = tasks[0][0], outbox.read(tasks[0][1])
-        within = outbox.carriers_of(task.source)
+        key, task = tasks[0][0], outbox.read_task(tasks[0][1])
+        within = outbox.holders_of(task.source)
         start = task.cursor + b"\x00" if task.cursor else within.start
         targets = yield from Scan("views", RowRange(start, within.stop), size)
         last = len(targets) < size
 
-        def carriers():
-            unit = Unit(self.catalog.name_of)
+        def entity_types():
+            unit = UnitOfWork(self.catalog.name_of)
             now = yield from Now()
             follows = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
             yield from self.decide(unit, follows, now)
@@ -97,10 +97,10 @@ def in_two_transactions(task_first):
         def moved():
             row = None
             if not last:
-                row = {SHOWN: Cell(outbox._encode(outbox.Task(task.source, targets[-1][0])), 1)}
+                row = {VALUE: Cell(outbox._encode(outbox.Task(task.source, targets[-1][0])), 1)}
             yield from Replace("system", {key: row})
 
-        for each in (moved, carriers) if task_first(last) else (carriers, moved):
+        for each in (moved, entity_types) if task_first(last) else (entity_types, moved):
             yield from Atomically(each)
         return True
 
@@ -116,12 +116,12 @@ def the_task_is_deleted_before_its_last_batch(patch):
 
 
 def a_transaction_does_not_check_versions(patch):
-    patch.setattr(units, "_version", lambda _row: 0)
+    patch.setattr(transaction, "_version", lambda _row: 0)
 
 
 def a_commit_decides_outside_of_its_transaction(patch):
     def commit(self, wanted):
-        unit = Unit(self.catalog.name_of)
+        unit = UnitOfWork(self.catalog.name_of)
         now = yield from Now()
         yield from self.decide(unit, wanted, now)
         return (yield from Atomically(lambda: flushed(unit, now)))
@@ -135,27 +135,29 @@ def a_commit_decides_outside_of_its_transaction(patch):
 
 def a_source_made_again_tells_nobody(patch):
     """Fan-out decided from bodies: there was none, so it is taken for a first creation."""
-    fans_out = Carrier.fans_out
+    fans_out = EntityType.fans_out
 
     def from_bodies(self, before, after):
-        gone = before is not None and before.record.get(emitted.TOLD) == emitted.TOLD_DELETED
+        gone = before is not None and before.record.get(emitted_record.COPIED) == emitted_record.SOURCE_DELETED
         return fans_out(self, None if gone else before, after)
 
-    patch.setattr(Carrier, "fans_out", from_bodies)
+    patch.setattr(EntityType, "fans_out", from_bodies)
 
 
 def a_deleted_source_tells_nobody(patch):
-    fans_out = Carrier.fans_out
+    fans_out = EntityType.fans_out
     patch.setattr(
-        Carrier,
+        EntityType,
         "fans_out",
-        lambda self, before, after: after.get(emitted.TOLD) != emitted.TOLD_DELETED and fans_out(self, before, after),
+        lambda self, before, after: (
+            after.get(emitted_record.COPIED) != emitted_record.SOURCE_DELETED and fans_out(self, before, after)
+        ),
     )
 
 
 def a_first_creation_tells_nobody(patch):
     """Somebody may have been waiting: `missing_ok`."""
-    patch.setattr(Told, "awaited", lambda _self, _after: False)
+    patch.setattr(CopiedValues, "awaited", lambda _self, _after: False)
 
 
 def a_delete_forgets_its_contributions(patch):
@@ -163,7 +165,9 @@ def a_delete_forgets_its_contributions(patch):
     patch.setattr(
         Delete,
         "decide",
-        lambda self, seen, version, sources: replace(decide(self, seen, version, sources), operations=NOTHING_DERIVED),
+        lambda self, seen, version, sources: replace(
+            decide(self, seen, version, sources), operations=NO_DERIVED_WRITES
+        ),
     )
 
 
@@ -176,22 +180,22 @@ def a_version_is_the_clock(patch):
 
 
 def back_references_stay_when_a_reference_changes(patch):
-    references = emitted._DIFFS[emitted.REFERENCES]
+    references = emitted_record._DIFFS[emitted_record.REFERENCES]
 
     def only_first(operations, key, prefix, old, new, shown):
         if not old or not new:
             references(operations, key, prefix, old, new, shown)
 
-    patch.setitem(emitted._DIFFS, emitted.REFERENCES, only_first)
+    patch.setitem(emitted_record._DIFFS, emitted_record.REFERENCES, only_first)
 
 
 def index_rows_are_put_and_never_taken_back(patch):
-    rows = emitted._DIFFS[emitted.ROWS]
+    rows = emitted_record._DIFFS[emitted_record.ROWS]
 
     def only_puts(operations, key, prefix, _old, new, shown):
         rows(operations, key, prefix, (), new, shown)
 
-    patch.setitem(emitted._DIFFS, emitted.ROWS, only_puts)
+    patch.setitem(emitted_record._DIFFS, emitted_record.ROWS, only_puts)
 
 
 def a_sum_is_stated_instead_of_added(patch):
@@ -202,28 +206,28 @@ def a_sum_is_stated_instead_of_added(patch):
 
 def claims_are_released_too_early(patch):
     """A value is free as soon as its holder gives it up, whoever took it in the same transaction."""
-    settle = Unit._settle_claims
+    settle = UnitOfWork._apply_claims
 
     def releasing(self, now, refused):
         settle(self, now, refused)
         for key in self._released:
             self.put("counts", key, None)
 
-    patch.setattr(Unit, "_settle_claims", releasing)
+    patch.setattr(UnitOfWork, "_settle_claims", releasing)
 
 
 def claims_are_not_looked_at(patch):
     def taking(self, now, _refused):
         for key, owner in self._claimed.items():
-            self.put("counts", key, {SHOWN: Cell(owner, now)})
+            self.put("counts", key, {VALUE: Cell(owner, now)})
         for key in self._released.keys() - self._claimed.keys():
             self.put("counts", key, None)
 
-    patch.setattr(Unit, "_settle_claims", taking)
+    patch.setattr(UnitOfWork, "_settle_claims", taking)
 
 
 def a_copy_is_kept_although_its_reference_changed(patch):
-    filled = Carrier._filled
+    filled = EntityType._filled
 
     def keeping(self, reference, entity, keys, before, sources, told):
         old = getattr(before.entity, reference.name, None)
@@ -231,14 +235,14 @@ def a_copy_is_kept_although_its_reference_changed(patch):
             return replace(old, ref=getattr(entity, reference.name).ref)
         return filled(self, reference, entity, keys, before, sources, told)
 
-    patch.setattr(Carrier, "_filled", keeping)
+    patch.setattr(EntityType, "_filled", keeping)
 
 
 def a_carrier_that_followed_tells_nobody(patch):
     """The second hop is forgotten."""
-    decide = Follow.decide
+    decide = FollowSource.decide
     patch.setattr(
-        Follow,
+        FollowSource,
         "decide",
         lambda self, seen, version, sources: replace(decide(self, seen, version, sources), fans_out=False),
     )
@@ -250,14 +254,14 @@ def more_than_the_bound_is_forgotten(patch):
 
 def a_leaf_copy_does_not_follow(patch):
     """A carrier whose record stays the same is left as it is."""
-    decide = Follow.decide
+    decide = FollowSource.decide
 
     def skipping(self, seen, version, sources):
         decision = decide(self, seen, version, sources)
         same = decision.root is not None and decision.root.version == seen.version
         return native.NO_CHANGE if same else decision
 
-    patch.setattr(Follow, "decide", skipping)
+    patch.setattr(FollowSource, "decide", skipping)
 
 
 def a_deleted_source_is_followed_as_if_it_lived(patch):
@@ -285,7 +289,7 @@ def an_attempt_goes_on_where_the_last_one_ended(patch):
 
         def once():
             if not kept:
-                unit = Unit(self.catalog.name_of)
+                unit = UnitOfWork(self.catalog.name_of)
                 kept.append((unit, (yield from Now())))
                 yield from self.decide(unit, wanted, kept[0][1])
             yield from kept[0][0].flush(kept[0][1])
@@ -304,7 +308,7 @@ def a_patch_asks_for_what_no_field_referred_to(patch):
         before = self._catalog.state(self.key, seen)
         if before.entity is None:
             return []
-        known = changes._flat(self._catalog.carrier_of(before.entity).refs(before.entity))
+        known = changes._flat(self._catalog.type_of(before.entity).refs(before.entity))
         return [key for key in links(self, seen) if key not in known]
 
     patch.setattr(Patch, "links", unknown)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from oneread.database.fencing import Fence
 from oneread.derivations import changes
-from oneread.derivations.carriers import Carrier
-from oneread.maintenance.backfill import Backfill
-from oneread.maintenance.position import Position
+from oneread.derivations.entity_type import EntityType
+from oneread.evolution.backfill import Backfill
+from oneread.evolution.fence import Fence
+from oneread.evolution.position import BackfillPosition
 from oneread.transactions.root import BODY
 from tests.simulation.two_schemas import Found, TwoSchemas
 
@@ -32,9 +32,9 @@ def sources_are_skipped(patch):
 
 def the_first_pass_is_the_last(patch):
     """The fence is raised, and what was written before it is not looked for."""
-    next_pass = Position.next_pass
+    next_pass = BackfillPosition.next_pass
     patch.setattr(
-        Position,
+        BackfillPosition,
         "next_pass",
         lambda self, phase: next_pass(self, "ending" if phase == "closed" and self.phase == "open" else phase),
     )
@@ -57,7 +57,7 @@ def the_position_is_moved_before_the_work(patch):
 
 def a_row_is_known_by_its_tokens_alone(patch):
     """What its carriers were told may be what older code tells."""
-    patch.setattr(Carrier, "asks_more", property(lambda _self: False))
+    patch.setattr(EntityType, "asks_more", property(lambda _self: False))
 
 
 def old_rows_of_a_changed_view_stay(patch):

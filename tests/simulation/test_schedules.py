@@ -12,7 +12,7 @@ from oneread.engines.lmdb import LmdbEngine
 from oneread.errors import Unavailable
 from oneread.plans.effects import Now, Sleep, Together
 from oneread.store.requests import Read
-from oneread.testing.acts import Act, drain, patch
+from oneread.testing.acts import WrittenAct, drain, patch
 from oneread.testing.schedules import HARMLESS, ByChance, Fate, Parking, Priorities, Uniform
 from oneread.testing.simulator import APART, Simulation, Violation
 from tests.simulation.schema import WORLD, City, Customer, Purchase
@@ -134,7 +134,7 @@ def test_a_lost_answer_to_a_read_is_unavailable():
         with pytest.raises(Unavailable):
             yield from Read("roots", [b"x"])
 
-    outcomes_of(Fate.LOSE, Act("read", plan))
+    outcomes_of(Fate.LOSE, WrittenAct("read", plan))
 
 
 def test_what_runs_together_is_answered_in_order_and_a_failure_ends_all():
@@ -159,7 +159,7 @@ def test_what_runs_together_is_answered_in_order_and_a_failure_ends_all():
         yield from Sleep(0.5)
         assert (yield from Now()) >= before + 500
 
-    simulation = outcomes_of(Fate.RUN, Act("together", plan))
+    simulation = outcomes_of(Fate.RUN, WrittenAct("together", plan))
     assert simulation.outcomes == [("together", "done")]
 
 
@@ -172,7 +172,7 @@ def test_clocks_are_at_most_five_seconds_apart_and_jump_both_ways():
             yield from Read("roots", [b"x"])
 
     simulation = small(fates=ByChance(small().chance, {Fate.RUN: 1, Fate.SKEW: 1}, inside=0), seed=1)
-    simulation.process("only", [Act("clock", plan)])
+    simulation.process("only", [WrittenAct("clock", plan)])
     start = simulation.now
     simulation.run()
     jumps = [after - before for before, after in pairwise(seen)]
@@ -205,7 +205,7 @@ def test_priorities_let_one_process_run_until_they_change():
 
 def test_a_violation_names_its_seed_and_the_last_requests():
     simulation = small(seed=77)
-    simulation.process("only", [Act("wrong", patch(Purchase, 1, quantity=5).plan, lambda _oracle: None)])
+    simulation.process("only", [WrittenAct("wrong", patch(Purchase, 1, quantity=5).plan, lambda _oracle: None)])
     simulation._fates = harmless(simulation)
     with pytest.raises(Violation, match=r"seed 77, step 1: entities: expected .*\n.*only: Atomically: run"):
         simulation.run()

@@ -6,15 +6,15 @@ import pytest
 
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, count, total, within
 from oneread.database.draining import Drain
-from oneread.derivations.changes import Follow
+from oneread.derivations.changes import FollowSource
 from oneread.errors import InvalidValue
-from oneread.maintenance.verify import Options, Verifier
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.testing.acts import delete, drain, patch, save_all
 from oneread.testing.simulator import Simulation, Violation
 from oneread.transactions import native, outbox
-from oneread.transactions.unit import Unit
+from oneread.transactions.unit_of_work import UnitOfWork
+from oneread.verify.verify import Verifier, VerifyOptions
 
 SEEDS = 20
 NAMES = ("a", "!b", "c", "!d", "e")
@@ -94,7 +94,7 @@ def judged(seed):
     if aside != stale(simulation):
         raise Violation(f"seed {seed}: set aside {aside}, stale {stale(simulation)}")
     driver = SyncDriver(simulation.engine, lambda: simulation.now)
-    found = driver.run(Verifier(simulation.operations.catalog, Options()).plan(), Trace())
+    found = driver.run(Verifier(simulation.operations.catalog, VerifyOptions()).plan(), Trace())
     if found.found != ({"copy": {"different": len(aside)}} if aside else {}):
         raise Violation(f"seed {seed}: {len(aside)} are set aside, verify says {found.found}")
     for number in range(1, 21):
@@ -131,7 +131,7 @@ def each_holder_is_refused_once(patch):
     once = set()
 
     def refusing(self, change):
-        if type(change) is Follow and change.key not in once:
+        if type(change) is FollowSource and change.key not in once:
             rows = self._unit.known("roots")
             decision = change.decide(native._seen(rows[change.key]), 1 << 50, rows)
             if decision.root is not None:
@@ -146,7 +146,7 @@ def each_holder_is_refused_once(patch):
 
 def a_refused_holder_leaves_its_half(patch):
     each_holder_is_refused_once(patch)
-    patch.setattr(Unit, "restore", lambda _self, _mark: None)
+    patch.setattr(UnitOfWork, "restore", lambda _self, _mark: None)
 
 
 def what_changed_is_not_tried_again(patch):

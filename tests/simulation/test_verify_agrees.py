@@ -6,11 +6,11 @@ is seen only by who saw it before.
 
 import pytest
 
-from oneread.maintenance.verify import Options, Verifier
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.simulator import Violation
+from oneread.verify.verify import Verifier, VerifyOptions
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.test_mutations import SEEDS
 from tests.simulation.world import world
@@ -43,7 +43,7 @@ class Agreeing(Audit):
             raise Offence(self.disagreed[-1])
 
     def verified(self):
-        return self.driver.run(Verifier(self.catalog, Options()).plan(), Trace())
+        return self.driver.run(Verifier(self.catalog, VerifyOptions()).plan(), Trace())
 
 
 def judged(seed):

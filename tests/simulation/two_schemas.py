@@ -10,12 +10,12 @@ from random import Random
 from msgspec.structs import replace
 
 from oneread import Schema
-from oneread.database.stored import opened
+from oneread.database.open import opened
 from oneread.derivations.catalog import stored_name
-from oneread.derivations.stored import replace_schema, stored_schema
+from oneread.derivations.schema_rows import replace_schema, stored_schema
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Conflict, NotReady, OnereadError, SchemaMismatch, UsageError
-from oneread.maintenance.backfill import Backfill, Options
+from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.models.versions import Retired
 from oneread.plans.effects import Atomically, Now, Sleep
 from oneread.plans.effects import Random as Chance
@@ -135,7 +135,7 @@ class TwoSchemas:
                 yield self
 
     def plan(self, verbs):
-        options = Options(quiet=QUIET, wait=0.2, fence=self.chance.random() < 0.3)
+        options = BackfillOptions(quiet=QUIET, wait=0.2, fence=self.chance.random() < 0.3)
         return Backfill(verbs, verbs.fence.version, options).run()
 
     # Who goes on.
@@ -271,7 +271,7 @@ class TwoSchemas:
     def end(self):
         """Old code has ended: the backfill ends, once nothing stands in its way, and everything is right."""
         for _ in range(3):
-            result = self.drive(Backfill(self.new, self.new.fence.version, Options(fence=True)).run())
+            result = self.drive(Backfill(self.new, self.new.fence.version, BackfillOptions(fence=True)).run())
             if result.done:
                 break
             for number in range(1, 6):  # a unique value twice: the operator decides
@@ -280,7 +280,7 @@ class TwoSchemas:
             self.violated(f"a backfill does not end: {result}")
         while self.drive(self.new.drain_step(2)):
             pass
-        self.drive(self.new.refreshed())
+        self.drive(self.new.refresh())
         for view in VIEWS:
             self.new.fence.check(view)
         self.audited()

@@ -16,9 +16,9 @@ from oneread.cli.failures import FOUND
 from oneread.cli.faults import Resuming
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, schema_of, writing
 from oneread.cli.output import Output, counted
-from oneread.maintenance.backfill import Backfilled
-from oneread.maintenance.position import Refusal
-from oneread.maintenance.reports import QUIET_SECONDS, WAIT_SECONDS
+from oneread.evolution.backfill import Backfilled
+from oneread.evolution.position import BackfillRefusal
+from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS
 
 PaceOption = Annotated[
     float | None,
@@ -55,7 +55,7 @@ class Built(msgspec.Struct, frozen=True):
     recommitted: int
     passes: int
     refused: int
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[BackfillRefusal, ...]
     old_code: str
     old_code_at: datetime | None
     seconds: float

@@ -15,8 +15,8 @@ import typer
 from oneread.cli.failures import FOUND
 from oneread.cli.options import DATA, DbOption, JsonOption, QuietOption, SchemaOption, reading, schema_of
 from oneread.cli.output import Output, size
-from oneread.derivations.schema import Schema
 from oneread.errors import UsageError
+from oneread.evolution.schema import Schema
 from oneread.store import unfinished
 
 TargetArgument = Annotated[str, typer.Argument(metavar="TARGET", help="The new folder, in one that is there.")]

@@ -14,8 +14,8 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from oneread.maintenance import reports
-from oneread.maintenance.reports import Reporter
+from oneread.plans import progress
+from oneread.plans.progress import Reporter
 
 _WIDTH: Final = 24
 
@@ -44,7 +44,7 @@ class _Shown:
         self._task: TaskID | None = None
         self._since = 0.0
 
-    def tell(self, report: reports.Progress) -> None:
+    def tell(self, report: progress.Progress) -> None:
         if self._task is None or report.phase != self._phase:
             if self._task is not None:
                 self._progress.remove_task(self._task)
@@ -58,7 +58,7 @@ class _Shown:
         )
 
 
-def amount(report: reports.Progress, seconds: float) -> str:
+def amount(report: progress.Progress, seconds: float) -> str:
     """How far the work is, in words: done, of how many, how fast, how long yet, faults."""
     words = [f"{report.done:,} of {report.total:,}" if report.total else f"{report.done:,}"]
     speed = report.done / seconds if seconds > 1 else 0.0

@@ -18,7 +18,7 @@ from oneread.cli.predicting import NumbersOption, TimesOption, numbers_of
 from oneread.costs.bound_file import compare, read, write
 from oneread.costs.bounds import Bound, readable
 from oneread.costs.declared import of
-from oneread.costs.numbers import Numbers, seconds_text
+from oneread.costs.numbers import MachineNumbers, seconds_text
 from oneread.errors import UsageError
 
 NamesArgument = Annotated[
@@ -74,11 +74,11 @@ def command(  # noqa: PLR0913 - each option is one question
     output.table(headers, [_row(bound, measured) for bound in bounds])
 
 
-def _row(bound: Bound, measured: Numbers | None) -> list[Any]:
+def _row(bound: Bound, measured: MachineNumbers | None) -> list[Any]:
     cells = [bound.target, bound.verb, bound.requests, bound.rows, readable(bound.bytes), readable(bound.typical)]
     return [*cells, seconds_text(measured.predicted(bound))] if measured else cells
 
 
-def _document(bound: Bound, measured: Numbers | None) -> dict[str, Any]:
+def _document(bound: Bound, measured: MachineNumbers | None) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(bound)
     return found | {"seconds": measured.predicted(bound)} if measured else found

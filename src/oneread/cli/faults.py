@@ -15,7 +15,7 @@ import typer
 from oneread.cli.options import completed
 from oneread.cli.output import Output, encoded
 from oneread.errors import UsageError
-from oneread.maintenance.reports import Fault, FaultKind, Progress, Reporter
+from oneread.plans.progress import Fault, FaultKind, Progress, Reporter
 
 ViewsArgument = Annotated[
     list[str],
@@ -32,11 +32,11 @@ FileOption = Annotated[
     Path | None, typer.Option("--faults-to", metavar="FILE", help="Write every fault to this new file, as JSON lines.")
 ]
 
-Watch: TypeAlias = Callable[[Fault], None]
+OnFaultLine: TypeAlias = Callable[[Fault], None]
 
 
 @contextlib.contextmanager
-def kept_in(path: Path | None) -> Generator[Watch | None]:
+def kept_in(path: Path | None) -> Generator[OnFaultLine | None]:
     """What writes every fault to a new file when it is found; None without a file.
 
     Raises:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import IO, Final
 
 from oneread.errors import Corrupt, InvalidValue, UsageError
-from oneread.maintenance.content import Content
-from oneread.maintenance.load import LINE_BYTES
 from oneread.store import unfinished
+from oneread.transfer.content import Content
+from oneread.transfer.load import LINE_BYTES
 
 STANDARD: Final = "-"
 _SKIPPED: Final = 1 << 20

@@ -17,16 +17,16 @@ import typer
 
 from oneread.cli.failures import FOUND
 from oneread.cli.files import STANDARD, lines, opened
+from oneread.cli.loading import Make, Numbered, Source, load
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, declared, schema_of, writing
 from oneread.cli.output import Output
-from oneread.database.loading import Make, Numbered, Source, load
-from oneread.database.sync_database import Database
+from oneread.database._sync.database import Database
 from oneread.derivations.catalog import stored_name
 from oneread.errors import Corrupt, InvalidValue, StoreError, UsageError
-from oneread.maintenance.bulk import BATCH
-from oneread.maintenance.content import Content, checkpoint_of
-from oneread.maintenance.dump import Head
-from oneread.maintenance.load import LINE_BYTES, Dumped, Records, end_of, head_of, verified
+from oneread.transfer.bulk import BATCH
+from oneread.transfer.content import Content, checkpoint_of
+from oneread.transfer.dump import Head
+from oneread.transfer.load import LINE_BYTES, Dumped, Records, end_of, head_of, verified
 
 Line: TypeAlias = tuple[int, bytes | InvalidValue]
 """A line of a file under its number, or why it was passed over."""

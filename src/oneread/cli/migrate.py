@@ -25,9 +25,9 @@ from oneread.cli.options import (
     writing,
 )
 from oneread.cli.output import Output, counted
-from oneread.maintenance.backfill import Backfilled
-from oneread.maintenance.migrate import Planned, Status
-from oneread.models.comparison import Difference
+from oneread.evolution.backfill import Backfilled
+from oneread.evolution.compare import Difference
+from oneread.evolution.migrate import Planned, Status
 
 DropOption = Annotated[
     list[str], typer.Option("--drop", metavar="NAME", help="A view or model to forget; give it once for each.")
@@ -43,7 +43,7 @@ BackfillOption = Annotated[
 app = typer.Typer(**SUBCOMMANDS)
 
 
-class Changed(msgspec.Struct, frozen=True, omit_defaults=True):
+class ChangedStore(msgspec.Struct, frozen=True, omit_defaults=True):
     """What `migrate apply --json` and `migrate rollback --json` print.
 
     Arguments:
@@ -154,7 +154,7 @@ def _finish(output: Output, found: Planned, db: str, schema: str, *, backfill: b
     if backfill:
         with writing(db, schema_of(schema)) as database, output.progress() as progress:
             done = database.backfill(progress=progress)
-    output.document(Changed(found, done))
+    output.document(ChangedStore(found, done))
     if not output.as_json:
         _show(output, found)
         if done is not None and done.done:

@@ -14,14 +14,14 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import typer
 
+from oneread.cli.calibration import SCHEMA, measured
 from oneread.cli.options import DbOption, JsonOption, QuietOption
 from oneread.cli.output import Output
 from oneread.cli.predicting import default_file
 from oneread.connect import connect
-from oneread.costs.numbers import BASICS, FORMAT, Numbers, seconds_text, this_machine, write_numbers
-from oneread.database.calibration import SCHEMA, measured
+from oneread.costs.numbers import BASICS, FORMAT, MachineNumbers, seconds_text, this_machine, write_numbers
 from oneread.errors import InvalidUrl, UsageError
-from oneread.maintenance.reports import Progress
+from oneread.plans.progress import Progress
 
 SECONDS: Final = 5.0
 
@@ -49,7 +49,7 @@ def command(
         raise UsageError("say what to measure: --db lmdb:///var/lib/shop, or memory://")
     with _scratch(db) as (url, engine), connect(url, SCHEMA, workers=0) as database, output.progress() as tell:
         taken = measured(database, seconds, lambda done, of: tell(Progress("measured", done, of)))
-    found = Numbers(FORMAT, engine, this_machine(), taken)
+    found = MachineNumbers(FORMAT, engine, this_machine(), taken)
     target = out or default_file()
     write_numbers(found, target)
     output.document(found)

@@ -30,11 +30,11 @@ import typer
 
 from oneread.cli.failures import JSON
 from oneread.connect import connect, migration
+from oneread.database._sync.database import Database
 from oneread.database.migration import Migration
-from oneread.database.sync_database import Database
 from oneread.derivations.catalog import stored_name
-from oneread.derivations.schema import Schema
 from oneread.errors import InvalidDeclaration, InvalidUrl, OnereadError, UsageError
+from oneread.evolution.schema import Schema
 
 
 def _note_json(context: typer.Context, wanted: bool) -> bool:  # noqa: FBT001 - an option's callback is given its value

@@ -19,8 +19,8 @@ import msgspec
 from oneread.cli import guard
 from oneread.cli.streams import write_json
 from oneread.errors import InvalidValue
-from oneread.maintenance.reports import Progress, Reporter, silent
 from oneread.models.wide import digits_of
+from oneread.plans.progress import Progress, Reporter, no_progress
 
 _PLAIN_BITS = 4000
 """Ints of fewer bits are written with their thousands apart."""
@@ -63,7 +63,7 @@ class Output:
     def progress(self) -> Generator[Reporter]:
         """A bar on stderr while long work runs, on a terminal only: `with output.progress() as tell`."""
         if self._quiet or self.as_json or not sys.stderr.isatty():
-            yield _advancing(silent)
+            yield _advancing(no_progress)
             return
         bars: Any = import_module("oneread.cli.bars")  # rich is imported by who shows a bar, and by nobody else
         with bars.bar() as tell:

@@ -14,7 +14,7 @@ import typer
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, completed, declared, reading, schema_of
 from oneread.cli.output import Output
 from oneread.cli.records import cost_text, plain, show_all
-from oneread.cli.typed import Wanted, rest_of_key, value, values, wanted
+from oneread.cli.typed import WantedType, rest_of_key, value, values, wanted
 from oneread.errors import InvalidQuery
 from oneread.plans.trace import Cost
 
@@ -106,18 +106,18 @@ def command(  # noqa: PLR0913 - each option narrows one page
         output.note(cost_text(found.cost))
 
 
-def _bound(cls: type, rest: Sequence[Wanted], word: str) -> Any:
+def _bound(cls: type, rest: Sequence[WantedType], word: str) -> Any:
     return value(cls, _next(cls, rest), word) if word else None
 
 
-def _start(cls: type, rest: Sequence[Wanted], word: str) -> str | bytes | None:
+def _start(cls: type, rest: Sequence[WantedType], word: str) -> str | bytes | None:
     if not word:
         return None
     following = _next(cls, rest)
     return value(cls, following, word) if following.type in (str, bytes) else word
 
 
-def _next(cls: type, rest: Sequence[Wanted]) -> Wanted:
+def _next(cls: type, rest: Sequence[WantedType]) -> WantedType:
     if not rest:
         raise InvalidQuery(
             "the whole key is given; --since, --until and --starts-with need a part that is not", view=cls

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from oneread.cli.output import Output
-from oneread.costs.numbers import Numbers, read_numbers
+from oneread.costs.numbers import MachineNumbers, read_numbers
 
 NumbersOption = Annotated[
     str, typer.Option("--numbers", metavar="FILE", help="Predict times by numbers measured before.")
@@ -28,11 +28,11 @@ def default_file() -> Path:
     return Path(cache) / "oneread" / "numbers.json"
 
 
-def numbers_of(output: Output, file: str, *, times: bool) -> Numbers | None:
+def numbers_of(output: Output, file: str, *, times: bool) -> MachineNumbers | None:
     """The numbers that were asked for, if any; says when they were measured on another machine."""
     if not file and not times:
         return None
     found = read_numbers(file or default_file())
-    for difference in found.strange():
+    for difference in found.mismatches():
         output.note(f"the numbers were measured elsewhere: {difference}")
     return found

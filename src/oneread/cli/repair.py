@@ -16,8 +16,8 @@ from oneread.cli.faults import FileOption, PaceOption, ShownOption, ViewsArgumen
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, declared, schema_of, writing
 from oneread.cli.output import Output, counted
 from oneread.cli.verify import AgeOption
-from oneread.maintenance.repair import Repaired
-from oneread.maintenance.reports import MAX_AGE, Fault, FaultKind
+from oneread.plans.progress import MAX_AGE, Fault, FaultKind
+from oneread.verify.repair import Repaired
 
 
 class Mended(msgspec.Struct, frozen=True):

@@ -22,8 +22,8 @@ import oneread
 from oneread import errors
 from oneread.cli.failures import FOUND
 from oneread.cli.options import DbOption, QuietOption, SchemaOption, reading, schema_of, writing
-from oneread.derivations.schema import Schema
 from oneread.errors import OnereadError
+from oneread.evolution.schema import Schema
 
 WriteOption = Annotated[bool, typer.Option("--write", help="Open the store for writing, too.")]
 RunOption = Annotated[

@@ -12,8 +12,8 @@ import typer
 
 from oneread.cli.options import DATA, DbOption, JsonOption, QuietOption, SchemaOption, folder_of, reading, schema_of
 from oneread.cli.output import Output, Right, counted, size
-from oneread.database.sync_database import Database
-from oneread.maintenance.survey import Survey
+from oneread.database._sync.database import Database
+from oneread.database.survey import Survey
 from oneread.store import unfinished
 
 FEW_ROWS: Final = 200_000

@@ -12,9 +12,9 @@ import typer
 
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, reading, schema_of, writing
 from oneread.cli.output import Output, counted
-from oneread.database.sync_database import Database
-from oneread.maintenance.reports import Progress
-from oneread.maintenance.waiting import SetAsideHolder, WaitingTask, count_set_aside, count_tasks, waiting_tasks
+from oneread.database._sync.database import Database
+from oneread.derivations.pending_tasks import SetAsideHolder, WaitingTask, count_set_aside, count_tasks, waiting_tasks
+from oneread.plans.progress import Progress
 from oneread.transactions.outbox import BATCH
 
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="The most tasks to list.")]

@@ -18,13 +18,13 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.keyed import ViewKey
 from oneread.errors import InvalidKey, UsageError
-from oneread.models.annotations import peeled
+from oneread.models.annotations import unwrap
 
 NONE: Final = "@none"
 """Stands for None; a text that begins with @ is given with two."""
 
 
-class Wanted(NamedTuple):
+class WantedType(NamedTuple):
     """One argument of a key."""
 
     name: str
@@ -34,29 +34,29 @@ class Wanted(NamedTuple):
     """A part of a reference's key behind the first one; `@none` for the whole reference leaves it out."""
 
 
-def wanted(catalog: Catalog, cls: Any) -> list[Wanted]:
+def wanted(catalog: Catalog, cls: Any) -> list[WantedType]:
     """What the key of a model or view is made of, in order; a reference takes the parts of its own key."""
     view = catalog.indexes.get(cls) or catalog.aggregates.get(cls)
     if view is not None:
         return _of_view(view.key)
-    return [Wanted(element.name, element.type) for element in catalog.kinds[cls].codec.elements]
+    return [WantedType(element.name, element.type) for element in catalog.kinds[cls].codec.elements]
 
 
-def _of_view(key: ViewKey) -> list[Wanted]:
-    found: list[Wanted] = []
+def _of_view(key: ViewKey) -> list[WantedType]:
+    found: list[WantedType] = []
     for part in key.parts:
         optional = part.rule.none is not None
         if part.rule.hashed:
-            found.append(Wanted(part.field, peeled(part.access.type).bare, optional))
+            found.append(WantedType(part.field, unwrap(part.access.type).bare, optional))
         else:
             found.extend(
-                Wanted(element.name, element.type, optional, further=place > 0)
+                WantedType(element.name, element.type, optional, further=place > 0)
                 for place, element in enumerate(part.elements)
             )
     return found
 
 
-def values(cls: type, declared: Sequence[Wanted], words: Sequence[str]) -> tuple[Any, ...]:
+def values(cls: type, declared: Sequence[WantedType], words: Sequence[str]) -> tuple[Any, ...]:
     """The words as values of the first parts of a key.
 
     Raises:
@@ -65,7 +65,7 @@ def values(cls: type, declared: Sequence[Wanted], words: Sequence[str]) -> tuple
     return tuple(value(cls, each, word) for each, word in _pairs(cls, declared, words)[0])
 
 
-def whole_key(cls: type, declared: Sequence[Wanted], words: Sequence[str]) -> tuple[Any, ...]:
+def whole_key(cls: type, declared: Sequence[WantedType], words: Sequence[str]) -> tuple[Any, ...]:
     """The words as a whole key.
 
     Raises:
@@ -82,16 +82,16 @@ def whole_key(cls: type, declared: Sequence[Wanted], words: Sequence[str]) -> tu
     return tuple(value(cls, each, word) for each, word in pairs)
 
 
-def rest_of_key(cls: type, declared: Sequence[Wanted], words: Sequence[str]) -> Sequence[Wanted]:
+def rest_of_key(cls: type, declared: Sequence[WantedType], words: Sequence[str]) -> Sequence[WantedType]:
     """The parts of a key behind those that the words are values of. Raises InvalidKey for more words than parts."""
     return _pairs(cls, declared, words)[1]
 
 
 def _pairs(
-    cls: type, declared: Sequence[Wanted], words: Sequence[str]
-) -> tuple[list[tuple[Wanted, str]], Sequence[Wanted]]:
+    cls: type, declared: Sequence[WantedType], words: Sequence[str]
+) -> tuple[list[tuple[WantedType, str]], Sequence[WantedType]]:
     """The part that each word is a value of, and the parts that no word is left for."""
-    pairs: list[tuple[Wanted, str]] = []
+    pairs: list[tuple[WantedType, str]] = []
     left = list(declared)
     for word in words:
         if pairs and pairs[-1][1] == NONE and word != NONE:
@@ -106,12 +106,12 @@ def _pairs(
     return pairs, left
 
 
-def _behind_reference(left: list[Wanted]) -> list[Wanted]:
+def _behind_reference(left: list[WantedType]) -> list[WantedType]:
     """The parts without the rest of the reference that they begin with."""
     return next((left[place:] for place, each in enumerate(left) if not each.further), [])
 
 
-def value(cls: type, declared: Wanted, word: str) -> Any:
+def value(cls: type, declared: WantedType, word: str) -> Any:
     """One word as a value. Raises InvalidKey."""
     if word == NONE:
         if not declared.optional:

@@ -17,8 +17,8 @@ from oneread.cli.failures import FOUND
 from oneread.cli.faults import FileOption, PaceOption, ShownOption, ViewsArgument
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, declared, reading, schema_of
 from oneread.cli.output import Output, counted
-from oneread.maintenance.reports import MAX_AGE, Ahead, Fault, FaultKind
-from oneread.maintenance.verify import Verification
+from oneread.plans.progress import MAX_AGE, Ahead, Fault, FaultKind
+from oneread.verify.verify import Verification
 
 AgeOption = Annotated[
     float, typer.Option("--max-age", metavar="SECONDS", min=0.001, help="The longest that one model may take.")

@@ -18,7 +18,7 @@ import typer
 
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, schema_of, writing
 from oneread.cli.output import Output, counted
-from oneread.maintenance.waiting import count_set_aside, count_tasks
+from oneread.derivations.pending_tasks import count_set_aside, count_tasks
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 

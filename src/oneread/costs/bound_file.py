@@ -13,8 +13,8 @@ import msgspec
 
 from oneread.costs.bounds import Bound
 from oneread.costs.declared import of
-from oneread.derivations.schema import Schema
 from oneread.errors import UsageError
+from oneread.evolution.schema import Schema
 from oneread.store import unfinished
 
 FORMAT: Final = 1
@@ -37,7 +37,7 @@ class BoundFile(msgspec.Struct, frozen=True):
     bounds: dict[str, dict[str, Recorded]]
 
 
-class Changed(msgspec.Struct, frozen=True):
+class ChangedBound(msgspec.Struct, frozen=True):
     """A bound that is not what the file says.
 
     Arguments:
@@ -63,7 +63,7 @@ class Changed(msgspec.Struct, frozen=True):
         return "\n".join([text, *(f"    {line}" for line in self.because)])
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class BoundComparison(msgspec.Struct, frozen=True):
     """A schema held against its bound file.
 
     Arguments:
@@ -72,9 +72,9 @@ class Comparison(msgspec.Struct, frozen=True):
         fallen: bounds that are lower, or gone: the file can be tightened.
     """
 
-    risen: tuple[Changed, ...] = ()
-    unknown: tuple[Changed, ...] = ()
-    fallen: tuple[Changed, ...] = ()
+    risen: tuple[ChangedBound, ...] = ()
+    unknown: tuple[ChangedBound, ...] = ()
+    fallen: tuple[ChangedBound, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -156,32 +156,34 @@ def read(path: str | Path) -> BoundFile:
     return found
 
 
-def compare(schema: Schema, recorded: BoundFile) -> Comparison:
+def compare(schema: Schema, recorded: BoundFile) -> BoundComparison:
     """A schema held against a bound file."""
-    risen: list[Changed] = []
-    unknown: list[Changed] = []
-    fallen: list[Changed] = []
+    risen: list[ChangedBound] = []
+    unknown: list[ChangedBound] = []
+    fallen: list[ChangedBound] = []
     left = {(target, verb): bound for target, verbs in recorded.bounds.items() for verb, bound in verbs.items()}
     for bound in of(schema).table():
         before = left.pop((bound.target, bound.verb), None)
         if before is None:
-            unknown.append(Changed(bound.name, "all", None, bound.rows))
+            unknown.append(ChangedBound(bound.name, "all", None, bound.rows))
             continue
         for resource in ("requests", "rows", "bytes"):
             old, new = getattr(before, resource), getattr(bound, resource)
             if new > old:
-                risen.append(Changed(bound.name, resource, old, new, _why(bound)))
+                risen.append(ChangedBound(bound.name, resource, old, new, _why(bound)))
             elif new < old:
-                fallen.append(Changed(bound.name, resource, old, new))
-    fallen += [Changed(f"{verb} {target}", "all", each.rows, None) for (target, verb), each in sorted(left.items())]
-    return Comparison(_explained_once(risen), tuple(unknown), tuple(fallen))
+                fallen.append(ChangedBound(bound.name, resource, old, new))
+    fallen += [
+        ChangedBound(f"{verb} {target}", "all", each.rows, None) for (target, verb), each in sorted(left.items())
+    ]
+    return BoundComparison(_explained_once(risen), tuple(unknown), tuple(fallen))
 
 
 def _why(bound: Bound) -> tuple[str, ...]:
     return tuple(str(bound).splitlines()[1:])
 
 
-def _explained_once(changes: list[Changed]) -> tuple[Changed, ...]:
+def _explained_once(changes: list[ChangedBound]) -> tuple[ChangedBound, ...]:
     """The terms of a bound stand behind the last of its resources only."""
     last = {change.name: place for place, change in enumerate(changes)}
     return tuple(
@@ -190,7 +192,7 @@ def _explained_once(changes: list[Changed]) -> tuple[Changed, ...]:
     )
 
 
-def check_bounds(schema: Schema, path: str | Path) -> Comparison:
+def check_bounds(schema: Schema, path: str | Path) -> BoundComparison:
     """Fails where a schema costs more than its bound file allows, for a test of your own.
 
     `def test_costs(): check_bounds(shop, "bounds.json")`. What became cheaper does not fail: it is in the result.

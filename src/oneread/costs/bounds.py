@@ -13,7 +13,7 @@ import msgspec
 from oneread.costs.sizes import Size
 from oneread.store.rows import Table
 
-Act: TypeAlias = Literal["read", "scan", "write"]
+StoreAction: TypeAlias = Literal["read", "scan", "write"]
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Term(msgspec.Struct, frozen=True):
         typical: bytes to expect, an estimate.
     """
 
-    act: Act
+    act: StoreAction
     table: Table
     what: str
     because: str
@@ -98,7 +98,7 @@ def readable(size: int) -> str:
     return f"{size} B"
 
 
-class Sum:
+class BoundBuilder:
     """Adds up terms; those of one request stand side by side, and the first of them carries it."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Sum:
     def add(
         self,
         request: str,
-        act: Act,
+        act: StoreAction,
         table: Table,
         what: str,
         because: str,
@@ -137,7 +137,7 @@ class Sum:
         self._undeclared |= whole.open
         self._terms.append(Term(act, table, what, because, requests if first else 0, rows, whole.most, whole.typical))
 
-    def more(self, act: Act, table: Table, what: str, because: str, requests: int) -> None:
+    def more(self, act: StoreAction, table: Table, what: str, because: str, requests: int) -> None:
         """Adds requests that find no rows beyond those counted elsewhere."""
         if requests:
             self._terms.append(Term(act, table, what, because, requests, 0, 0, 0))

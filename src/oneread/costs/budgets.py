@@ -14,7 +14,7 @@ from oneread.plans.allowance import CURRENT, Allowance
 from oneread.plans.trace import Cost
 
 
-class Spent:
+class SpentBudget:
     """What was asked of stores under a budget so far: by this thread or task, and those it started."""
 
     __slots__ = ("_allowance",)
@@ -81,12 +81,12 @@ class budget:  # noqa: N801 - reads as the statement it is: with budget(requests
         self._limits = (requests, rows, bytes)
         self._token: Token[Any] | None = None
 
-    def __enter__(self) -> Spent:
+    def __enter__(self) -> SpentBudget:
         if self._token is not None:
             raise UsageError("this budget is in use; make another one")
         allowance = Allowance(self._limits, outer=CURRENT.get())
         self._token = CURRENT.set(allowance)
-        return Spent(allowance)
+        return SpentBudget(allowance)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

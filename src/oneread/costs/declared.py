@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from oneread.costs.bounds import Bound
 from oneread.costs.reads import DEFAULT_BUDGET, Reads
-from oneread.costs.shares import Weights
+from oneread.costs.shares import EntityCosts
 from oneread.costs.writes import Verb, Writes
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.schema import Schema
 from oneread.errors import UsageError
+from oneread.evolution.schema import Schema
 
 DEFAULT_LIMIT: Final = 50
 """Rows of a page that says nothing else."""
@@ -32,7 +32,7 @@ class Costs:
 
     def __init__(self, catalog: Catalog, inline: int) -> None:
         self._views: tuple[type, ...] = (*catalog.indexes, *catalog.aggregates)
-        weights = Weights(catalog, {each.__name__: each for each in (*catalog.models, *self._views)})
+        weights = EntityCosts(catalog, {each.__name__: each for each in (*catalog.models, *self._views)})
         self._catalog = catalog
         self._reads = Reads(weights)
         self._writes = Writes(weights, inline)

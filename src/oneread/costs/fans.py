@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from oneread.costs.shares import Fields, Following, Weights, touched
+from oneread.costs.shares import EntityCosts, Fields, FollowedFields, touched
 from oneread.costs.sizes import NOTHING, Size, greatest
-from oneread.derivations.carriers import Carrier
+from oneread.derivations.entity_type import EntityType
 
 
 class Touched(NamedTuple):
@@ -32,11 +32,11 @@ class Touched(NamedTuple):
     undeclared: frozenset[str]
 
 
-class Fan(NamedTuple):
+class FanOut(NamedTuple):
     """What may follow a change.
 
     Arguments:
-        carriers: the names of the classes that follow, at any distance.
+        holders: the names of the classes that follow, at any distance.
         far: some of them are sources themselves, whose carriers may follow in turn.
         circular: the source may be among its own carriers, or refer to one of them.
         key: of a carrier's commit row.
@@ -45,7 +45,7 @@ class Fan(NamedTuple):
         views, counts: rows that one carrier's following touches, of whichever class touches most.
     """
 
-    carriers: tuple[str, ...]
+    holders: tuple[str, ...]
     far: bool
     circular: bool
     key: Size
@@ -55,18 +55,18 @@ class Fan(NamedTuple):
     counts: Touched
 
 
-class Fans:
+class FanOuts:
     """The fans of one schema."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: EntityCosts) -> None:
         self._weights = weights
-        self._carriers = weights.catalog.carriers
+        self._carriers = weights.catalog.entity_types
 
-    def of(self, carrier: Carrier, change: Fields | None) -> Fan | None:
+    def of(self, entity_type: EntityType, change: Fields | None) -> FanOut | None:
         """What follows a change of some fields of an entity, or its coming or going (None); None when nobody does."""
-        if carrier.told is None or not (change is None or any(map(change.touches, _routes(carrier)))):
+        if entity_type.told is None or not (change is None or any(map(change.touches, _routes(entity_type)))):
             return None
-        steps = [*self._followers(carrier)]
+        steps = [*self._followers(entity_type)]
         if not steps:
             return None
         seen = dict.fromkeys(steps)
@@ -78,26 +78,26 @@ class Fans:
             fresh = [step for step in further if step not in seen]
             seen.update(dict.fromkeys(fresh))
             steps += fresh
-        return self._fan(carrier, list(seen), far=far)
+        return self._fan(entity_type, list(seen), far=far)
 
-    def _followers(self, carrier: Carrier) -> Iterator[tuple[type, Following]]:
+    def _followers(self, entity_type: EntityType) -> Iterator[tuple[type, FollowedFields]]:
         """The classes that copy from a source, and by which of their fields."""
         for cls, each in self._carriers.items():
             for reference in each.tracked:
-                if reference.kind is carrier.kind:
-                    yield cls, Following(reference.name, reference.copy is not None)
+                if reference.kind is entity_type.kind:
+                    yield cls, FollowedFields(reference.name, reference.copy is not None)
 
-    def _moved_on(self, carrier: Carrier, following: Following) -> Iterator[tuple[type, Following]]:
+    def _moved_on(self, entity_type: EntityType, following: FollowedFields) -> Iterator[tuple[type, FollowedFields]]:
         """Those that follow a carrier which has followed."""
-        if carrier.told is not None and any(map(following.touches, _routes(carrier))):
-            yield from self._followers(carrier)
+        if entity_type.told is not None and any(map(following.touches, _routes(entity_type))):
+            yield from self._followers(entity_type)
 
-    def _fan(self, carrier: Carrier, steps: list[tuple[type, Following]], *, far: bool) -> Fan:
+    def _fan(self, entity_type: EntityType, steps: list[tuple[type, FollowedFields]], *, far: bool) -> FanOut:
         weights = [self._weights.of[cls] for cls, _following in steps]
-        kinds = {carrier.kind, *(self._carriers[cls].kind for cls, _following in steps)}
-        referred = {reference.kind for reference in carrier.tracked}
-        found = self._weights.key(carrier.kind).plus(greatest(each.key for each in weights), Size(3, 3))
-        return Fan(
+        kinds = {entity_type.kind, *(self._carriers[cls].kind for cls, _following in steps)}
+        referred = {reference.kind for reference in entity_type.tracked}
+        found = self._weights.key(entity_type.kind).plus(greatest(each.key for each in weights), Size(3, 3))
+        return FanOut(
             tuple(dict.fromkeys(cls.__name__ for cls, _following in steps)),
             far,
             bool(kinds & referred),
@@ -108,7 +108,7 @@ class Fans:
             self._most(steps, "counts"),
         )
 
-    def _most(self, steps: list[tuple[type, Following]], table: str) -> Touched:
+    def _most(self, steps: list[tuple[type, FollowedFields]], table: str) -> Touched:
         """Rows of one table that one following touches: the most of any class, each as large as any may be."""
         touches = [
             [
@@ -129,7 +129,7 @@ class Fans:
         )
 
 
-def _routes(carrier: Carrier) -> list[tuple[str, ...]]:
+def _routes(entity_type: EntityType) -> list[tuple[str, ...]]:
     """What a source tells, as paths from it."""
-    assert carrier.told is not None
-    return [tuple(route.split(".")) for route in carrier.told.types if route]
+    assert entity_type.told is not None
+    return [tuple(route.split(".")) for route in entity_type.told.types if route]

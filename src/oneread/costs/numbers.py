@@ -71,7 +71,7 @@ def this_machine() -> Machine:
     )
 
 
-class Numbers(msgspec.Struct, frozen=True):
+class MachineNumbers(msgspec.Struct, frozen=True):
     """What the basic operations take.
 
     Arguments:
@@ -86,7 +86,7 @@ class Numbers(msgspec.Struct, frozen=True):
     machine: Machine
     seconds: dict[str, float]
 
-    def strange(self, engine: str | None = None) -> list[str]:
+    def mismatches(self, engine: str | None = None) -> list[str]:
         """Why these numbers may be wrong here: another machine, or another engine than the one given."""
         found = self.machine.differences(this_machine())
         return [*found, f"engine: {self.engine}, not {engine}"] if engine not in (None, self.engine) else found
@@ -138,14 +138,14 @@ _NAMES: Final[dict[tuple[str, str], str]] = {
 """The number of a term of a commit; what is not here comes with another term."""
 
 
-def read_numbers(path: str | Path) -> Numbers:
+def read_numbers(path: str | Path) -> MachineNumbers:
     """Numbers that were measured before.
 
     Raises:
         UsageError: there is no such file, or it is none: torn, of another release, or with a time that cannot be.
     """
     try:
-        found = msgspec.json.decode(Path(path).read_bytes(), type=Numbers)
+        found = msgspec.json.decode(Path(path).read_bytes(), type=MachineNumbers)
     except FileNotFoundError:
         raise UsageError("there are no numbers here; measure them: oneread numbers --db URL", path=str(path)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, IsADirectoryError) as error:
@@ -160,7 +160,7 @@ def _is_time(seconds: float | None) -> bool:
     return seconds is not None and math.isfinite(seconds) and seconds >= 0
 
 
-def write_numbers(numbers: Numbers, path: str | Path) -> None:
+def write_numbers(numbers: MachineNumbers, path: str | Path) -> None:
     """Writes numbers where `read_numbers` finds them."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from oneread.costs.bounds import Bound, Sum
-from oneread.costs.shares import Share, Weights
+from oneread.costs.bounds import Bound, BoundBuilder
+from oneread.costs.shares import EntityCosts, ViewCost
 from oneread.costs.sizes import Size, greatest
 
 DEFAULT_BUDGET: Final = 100
@@ -20,13 +20,13 @@ DEFAULT_BUDGET: Final = 100
 class Reads:
     """Bounds of reads of one schema."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: EntityCosts) -> None:
         self._weights = weights
         self._catalog = weights.catalog
 
     def get(self, cls: Any, verb: str = "get") -> Bound:
         """`get`, `find` and `exists` of an entity, a group of an aggregate, or a row of a unique index."""
-        total = Sum()
+        total = BoundBuilder()
         name = cls.__name__
         if cls in self._catalog.indexes:
             row = self._share(cls, "index rows")
@@ -40,7 +40,7 @@ class Reads:
 
     def get_many(self, cls: Any, keys: int) -> Bound:
         """`get_many` of that many keys."""
-        total = Sum()
+        total = BoundBuilder()
         total.add("entities", "read", "roots", "entities", cls.__name__, keys, self._shown(cls))
         return total.bound(f"get_many({keys})", cls.__name__)
 
@@ -67,7 +67,7 @@ class Reads:
         table, what, size = self._listed(cls)
         sifted = where or table == "roots"  # the entities' table has tombstones
         requests, rows = scans(limit, any_of, budget if sifted else None)
-        total = Sum()
+        total = BoundBuilder()
         total.add("rows", "scan", table, what, cls.__name__, rows, size, requests)
         if cls in self._catalog.aggregates:
             self._extrema(total, cls, limit + budget if where else limit)
@@ -84,17 +84,17 @@ class Reads:
         key = self._weights.key(self._catalog.kinds[cls])
         return "roots", "entities", key.plus(self._shown(cls))
 
-    def _extrema(self, total: Sum, cls: Any, groups: int) -> None:
+    def _extrema(self, total: BoundBuilder, cls: Any, groups: int) -> None:
         """A scan of one row for each least and greatest of each group."""
         for share in self._shares(cls):
             if share.sort == "extremum rows":
                 size = share.key.plus(share.held)
                 total.add(share.because, "scan", "views", "extremum", share.because, groups, size, groups)
 
-    def _shares(self, cls: Any) -> Sequence[Share]:
+    def _shares(self, cls: Any) -> Sequence[ViewCost]:
         return self._weights.views[cls]
 
-    def _share(self, cls: Any, sort: str) -> Share:
+    def _share(self, cls: Any, sort: str) -> ViewCost:
         return next(share for share in self._shares(cls) if share.sort == sort)
 
     def _shown(self, cls: Any) -> Size:

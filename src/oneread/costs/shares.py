@@ -12,21 +12,21 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from oneread.costs.sizes import FLAG, HEADER, NOTHING, OPEN, Size, Sizes, element, greatest, most_elements
 from oneread.derivations.aggregates import AggregateView
-from oneread.derivations.carriers import Carrier
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference
+from oneread.derivations.entity_type import EntityType
 from oneread.derivations.indexes import IndexView
-from oneread.derivations.keyed import VALUES_BYTES, Part
+from oneread.derivations.keyed import VALUES_BYTES, KeyRule
 from oneread.derivations.rules import Rule, rules_of
-from oneread.models.annotations import Names, field_types, peeled
+from oneread.models.annotations import Names, field_types, unwrap
 from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
-from oneread.models.registry import KEY_BYTES, Kind, reference_target
+from oneread.models.registry import KEY_BYTES, EntityKind, reference_target
 from oneread.models.shadow import is_copy
 from oneread.store.rows import Table
 from oneread.transactions.deltas import MAGNITUDE
 
-Route: TypeAlias = tuple[str, ...]
+CostRoute: TypeAlias = tuple[str, ...]
 
 Sort: TypeAlias = Literal["index rows", "group", "extremum rows", "claim", "back-references", "holds"]
 
@@ -37,7 +37,7 @@ _PREFIX: Final = Size(4, 4)
 _KIND: Final = Size(2, 2)
 
 
-class Share(NamedTuple):
+class ViewCost(NamedTuple):
     """What one entity has in one view, or of one kind of row.
 
     Arguments:
@@ -58,9 +58,9 @@ class Share(NamedTuple):
     sort: Sort
     table: Table
     rows: int
-    place: frozenset[Route]
-    value: frozenset[Route]
-    where: frozenset[Route]
+    place: frozenset[CostRoute]
+    value: frozenset[CostRoute]
+    where: frozenset[CostRoute]
     key: Size
     held: Size
     told: Size
@@ -68,7 +68,7 @@ class Share(NamedTuple):
     undeclared: frozenset[str] = frozenset()
 
 
-class Following(NamedTuple):
+class FollowedFields(NamedTuple):
     """A source changed, and its carriers are given its new values.
 
     Arguments:
@@ -79,11 +79,11 @@ class Following(NamedTuple):
     reference: str
     copy: bool
 
-    def touches(self, route: Route) -> bool:
+    def touches(self, route: CostRoute) -> bool:
         """Whether a value may change that is reached by this path."""
         return route[0] == self.reference and (len(route) > 1)
 
-    def shows(self, route: Route) -> bool:
+    def shows(self, route: CostRoute) -> bool:
         """Likewise, of a value that is shown, as whole copies are."""
         return route[0] == self.reference and (len(route) > 1 or self.copy)
 
@@ -94,23 +94,23 @@ class Fields(NamedTuple):
     names: frozenset[str] | None
     keys: frozenset[str]
 
-    def touches(self, route: Route) -> bool:
+    def touches(self, route: CostRoute) -> bool:
         """Whether a value may change that is reached by this path."""
         return route[0] not in self.keys if self.names is None else route[0] in self.names
 
-    def shows(self, route: Route) -> bool:
+    def shows(self, route: CostRoute) -> bool:
         """Likewise."""
         return self.touches(route)
 
 
-def touched(share: Share, change: Fields | Following) -> int:
+def touched(share: ViewCost, change: Fields | FollowedFields) -> int:
     """How many rows of a share a change writes or takes away, at most."""
     if any(map(change.touches, share.place)):
         return 2 * share.rows
     return share.rows if any(map(change.shows, share.value)) or any(map(change.touches, share.where)) else 0
 
 
-class Weight(NamedTuple):
+class EntityCost(NamedTuple):
     """What entities of one class weigh.
 
     Arguments:
@@ -128,7 +128,7 @@ class Weight(NamedTuple):
     cls: type
     kind: str
     references: Mapping[str, int]
-    shares: tuple[Share, ...]
+    shares: tuple[ViewCost, ...]
     key: Size
     shown: Size
     whole: Size
@@ -141,7 +141,7 @@ class Weight(NamedTuple):
         return sum(self.references.values())
 
 
-class Weights:
+class EntityCosts:
     """The weights of a schema's entities and the sizes of its views' rows.
 
     Arguments:
@@ -153,35 +153,39 @@ class Weights:
         self.catalog = catalog
         self._names = names
         self._sizes = Sizes(names)
-        self.views: dict[type, tuple[Share, ...]] = {}
+        self.views: dict[type, tuple[ViewCost, ...]] = {}
         self.views.update({cls: tuple(self._indexed(view)) for cls, view in catalog.indexes.items()})
         self.views.update({cls: tuple(self._folded(view)) for cls, view in catalog.aggregates.items()})
-        self.of: dict[type, Weight] = {cls: self._weight(carrier) for cls, carrier in catalog.carriers.items()}
+        self.of: dict[type, EntityCost] = {
+            cls: self._weight(entity_type) for cls, entity_type in catalog.entity_types.items()
+        }
 
-    def key(self, kind: Kind) -> Size:
+    def key(self, kind: EntityKind) -> Size:
         """The key of a commit row."""
         return _KIND.plus(self._suffix(kind))
 
-    def _suffix(self, kind: Kind) -> Size:
+    def _suffix(self, kind: EntityKind) -> Size:
         types = field_types(kind.cls, self._names)
-        parts = [element(each.type, peeled(types[each.name]).metadata) for each in kind.codec.elements]
+        parts = [element(each.type, unwrap(types[each.name]).metadata) for each in kind.codec.elements]
         return NOTHING.plus(*parts).within(KEY_BYTES)
 
-    def _weight(self, carrier: Carrier) -> Weight:
-        kind, cls = carrier.kind, carrier.cls
-        counts = {each.name: self._many(cls, each) for each in carrier.references}
-        shares = [share for view in carrier.derivations for share in self.views[_declared(view)]]
-        shares += [self._pointing(carrier, each, counts[each.name], "back-references") for each in carrier.tracked]
-        shares += [self._pointing(carrier, each, counts[each.name], "holds") for each in carrier.holding]
+    def _weight(self, entity_type: EntityType) -> EntityCost:
+        kind, cls = entity_type.kind, entity_type.cls
+        counts = {each.name: self._many(cls, each) for each in entity_type.references}
+        shares = [share for view in entity_type.derivations for share in self.views[_declared(view)]]
+        shares += [
+            self._pointing(entity_type, each, counts[each.name], "back-references") for each in entity_type.tracked
+        ]
+        shares += [self._pointing(entity_type, each, counts[each.name], "holds") for each in entity_type.holding]
         shown = Size(8, 8).plus(self._sizes.document(cls))
-        return Weight(
+        return EntityCost(
             cls,
             kind.cls.__name__,
             counts,
             tuple(shares),
             self.key(kind),
             shown,
-            shown.plus(self._record(carrier, shares)),
+            shown.plus(self._record(entity_type, shares)),
             frozenset(kind.names),
             frozenset(name for name, default in defaults_of(cls).items() if default == UPDATED),
         )
@@ -189,33 +193,33 @@ class Weights:
     def _many(self, cls: type, reference: Reference) -> int:
         if not reference.many:
             return 1
-        return most_elements(peeled(field_types(cls, self._names)[reference.name]).metadata)
+        return most_elements(unwrap(field_types(cls, self._names)[reference.name]).metadata)
 
-    def _pointing(self, carrier: Carrier, reference: Reference, count: int, sort: Sort) -> Share:
-        place, kind = frozenset({(reference.name,)}), carrier.kind
+    def _pointing(self, entity_type: EntityType, reference: Reference, count: int, sort: Sort) -> ViewCost:
+        place, kind = frozenset({(reference.name,)}), entity_type.kind
         key = _KIND.plus(self.key(reference.kind), self.key(kind))
         told = self.key(reference.kind).plus(Size(HEADER, 2))
-        none: frozenset[Route] = frozenset()
-        named = kind.cls if reference.name in kind.cls.__struct_fields__ else carrier.cls
+        none: frozenset[CostRoute] = frozenset()
+        named = kind.cls if reference.name in kind.cls.__struct_fields__ else entity_type.cls
         because = f"{named.__name__}.{reference.name}"
-        return Share(because, sort, "views", count, place, none, none, key, FLAG, told)
+        return ViewCost(because, sort, "views", count, place, none, none, key, FLAG, told)
 
-    def _record(self, carrier: Carrier, shares: list[Share]) -> Size:
+    def _record(self, entity_type: EntityType, shares: list[ViewCost]) -> Size:
         """The emitted record: what is told now, or of a deleted entity what it told last."""
         told = Size(2 * HEADER, 2).plus(*(share.told.times(share.rows) for share in shares))
         tokens = Size(3 * HEADER, 8).times(len(shares) + 4)
         used = [
-            self._along(carrier.cls, name, kind).plus(Size(len(name) + HEADER, len(name) + 2))
-            for each in carrier.references
+            self._along(entity_type.cls, name, kind).plus(Size(len(name) + HEADER, len(name) + 2))
+            for each in entity_type.references
             for name, _get, kind in each.hidden
         ]
-        if carrier.told is None:
+        if entity_type.told is None:
             return told.plus(tokens, *used)
         last = [
-            self._along(carrier.kind.cls, route, kind).plus(Size(len(route) + HEADER, 0))
-            for route, kind in carrier.told.types.items()
+            self._along(entity_type.kind.cls, route, kind).plus(Size(len(route) + HEADER, 0))
+            for route, kind in entity_type.told.types.items()
         ]
-        routes = Size(sum(len(route) + HEADER for route in carrier.told.types) + 40, 17)
+        routes = Size(sum(len(route) + HEADER for route in entity_type.told.types) + 40, 17)
         living, gone = told.plus(*used), NOTHING.plus(*last)._replace(typical=0)
         return greatest((living, gone)).plus(tokens, routes)
 
@@ -229,13 +233,13 @@ class Weights:
         """
         *before, last = route.split(".")
         for name in before:
-            bare = peeled(field_types(cls, self._names)[name]).bare
+            bare = unwrap(field_types(cls, self._names)[name]).bare
             target = reference_target(bare, cls, name, self._names)
             cls = bare if target is None else target[0]
         annotation = field_types(cls, self._names).get(last, kind)
         return self._sizes.field(cls, last, annotation).plus(FLAG)
 
-    def _indexed(self, view: IndexView) -> Iterator[Share]:
+    def _indexed(self, view: IndexView) -> Iterator[ViewCost]:
         rules = rules_of(view.cls)
         kind = self.catalog.kinds[view.model]
         values = self._values(view.key.parts)
@@ -248,14 +252,14 @@ class Weights:
         count, undeclared = self._rows_of(view.key.parts)
         told = values.plus(self._suffix(kind), Size(16 + 3 * HEADER, 18))
         name = view.cls.__name__
-        yield Share(name, "index rows", "views", count, place, value, where, key, row, told, undeclared=undeclared)
+        yield ViewCost(name, "index rows", "views", count, place, value, where, key, row, told, undeclared=undeclared)
         if view.unique:
             owner = self.key(kind)
-            none: frozenset[Route] = frozenset()
+            none: frozenset[CostRoute] = frozenset()
             told = values.plus(Size(HEADER, 2))
-            yield Share(name, "claim", "counts", count, place, none, where, _PREFIX.plus(values), owner, told)
+            yield ViewCost(name, "claim", "counts", count, place, none, where, _PREFIX.plus(values), owner, told)
 
-    def _folded(self, view: AggregateView) -> Iterator[Share]:
+    def _folded(self, view: AggregateView) -> Iterator[ViewCost]:
         rules = rules_of(view.cls)
         kind = self.catalog.kinds[view.model]
         values = self._values(view.key.parts)
@@ -271,15 +275,15 @@ class Weights:
         name, alone = view.cls.__name__, not view.key.parts
         told = values.plus(amounts, Size(2 * HEADER, 3))
         key = _PREFIX.plus(values)
-        yield Share(name, "group", "counts", count, place, summed, where, key, amounts, told, alone, undeclared)
+        yield ViewCost(name, "group", "counts", count, place, summed, where, key, amounts, told, alone, undeclared)
         for extremum in view.extrema:
             path = path_of(rules[extremum.field].field)
             size = values.plus(element(extremum.type)).within(VALUES_BYTES).plus(self._suffix(kind))
             value = Size(HEADER, 1).plus(self._at(path))
-            places, none = place | {path.names}, frozenset[Route]()
+            places, none = place | {path.names}, frozenset[CostRoute]()
             what = f"{name}.{extremum.field}"
             told = size.plus(Size(2 * HEADER, 3))
-            yield Share(what, "extremum rows", "views", count, places, none, where, _PREFIX.plus(size), value, told)
+            yield ViewCost(what, "extremum rows", "views", count, places, none, where, _PREFIX.plus(size), value, told)
 
     def _amounts(self, rules: Mapping[str, Rule]) -> Size:
         """The numbers of a group's row: contributions, and a sum and a number of values for each field."""
@@ -291,30 +295,30 @@ class Weights:
             if rule.fold in ("count", "mean"):
                 places[f"values {path}"] = Size(9, 2)
             if rule.fold in ("total", "mean"):
-                bare = peeled(self._annotation(path)).bare
+                bare = unwrap(self._annotation(path)).bare
                 whole = self._at(path).plus(Size(HEADER + 8, 1)) if bare is int else AMOUNT
                 places[f"sum {path}"] = whole
         return Size(HEADER + 9, 3).plus(*places.values())
 
-    def _values(self, parts: tuple[Part, ...]) -> Size:
+    def _values(self, parts: tuple[KeyRule, ...]) -> Size:
         """The values of a view's key rules."""
         return NOTHING.plus(*map(self._element, parts)).within(VALUES_BYTES)
 
-    def _element(self, part: Part) -> Size:
+    def _element(self, part: KeyRule) -> Size:
         if part.kind is not None:
             return self._suffix(part.kind)
         if part.rule.hashed:
             return Size(2 * 16 + 2, 19)
         path = path_of(part.rule.field)
-        metadata = () if path.every else peeled(self._annotation(path)).metadata
+        metadata = () if path.every else unwrap(self._annotation(path)).metadata
         return greatest((element(part.elements[0].type, metadata), FLAG))
 
-    def _rows_of(self, parts: tuple[Part, ...]) -> tuple[int, frozenset[str]]:
+    def _rows_of(self, parts: tuple[KeyRule, ...]) -> tuple[int, frozenset[str]]:
         """Rows of one entity in a view: one, or one for each distinct element of a list; and that list, if open."""
         several = [path_of(part.rule.field) for part in parts if part.access.many]
         if not several:
             return 1, frozenset()
-        most = most_elements(peeled(self._annotation(several[0])).metadata)
+        most = most_elements(unwrap(self._annotation(several[0])).metadata)
         cls, name = several[0].steps[-1]
         return most, frozenset({f"{cls.__name__}.{name}"}) if most >= OPEN else frozenset()
 
@@ -322,7 +326,7 @@ class Weights:
         """A field of an index row."""
         path = path_of(rule.field)
         annotation = field_types(view, self._names)[name]
-        if rule.kind == "key" and is_copy(peeled(annotation).bare):
+        if rule.kind == "key" and is_copy(unwrap(annotation).bare):
             return Size(4 * KEY_BYTES + 20 * HEADER, 12)  # it only refers there
         found = self._sizes.field(view, name, annotation) if path.every else self._at(path)
         if rule.kind != "key" or rule.hashed:
@@ -344,5 +348,5 @@ def _declared(view: Any) -> type:
     return cls
 
 
-def _where(view: Any) -> frozenset[Route]:
+def _where(view: Any) -> frozenset[CostRoute]:
     return frozenset() if view.where is None else frozenset(path.names for path in view.where.paths())

@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 
 from oneread.derivations.changes import BODY_BYTES
-from oneread.models.annotations import Names, field_types, is_union, peeled
+from oneread.models.annotations import Names, field_types, is_union, unwrap
 from oneread.models.fields import defaults_of
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path
@@ -132,7 +132,7 @@ class Sizes:
 
     def value(self, annotation: Any, where: str) -> Size:
         """A value of a declared type; `where` names it if it is open."""
-        bare, _optional, metadata = peeled(annotation)
+        bare, _optional, metadata = unwrap(annotation)
         return self._plain(bare, metadata, where)
 
     def _plain(self, bare: Any, metadata: tuple[Any, ...], where: str) -> Size:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from oneread.costs.bounds import Bound, Sum
-from oneread.costs.fans import Fan, Fans
-from oneread.costs.shares import Fields, Share, Weight, Weights, touched
+from oneread.costs.bounds import Bound, BoundBuilder
+from oneread.costs.fans import FanOut, FanOuts
+from oneread.costs.shares import EntityCost, EntityCosts, Fields, ViewCost, touched
 from oneread.costs.sizes import Size, greatest
-from oneread.derivations.carriers import Carrier
+from oneread.derivations.entity_type import EntityType
 from oneread.models.registry import KEY_BYTES
 from oneread.store.rows import Table
 
@@ -31,10 +31,10 @@ _PROBED: Final = 5
 """Times the inline bound of back-references that one commit reads at most of sources that fan out too far."""
 
 
-class Rows(NamedTuple):
+class WrittenRows(NamedTuple):
     """Rows of one declaration that one change writes or takes away, at most."""
 
-    share: Share
+    share: ViewCost
     rows: int
 
 
@@ -46,10 +46,10 @@ class Writes:
         inline: carriers that are changed within a commit.
     """
 
-    def __init__(self, weights: Weights, inline: int) -> None:
+    def __init__(self, weights: EntityCosts, inline: int) -> None:
         self._weights = weights
         self._catalog = weights.catalog
-        self._fans = Fans(weights)
+        self._fans = FanOuts(weights)
         self._inline = inline
 
     def bound(
@@ -76,7 +76,7 @@ class Writes:
         written = found if verb in ("patch", "delete", "upsert") else [cls]
         own = self._own(verb, cls, written, fields)
         fan = self._fan(verb, written, fields)
-        total = Sum()
+        total = BoundBuilder()
         total.add("fence", "read", "system", "fence", "every commit", 1, FENCE)
         self._read(total, verb, cls, written, entities, fields)
         following, tasks = (0, 0) if fan is None else self._followed(total, fan, entities, carriers)
@@ -92,7 +92,7 @@ class Writes:
 
         Each write sees the back-references of those before it.
         """
-        total = Sum()
+        total = BoundBuilder()
         anything = greatest(each.whole for each in self._weights.of.values())
         total.add("check", "read", "roots", "what the body read", "transact", reads, anything)
         if writes and not reads:
@@ -117,7 +117,7 @@ class Writes:
 
     def _read(
         self,
-        total: Sum,
+        total: BoundBuilder,
         verb: Verb,
         cls: Any,
         written: Sequence[type],
@@ -132,8 +132,10 @@ class Writes:
             widest = max(written, key=lambda each: self._weights.of[each].sources)
             self._sources(total, "links", self._weights.of[widest], entities, fields)
 
-    def _sources(self, total: Sum, request: str, weight: Weight, entities: int, fields: Iterable[str] | None) -> None:
-        references = self._catalog.carriers[weight.cls].references
+    def _sources(
+        self, total: BoundBuilder, request: str, weight: EntityCost, entities: int, fields: Iterable[str] | None
+    ) -> None:
+        references = self._catalog.entity_types[weight.cls].references
         for reference in references:
             if fields is None or reference.name in fields:
                 rows = weight.references[reference.name] * entities
@@ -141,10 +143,10 @@ class Writes:
                 each = 1 if request == "rows" else entities
                 total.add(request, "read", "roots", "sources", because, rows, self._whole(reference.kind.cls), each)
 
-    def _fan(self, verb: Verb, written: Sequence[type], fields: Iterable[str] | None) -> Fan | None:
+    def _fan(self, verb: Verb, written: Sequence[type], fields: Iterable[str] | None) -> FanOut | None:
         for cls in written:
             change = None if verb != "patch" or fields is None else self._fields(cls, fields)
-            found = self._fans.of(self._catalog.carriers[cls], change)
+            found = self._fans.of(self._catalog.entity_types[cls], change)
             if found is not None:
                 return found
         return None
@@ -154,7 +156,7 @@ class Writes:
         weight = self._weights.of[cls]
         return Fields(None if fields is None else frozenset(fields) | weight.updated, weight.keys)
 
-    def _followed(self, total: Sum, fan: Fan, entities: int, carriers: int | None) -> tuple[int, int]:
+    def _followed(self, total: BoundBuilder, fan: FanOut, entities: int, carriers: int | None) -> tuple[int, int]:
         """Finding carriers and reading them: how many follow in the commit, and how many tasks may be left, at most.
 
         One source that nobody else copies on is found by one scan, and its carriers are all done or none: then one row
@@ -181,20 +183,20 @@ class Writes:
         total.add("carriers", "read", "roots", "carriers", because, following, whole, min(told, max(1, following)))
         return following, tasks
 
-    def _found(self, total: Sum, because: str, rows: int, size: Size, requests: int) -> None:
+    def _found(self, total: BoundBuilder, because: str, rows: int, size: Size, requests: int) -> None:
         if rows:
             total.add("scan", "scan", "views", "back-references", because, rows, size, requests)
         else:
             total.more("scan", "views", "back-references", because, requests)
 
-    def _held(self, total: Sum, cls: Any, entities: int) -> None:
+    def _held(self, total: BoundBuilder, cls: Any, entities: int) -> None:
         """Whether anybody forbids the delete: one row of a range that must be empty."""
         kind = self._catalog.kinds[cls]
         key = self._weights.key(kind)
         holds = [
             f"{each.__name__}.{reference.name}"
-            for each, carrier in self._catalog.carriers.items()
-            for reference in carrier.holding
+            for each, entity_type in self._catalog.entity_types.items()
+            for reference in entity_type.holding
             if reference.kind is kind
         ]
         rows = entities * (
@@ -203,15 +205,15 @@ class Writes:
         total.add("holds", "scan", "views", "holds", ", ".join(holds), rows, Size(2 * key.most + 203, 30), entities)
 
     def _holds_itself(self, cls: type, kind: Any) -> bool:
-        carrier: Carrier = self._catalog.carriers[cls]
-        return carrier.kind is kind and any(reference.kind is kind for reference in carrier.holding)
+        entity_type: EntityType = self._catalog.entity_types[cls]
+        return entity_type.kind is kind and any(reference.kind is kind for reference in entity_type.holding)
 
-    def _own(self, verb: Verb, cls: Any, written: Sequence[type], fields: Iterable[str] | None) -> list[Rows]:
+    def _own(self, verb: Verb, cls: Any, written: Sequence[type], fields: Iterable[str] | None) -> list[WrittenRows]:
         """The rows of views and counts that one change of an entity touches itself, by declaration."""
         kind = self._catalog.kinds[cls]
         if verb in ("create", "get_or_create"):
-            return [Rows(share, share.rows) for share in self._weights.of[cls].shares]
-        found: dict[tuple[str, str], Rows] = {}
+            return [WrittenRows(share, share.rows) for share in self._weights.of[cls].shares]
+        found: dict[tuple[str, str], WrittenRows] = {}
         for each in self._catalog.models:
             if self._catalog.kinds[each] is not kind or (verb == "patch" and each not in written):
                 continue
@@ -220,10 +222,10 @@ class Writes:
                 rows = self._of_share(verb, share, change, new=each is cls or (verb != "save" and each in written))
                 before = found.get((share.because, share.sort))
                 if rows and (before is None or before.rows < rows):
-                    found[share.because, share.sort] = Rows(share, rows)
+                    found[share.because, share.sort] = WrittenRows(share, rows)
         return list(found.values())
 
-    def _of_share(self, verb: Verb, share: Share, change: Fields, *, new: bool) -> int:
+    def _of_share(self, verb: Verb, share: ViewCost, change: Fields, *, new: bool) -> int:
         """Rows of one share; what an entity had as another variant is only taken away."""
         if verb == "delete" or not new:
             return share.rows
@@ -231,7 +233,9 @@ class Writes:
             return touched(share, change)
         return max(share.rows, touched(share, change))
 
-    def _settle(self, total: Sum, own: list[Rows], fan: Fan | None, entities: int, following: int) -> None:
+    def _settle(
+        self, total: BoundBuilder, own: list[WrittenRows], fan: FanOut | None, entities: int, following: int
+    ) -> None:
         """Groups and unique values are read before they are added to and compared."""
         for share, rows in own:
             if share.table == "counts":
@@ -243,7 +247,9 @@ class Writes:
             rows = counts.rows * following + (counts.once if following else 0)
             total.add("settle", "read", "counts", "groups of carriers", counts.because, rows, counts.size)
 
-    def _write(self, total: Sum, cls: Any, own: list[Rows], fan: Fan | None, entities: int, following: int) -> None:
+    def _write(
+        self, total: BoundBuilder, cls: Any, own: list[WrittenRows], fan: FanOut | None, entities: int, following: int
+    ) -> None:
         """One request for each table."""
         size = self._weights.key(self._catalog.kinds[cls]).plus(self._whole(cls))
         total.add("roots", "write", "roots", "entity", cls.__name__, entities, size)
@@ -264,5 +270,5 @@ class Writes:
                 total.add(table, "write", table, "rows of carriers", touch.because, rows, touch.size)
 
 
-def _because(fan: Fan | None) -> str:
-    return "" if fan is None else f"copies in {', '.join(fan.carriers)}"
+def _because(fan: FanOut | None) -> str:
+    return "" if fan is None else f"copies in {', '.join(fan.holders)}"

@@ -15,12 +15,12 @@ from typing_extensions import TypeVarTuple
 from oneread.database.collector import resting
 from oneread.database.operations import Operations
 from oneread.errors import UsageError
-from oneread.maintenance.bulk import Batches, Sizes, Tally, weight
-from oneread.maintenance.checkpoints import Position, check_position
 from oneread.models.references import Ref
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
 from oneread.transactions.native import Change
+from oneread.transfer.bulk import Batches, ChangeSizes, Tally, weight
+from oneread.transfer.checkpoints import Position, check_position
 
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
@@ -60,7 +60,7 @@ class AsyncBulk:
         self._work = work
         self._trace = trace
         self._wake = wake
-        self._sizes = Sizes(operations.catalog)
+        self._sizes = ChangeSizes(operations.catalog)
         self._state = "new"
 
     @property
@@ -147,7 +147,7 @@ class AsyncBulk:
             tasks = await self._run(plan)
         if tasks:
             self._wake(tasks)
-            await self._run(self._work.relieved(self._operations.drain_step))
+            await self._run(self._work.apply_backpressure(self._operations.drain_step))
 
     async def _run(self, plan: Plan[R]) -> R:
         return await self._driver.run(plan, self._trace)

@@ -24,10 +24,10 @@ from oneread.database.operations import Operations
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, direct, page
 from oneread.database.patches import own_version
 from oneread.database.points import points
-from oneread.database.results import Outcome, attach
-from oneread.database.units import UnitOfWork
+from oneread.database.results import Outcome, attach_outcome
+from oneread.database.transaction import TransactionWork
 from oneread.database.worker import Worker
-from oneread.derivations.changes import Written
+from oneread.derivations.changes import ChangeResult
 from oneread.derivations.views import View
 from oneread.errors import Conflict, InvalidQuery, NotFound, Unavailable, UsageError
 from oneread.models.expressions import Expression
@@ -115,7 +115,7 @@ class AsyncTransaction:
     Reads see what was written before, and nothing is in the store until the body returns.
     """
 
-    def __init__(self, database: AsyncDatabase, work: UnitOfWork) -> None:
+    def __init__(self, database: AsyncDatabase, work: TransactionWork) -> None:
         self._database = database
         self._work = work
 
@@ -229,7 +229,7 @@ class AsyncDatabase(AsyncUpkeep):
 
     def _told(self, found: tuple[Any, int], trace: Trace) -> Any:
         entity, version = found
-        attach(entity, Outcome(version, trace))
+        attach_outcome(entity, Outcome(version, trace))
         return entity
 
     async def exists(self, model: Located[Any, *Ks], *key: *Ks) -> bool:
@@ -286,7 +286,7 @@ class AsyncDatabase(AsyncUpkeep):
         except TypeError:
             raise UsageError(_NO_CLASS, given=view) from None
         if of is None:
-            await self.run(self.operations.fence.ready(view))
+            await self.run(self.operations.fence.check_readable(view))
             of = self._lists[view] = listed(self.operations, view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, limit, cursor, backward, since, until, starts_with, where, budget)
@@ -409,13 +409,13 @@ class AsyncDatabase(AsyncUpkeep):
             saved.extend(self._outcome(each, trace, tasks) for each in written)
         return saved
 
-    def _written(self, outcome: tuple[Written, list[bytes]], trace: Trace) -> Any:
+    def _written(self, outcome: tuple[ChangeResult, list[bytes]], trace: Trace) -> Any:
         written, tasks = outcome
         self._wake(tasks)
         return self._outcome(written, trace, tasks)
 
-    def _outcome(self, written: Written, trace: Trace, tasks: Sequence[bytes]) -> Any:
-        attach(written.entity, Outcome(written.version, trace, tuple(tasks)))
+    def _outcome(self, written: ChangeResult, trace: Trace, tasks: Sequence[bytes]) -> Any:
+        attach_outcome(written.entity, Outcome(written.version, trace, tuple(tasks)))
         return written.entity
 
     async def transact(self, body: Body[R], *, attempts: int = ATTEMPTS) -> R:
@@ -434,7 +434,7 @@ class AsyncDatabase(AsyncUpkeep):
             raise UsageError("a transaction is attempted at least once", attempts=attempts)
         attempt = 0
         while True:
-            work = UnitOfWork(self.operations)
+            work = TransactionWork(self.operations)
             result = await body(AsyncTransaction(self, work))
             trace = Trace(self._observers)
             try:

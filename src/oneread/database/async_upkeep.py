@@ -9,28 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from oneread import maintenance
+from oneread.database import survey as surveys
 from oneread.database.async_bulk import AsyncBulk
 from oneread.database.explaining import Explains
 from oneread.database.operations import Operations
+from oneread.database.survey import Survey
 from oneread.database.worker import Worker
+from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.errors import InvalidUrl, Unsupported
-from oneread.maintenance import checkpoints
-from oneread.maintenance.arguments import check_function
-from oneread.maintenance.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
-from oneread.maintenance.reports import KEEP, MAX_AGE, QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, Watch, silent
+from oneread.evolution import backfill as backfills
+from oneread.evolution.backfill import Backfill, Backfilled
+from oneread.plans.arguments import check_function
 from oneread.plans.plan import Plan
+from oneread.plans.progress import KEEP, MAX_AGE, QUIET_SECONDS, WAIT_SECONDS, OnFault, Progress, Reporter, no_progress
 from oneread.plans.trace import Observer, Trace
 from oneread.store.backup import Copyable
 from oneread.store.statistics import Measured
+from oneread.transfer import checkpoints
+from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
+from oneread.transfer.csv_dump import CsvDump
+from oneread.transfer.dump import Dump, End
+from oneread.verify import verify as verifying
+from oneread.verify.repair import Repaired, Repairer
+from oneread.verify.verify import Verification, Verifier
 
 if TYPE_CHECKING:
-    from oneread.maintenance.backfill import Backfilled
-    from oneread.maintenance.dump import End
-    from oneread.maintenance.repair import Repaired
-    from oneread.maintenance.survey import Survey
-    from oneread.maintenance.verify import Verification
-    from oneread.maintenance.waiting import SetAsideHolder
     from oneread.plans.async_driver import AsyncDriver
 
 R = TypeVar("R")
@@ -60,13 +63,13 @@ class AsyncUpkeep(Explains):
         Arguments:
             limit: the most that are listed.
         """
-        return await self.run(maintenance.waiting.set_aside_holders(self.operations.catalog, limit))
+        return await self.run(set_aside_holders(self.operations.catalog, limit))
 
     async def backfill(
         self,
         *,
         pace: float | None = None,
-        progress: Reporter = silent,
+        progress: Reporter = no_progress,
         fence: bool = False,
         wait: float = WAIT_SECONDS,
         quiet: float = QUIET_SECONDS,
@@ -93,21 +96,19 @@ class AsyncUpkeep(Explains):
             SchemaMismatch: the store has a newer schema than this program.
             Unsupported: the engine writes one row at a time, or the store was opened to be read only.
         """
-        options = maintenance.backfill.Options(pace, fence, quiet, wait, progress)
+        options = backfills.BackfillOptions(pace, fence, quiet, wait, progress)
         try:
-            return await self.run(
-                maintenance.backfill.Backfill(self.operations, self.operations.fence.version, options).run()
-            )
+            return await self.run(Backfill(self.operations, self.operations.fence.version, options).run())
         finally:
-            await self.run(self.operations.refreshed())
+            await self.run(self.operations.refresh())
 
     async def verify(
         self,
         *wanted: type,
         pace: float | None = None,
         max_age: float = MAX_AGE,
-        on_fault: Watch | None = None,
-        progress: Reporter = silent,
+        on_fault: OnFault | None = None,
+        progress: Reporter = no_progress,
         keep: int = KEEP,
         resume: str | None = None,
     ) -> Verification:
@@ -131,16 +132,16 @@ class AsyncUpkeep(Explains):
             UsageError: a class that is no view or model of the schema; an option that cannot be.
             Unsupported: the engine has no snapshots.
         """
-        options = maintenance.verify.Options(wanted, pace, max_age, on_fault, progress, keep, resume)
-        return await self.run(maintenance.verify.Verifier(self.operations.catalog, options).plan())
+        options = verifying.VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
+        return await self.run(Verifier(self.operations.catalog, options).plan())
 
     async def repair(
         self,
         *wanted: type,
         pace: float | None = None,
         max_age: float = MAX_AGE,
-        on_fault: Watch | None = None,
-        progress: Reporter = silent,
+        on_fault: OnFault | None = None,
+        progress: Reporter = no_progress,
         keep: int = KEEP,
     ) -> Repaired:
         """Mends everything derived that is not what the entities say, while the store is in use.
@@ -161,9 +162,9 @@ class AsyncUpkeep(Explains):
             UsageError: a class that is no view or model of the schema; an option that cannot be.
             Unsupported: the engine has no snapshots or its transactions do not span rows.
         """
-        options = maintenance.verify.Options(wanted, pace, max_age, on_fault, progress, keep)
+        options = verifying.VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
         operations = self.operations
-        return await self.run(maintenance.repair.Repairer(operations.catalog, operations.inline, options).plan())
+        return await self.run(Repairer(operations.catalog, operations.inline, options).plan())
 
     def bulk(
         self,
@@ -173,7 +174,7 @@ class AsyncUpkeep(Explains):
         checkpoint: str | None = None,
         restart: bool = False,
         on_refused: Callable[[Refusal], object] | None = None,
-        progress: Reporter = silent,
+        progress: Reporter = no_progress,
         total: int | None = None,
         max_tasks: int = OPEN_TASKS,
     ) -> AsyncBulk:
@@ -212,7 +213,7 @@ class AsyncUpkeep(Explains):
         )
         return AsyncBulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 
-    async def survey(self, *, exact: bool = False, progress: Reporter = silent) -> Survey:
+    async def survey(self, *, exact: bool = False, progress: Reporter = no_progress) -> Survey:
         """What the store holds: rows and bytes, views and their states, tasks, and what the engine says of itself.
 
         A few requests. With `exact`, rows and bytes of each model and view as well: every row is read, 2,000 a request.
@@ -220,9 +221,9 @@ class AsyncUpkeep(Explains):
         check_function("progress", progress)
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
-        return await self.run(maintenance.survey.survey(counted, progress, exact=exact))
+        return await self.run(surveys.survey(counted, progress, exact=exact))
 
-    async def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = silent) -> End:
+    async def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
         """Writes every entity, or those of some models, as JSON lines, from one moment of the store.
 
         Costs a read of the entities' rows once, in requests of 500, and of the rows they refer to. Memory stays flat.
@@ -241,10 +242,10 @@ class AsyncUpkeep(Explains):
         check_function("progress", progress)
         for model in models:
             self.operations.kind(model)
-        work = maintenance.dump.Dump(self.operations.catalog, models, write, progress)
+        work = Dump(self.operations.catalog, models, write, progress)
         return await self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.lines())
 
-    async def dump_csv(self, write: Callable[[bytes], object], model: type, *, progress: Reporter = silent) -> int:
+    async def dump_csv(self, write: Callable[[bytes], object], model: type, *, progress: Reporter = no_progress) -> int:
         """Writes the living entities of one model as CSV; returns how many. Costs what `dump` costs.
 
         Arguments:
@@ -259,10 +260,10 @@ class AsyncUpkeep(Explains):
         check_function("write", write)
         check_function("progress", progress)
         self.operations.kind(model)
-        work = maintenance.csv_dump.CsvDump(self.operations.catalog, model, write, progress)
+        work = CsvDump(self.operations.catalog, model, write, progress)
         return await self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.rows())
 
-    async def backup(self, target: str, *, progress: Reporter = silent) -> int:
+    async def backup(self, target: str, *, progress: Reporter = no_progress) -> int:
         """Copies the whole store to a new folder while it is in use; returns the copy's bytes.
 
         The copy is one moment of the store, compact, every tenant of it included, and opens like any store:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from oneread.database.fencing import Fence
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.stored import FENCE_ROW
+from oneread.derivations.schema_rows import FENCE_ROW
 from oneread.errors import (
     BudgetExceeded,
     Closed,
@@ -24,6 +23,7 @@ from oneread.errors import (
     StaleCopies,
     Unavailable,
 )
+from oneread.evolution.fence import Fence
 from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Scan
@@ -31,8 +31,8 @@ from oneread.store.rows import RowRange
 from oneread.transactions import outbox
 from oneread.transactions.native import Cascade, Refused, asking_again
 from oneread.transactions.outbox import Entry, SetAside
-from oneread.transactions.root import NOTHING, parse
-from oneread.transactions.unit import Unit
+from oneread.transactions.root import NO_ROOT, parse_root
+from oneread.transactions.unit_of_work import UnitOfWork
 
 _STOPPING: Final = (Closed, SchemaMismatch, Unavailable, BudgetExceeded, OutcomeUnknown)
 """No smaller batch helps against these, and no holder is to blame."""
@@ -50,7 +50,7 @@ class Verbs(Protocol):
     @property
     def fence(self) -> Fence: ...
 
-    def cascade(self, unit: Unit, now: int, refused: Refused | None = None) -> Cascade: ...
+    def cascade(self, unit: UnitOfWork, now: int, refused: Refused | None = None) -> Cascade: ...
 
 
 class Drain:
@@ -105,21 +105,21 @@ class Drain:
         return asking_again(lambda refused: self._batch(key, batch, refused))
 
     def _batch(self, key: bytes, batch: int, refused: Refused) -> Plan[None]:
-        unit = Unit(self._verbs.catalog.name_of)
+        unit = UnitOfWork(self._verbs.catalog.name_of)
         try:
             yield from unit.load("system", [key, FENCE_ROW])
-            yield from self._verbs.fence.passed(unit)
+            yield from self._verbs.fence.check_writable(unit)
             row = unit.get("system", key)
             if row is None:
                 return
-            task = outbox.read(row)
-            within = outbox.carriers_of(task.source)
-            targets = yield from unit.scan("views", RowRange(outbox.rest_of(task), within.stop), batch)
+            task = outbox.read_task(row)
+            within = outbox.holders_of(task.source)
+            targets = yield from unit.scan("views", RowRange(outbox.remaining(task), within.stop), batch)
             holders = [target[len(within.start) :] for target, _row in targets]
             if holders:
                 yield from self._check_source(unit, task.source, holders)
         except Corrupt as unreadable:
-            yield from self._verbs.fence.passed(unit)
+            yield from self._verbs.fence.check_writable(unit)
             yield from self._give_up(unit, key, unreadable)
             return
         now = yield from Now()
@@ -129,25 +129,25 @@ class Drain:
         elif len(targets) < batch:
             unit.put("system", key, None)
         else:
-            outbox.save(unit, key, outbox.Task(task.source, targets[-1][0], task.done + len(targets)), now)
+            outbox.save_task(unit, key, outbox.Task(task.source, targets[-1][0], task.done + len(targets)), now)
         yield from unit.flush(now)
 
-    def _begun(self) -> Plan[Unit]:
+    def _begun(self) -> Plan[UnitOfWork]:
         """A unit of work behind the fence."""
-        unit = Unit(self._verbs.catalog.name_of)
-        yield from self._verbs.fence.passed(unit)
+        unit = UnitOfWork(self._verbs.catalog.name_of)
+        yield from self._verbs.fence.check_writable(unit)
         return unit
 
-    def _check_source(self, unit: Unit, source: bytes, holders: Sequence[bytes] = ()) -> Plan[None]:
+    def _check_source(self, unit: UnitOfWork, source: bytes, holders: Sequence[bytes] = ()) -> Plan[None]:
         """Raises Corrupt when no holder can follow, because the source cannot be read. Reads both in one request."""
         try:
             yield from unit.load("roots", [source, *holders])
         except Corrupt:  # of a holder, perhaps
             yield from unit.load("roots", [source])
         row = unit.get("roots", source)
-        self._verbs.catalog.source(source, NOTHING if row is None else parse(row))
+        self._verbs.catalog.source(source, NO_ROOT if row is None else parse_root(row))
 
-    def _give_up(self, unit: Unit, key: bytes, error: Exception) -> Plan[None]:
+    def _give_up(self, unit: UnitOfWork, key: bytes, error: Exception) -> Plan[None]:
         """Sets a whole task aside."""
         now = yield from Now()
         unit.put("system", key, None)
@@ -160,13 +160,13 @@ class Drain:
         yield from unit.load("system", [key])
         row = unit.get("system", key)
         if row is not None:
-            task = outbox.read(row)
+            task = outbox.read_task(row)
             now = yield from Now()
-            within = outbox.carriers_of(task.source)
-            targets = yield from unit.scan("views", RowRange(outbox.rest_of(task), within.stop), 1)
+            within = outbox.holders_of(task.source)
+            targets = yield from unit.scan("views", RowRange(outbox.remaining(task), within.stop), 1)
             for target, _row in targets:
                 yield from outbox.set_aside(unit, task.source, target[len(within.start) :], error, now)
-                outbox.save(unit, key, outbox.Task(task.source, target, task.done + 1), now)
+                outbox.save_task(unit, key, outbox.Task(task.source, target, task.done + 1), now)
             if not targets:
                 unit.put("system", key, None)
             yield from unit.flush(now)
@@ -228,7 +228,7 @@ class Drain:
                 unit.put("system", key, None)
         yield from unit.flush(now)
 
-    def _restart(self, unit: Unit, key: bytes, shown: SetAside, now: int) -> Plan[None]:
+    def _restart(self, unit: UnitOfWork, key: bytes, shown: SetAside, now: int) -> Plan[None]:
         """Puts a whole task into the outbox again, unless its source cannot be read, or never was."""
         try:
             if shown.source:
@@ -237,7 +237,7 @@ class Drain:
             yield from outbox.set_aside(unit, shown.source, b"", unreadable, now)
             return
         if shown.source and unit.get("roots", shown.source) is not None:
-            outbox.put(unit, shown.source, now)
+            outbox.add_task(unit, shown.source, now)
         unit.put("system", key, None)
 
     def _fail_again(self, entry: Entry, error: Exception) -> Plan[None]:

@@ -19,13 +19,13 @@ from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned
 from oneread.database.patches import patching
 from oneread.errors import InvalidKey, InvalidQuery, UsageError, shown
 from oneread.models.fields import GENERATED
-from oneread.models.registry import Kind
+from oneread.models.registry import EntityKind
 from oneread.store.rows import RowRange
 
 if TYPE_CHECKING:
     from oneread.costs.bounds import Bound
     from oneread.costs.explanations import Explanation
-    from oneread.costs.numbers import Numbers
+    from oneread.costs.numbers import MachineNumbers
 
 
 class Explainer:
@@ -37,14 +37,14 @@ class Explainer:
         numbers: to predict times by.
     """
 
-    def __init__(self, operations: Operations, cipher: CursorCipher, numbers: Numbers | None = None) -> None:
+    def __init__(self, operations: Operations, cipher: CursorCipher, numbers: MachineNumbers | None = None) -> None:
         self._operations = operations
         self._catalog = operations.catalog
         self._cipher = cipher
         self._numbers = numbers
         self.costs = costs.declared.Costs(operations.catalog, operations.inline)
 
-    def by(self, numbers: Numbers) -> Explainer:
+    def by(self, numbers: MachineNumbers) -> Explainer:
         """The same, with predicted times: `db.explain.by(read_numbers("numbers.json")).get(...)`."""
         return Explainer(self._operations, self._cipher, numbers)
 
@@ -164,16 +164,16 @@ class Explainer:
 
     def _reads(self, entity: Any) -> list[str]:
         """The commit rows that a save reads: the entity's own, and those it refers to."""
-        carrier = self._catalog.carrier_of(entity)
-        parts = carrier.kind.parts(entity)
-        own = type(entity).__name__ if GENERATED in parts else self._name(carrier.kind.key(parts))
-        refs = [self._name(key) for keys in carrier.refs(entity).values() for key in keys]
+        entity_type = self._catalog.type_of(entity)
+        parts = entity_type.kind.parts(entity)
+        own = type(entity).__name__ if GENERATED in parts else self._name(entity_type.kind.key(parts))
+        refs = [self._name(key) for keys in entity_type.refs(entity).values() for key in keys]
         return [f"read roots {', '.join(dict.fromkeys([own, *refs]))}"]
 
     def _class(self, entity: Any) -> type:
-        return self._catalog.carrier_of(entity).cls
+        return self._catalog.type_of(entity).cls
 
-    def _kind(self, model: Any) -> Kind:
+    def _kind(self, model: Any) -> EntityKind:
         return self._operations.kind(model)
 
     def _check_class(self, model: Any) -> None:
@@ -186,7 +186,7 @@ class Explainer:
     def _told(self, call: str, plan: list[str], bound: Bound) -> Explanation:
         if self._numbers is None:
             return costs.explanations.Explanation(call, tuple(plan), bound)
-        notes = tuple(f"the numbers were measured elsewhere: {each}" for each in self._numbers.strange())
+        notes = tuple(f"the numbers were measured elsewhere: {each}" for each in self._numbers.mismatches())
         return costs.explanations.Explanation(call, tuple(plan), bound, self._numbers.predicted(bound), notes)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from oneread.database.operations import Operations
-from oneread.database.results import Outcome, attach
+from oneread.database.results import Outcome, attach_outcome
 from oneread.derivations.aggregates import AggregateView
 from oneread.encoding.ranges import prefix_range
 from oneread.plans.allowance import CURRENT
@@ -18,13 +18,13 @@ from oneread.plans.trace import Cost
 from oneread.store.engine import Engine
 from oneread.store.rows import RowRange
 from oneread.transactions.deltas import decode_amounts
-from oneread.transactions.unit import SHOWN
+from oneread.transactions.unit_of_work import VALUE
 
-Group: TypeAlias = Callable[[tuple[Any, ...]], Any]
+GroupReader: TypeAlias = Callable[[tuple[Any, ...]], Any]
 """A group's values to its row; None where it takes a plan to know, or to say what is wrong."""
 
 
-def groups(operations: Operations, engine: Engine) -> dict[type, Group]:
+def groups(operations: Operations, engine: Engine) -> dict[type, GroupReader]:
     """The direct path of each aggregate, for engines that are local."""
     return {cls: _group(view, operations, engine) for cls, view in operations.catalog.aggregates.items()}
 
@@ -38,7 +38,7 @@ class _Read:
         self.cost = Cost(requests, rows, size)
 
 
-def _group(view: AggregateView, operations: Operations, engine: Engine) -> Group:
+def _group(view: AggregateView, operations: Operations, engine: Engine) -> GroupReader:
     cls, prefix, flat, encode = view.cls, view.prefix, view.key.flat, view.key.codec.encode
     width = len(view.key.codec.elements)
     readable, fetch, column, allowed = operations.fence.is_readable, engine.point, engine.column, CURRENT.get
@@ -49,7 +49,7 @@ def _group(view: AggregateView, operations: Operations, engine: Engine) -> Group
         if len(values) != width or not readable(cls):
             return None
         place = encode(values)
-        cell = fetch("counts", prefix + place, SHOWN)
+        cell = fetch("counts", prefix + place, VALUE)
         rows, size, packed = 1, 0, None
         if cell is not None:
             packed = cell.value
@@ -57,7 +57,7 @@ def _group(view: AggregateView, operations: Operations, engine: Engine) -> Group
         extrema: dict[str, Any] = {}
         for each in view.extrema:
             start, stop = prefix_range(each.prefix + place)
-            found = column("views", RowRange(start, stop or b""), 1, SHOWN)
+            found = column("views", RowRange(start, stop or b""), 1, VALUE)
             extrema[each.field] = None
             for there, value in found:
                 extrema[each.field] = view.extremum_value(each, value)
@@ -67,7 +67,7 @@ def _group(view: AggregateView, operations: Operations, engine: Engine) -> Group
         if allowance is not None:
             allowance.charge(requests, rows, size)
         row = view.instance(values, decode_amounts(packed), extrema)
-        attach(row, Outcome(0, _Read(requests, rows, size)))
+        attach_outcome(row, Outcome(0, _Read(requests, rows, size)))
         return row
 
     return group

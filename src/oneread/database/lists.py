@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from oneread.database.operations import Operations, amounts_of, extreme
-from oneread.database.results import BESIDE
+from oneread.database.operations import Operations, amounts_in, extreme
+from oneread.database.results import METADATA_ATTRIBUTE
 from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.indexes import IndexView
 from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
 from oneread.models.annotations import Names
 from oneread.models.condition_checks import ConditionChecks
-from oneread.models.registry import Kind
+from oneread.models.registry import EntityKind
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.root import BODY
-from oneread.transactions.unit import SHOWN
+from oneread.transactions.unit_of_work import VALUE
 
-Shown: TypeAlias = Callable[[Sequence[Found]], Plan[list[Any]]]
+ShowRows: TypeAlias = Callable[[Sequence[Found]], Plan[list[Any]]]
 """Rows of a page to what the user sees."""
 
 
@@ -56,7 +56,7 @@ class Listed(NamedTuple):
     view: int
     generation: int
     max_limit: int
-    shown: Shown
+    shown: ShowRows
     living: Callable[[Found], bool] | None
     docs: Callable[[list[bytes]], list[Any]] | None
     encoders: tuple[Callable[[tuple[Any, ...]], bytes], ...]
@@ -89,7 +89,7 @@ def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
 def _of_view(
     view: IndexView | AggregateView,
     table: Table,
-    shown: Shown,
+    shown: ShowRows,
     docs: Callable[[list[bytes]], list[Any]] | None,
     names: Names,
 ) -> Listed:
@@ -120,18 +120,18 @@ def _of_view(
 def _index(view: IndexView, names: Names) -> Listed:
     def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
         yield from ()
-        return view.rows([row[SHOWN].value for _key, row in rows])
+        return view.rows([row[VALUE].value for _key, row in rows])
 
     return _of_view(view, "views", shown, view.rows, names)
 
 
-def _entities(kind: Kind, cls: Any, names: Names) -> Listed:
+def _entities(kind: EntityKind, cls: Any, names: Names) -> Listed:
     def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
         yield from ()
         cells = [row[BODY] for _key, row in rows]
         entities = kind.layouts.decode_many([cell.value for cell in cells])
         for entity, cell in zip(entities, cells, strict=True):
-            entity.__dict__[BESIDE] = cell
+            entity.__dict__[METADATA_ATTRIBUTE] = cell
         return entities
 
     def living(found: Found) -> bool:
@@ -169,7 +169,7 @@ def _aggregate(view: AggregateView, names: Names) -> Listed:
         return [
             view.instance(
                 view.key.codec.decode(group),
-                amounts_of(row),
+                amounts_in(row),
                 dict(zip(names, found[place * width : (place + 1) * width], strict=True)),
             )
             for place, (group, (_key, row)) in enumerate(zip(groups, rows, strict=True))

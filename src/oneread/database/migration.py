@@ -10,9 +10,9 @@ from collections.abc import Collection
 from types import TracebackType
 from typing import Self, TypeVar
 
-from oneread.derivations.schema import Schema
 from oneread.errors import Unsupported
-from oneread.maintenance.migrate import Planned, Status, applied, planned, rolled_back, status
+from oneread.evolution.migrate import Planned, Status, apply_migration, plan_migration, roll_back, status
+from oneread.evolution.schema import Schema
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
@@ -46,7 +46,7 @@ class Migration:
         Raises:
             SchemaMismatch: something that is to be dropped is declared, unknown, or a model with entities.
         """
-        return self._run(planned(self._declared, drop, count=count))
+        return self._run(plan_migration(self._declared, drop, count=count))
 
     def apply(self, *, drop: Collection[str] = ()) -> Planned:
         """Makes this schema the store's newest version; one transaction, and rows are written anew by a backfill.
@@ -63,7 +63,7 @@ class Migration:
             Unsupported: the store was opened to be read only.
         """
         self._refuse_read_only()
-        return self._run(applied(self._declared, drop))
+        return self._run(apply_migration(self._declared, drop))
 
     def rollback(self, *, lose: Collection[str] = ()) -> Planned:
         """Makes this schema, of an older program, the store's newest version.
@@ -76,7 +76,7 @@ class Migration:
             Unsupported: the store was opened to be read only.
         """
         self._refuse_read_only()
-        return self._run(rolled_back(self._declared, lose))
+        return self._run(roll_back(self._declared, lose))
 
     def status(self) -> Status:
         """The versions of the schema, the views and their states, and what a backfill has to do. Two requests."""

@@ -12,39 +12,39 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from oneread.database.draining import Drain
-from oneread.database.fencing import Fence
 from oneread.database.patches import patching
 from oneread.derivations.aggregates import AggregateView, Extremum
-from oneread.derivations.carriers import Carrier
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import Delete, Mode, Patch, Save, Written, following
+from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, follower
+from oneread.derivations.entity_type import EntityType
 from oneread.derivations.indexes import IndexView
 from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
+from oneread.evolution.fence import Fence
 from oneread.models.fields import GENERATED, Marker
 from oneread.models.generated import uuid7
-from oneread.models.registry import Kind
+from oneread.models.registry import EntityKind
 from oneread.plans.effects import Atomically, Now, Random, Together
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts
-from oneread.transactions.native import Cascade, Change, Refused, asking_again, tell_followed
-from oneread.transactions.root import BODY, parse
-from oneread.transactions.unit import SHOWN, Unit
+from oneread.transactions.native import Cascade, Change, Refused, asking_again, report_followed
+from oneread.transactions.root import BODY, parse_root
+from oneread.transactions.unit_of_work import VALUE, UnitOfWork
 
 T = TypeVar("T")
 
-Beside: TypeAlias = Callable[[Unit, int], Plan[None]]
+Beside: TypeAlias = Callable[[UnitOfWork, int], Plan[None]]
 """What is committed beside changes: given their unit of work and the time, before anything is decided."""
 
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
 
 
-def _blanks(carrier: Carrier) -> dict[str, Any]:
+def _blanks(entity_type: EntityType) -> dict[str, Any]:
     """What references that only have a policy for a default are when they are left out, by name."""
-    return {each.name: each.blank[0] for each in carrier.references if each.blank}
+    return {each.name: each.blank[0] for each in entity_type.references if each.blank}
 
 
 class Operations:
@@ -64,8 +64,8 @@ class Operations:
         self.inline = inline
         self.lists: dict[Any, Any] = {}
         self.outbox = Drain(self)
-        self._follow = following(catalog)
-        self._blank = {cls: _blanks(carrier) for cls, carrier in catalog.carriers.items()}
+        self._follow = follower(catalog)
+        self._blank = {cls: _blanks(entity_type) for cls, entity_type in catalog.entity_types.items()}
 
     def commit(self, changes: Sequence[Change], beside: Beside | None = None) -> Plan[list[bytes]]:
         """Commits changes in one transaction; returns the tasks it left.
@@ -74,36 +74,38 @@ class Operations:
         """
         tasks: list[bytes] = yield from Atomically(lambda: self.attempt(changes, beside))
         if self.fence.is_stale:
-            yield from self.refreshed()
+            yield from self.refresh()
         return tasks
 
     def attempt(self, changes: Sequence[Change], beside: Beside | None = None) -> Plan[list[bytes]]:
         """What `commit` does inside its transaction."""
 
         def once(refused: Refused) -> Plan[list[bytes]]:
-            unit = Unit(self.catalog.name_of)
-            yield from self.fence.passed(unit)
+            unit = UnitOfWork(self.catalog.name_of)
+            yield from self.fence.check_writable(unit)
             now = yield from Now()
             if beside is not None:
                 yield from beside(unit, now)
             yield from self.decide(unit, changes, now, refused)
-            tell_followed(unit, changes)
+            report_followed(unit, changes)
             yield from unit.flush(now)
             return outbox.left_by(unit)
 
         return asking_again(once)
 
-    def decide(self, unit: Unit, changes: Sequence[Change], now: int, refused: Refused | None = None) -> Plan[None]:
+    def decide(
+        self, unit: UnitOfWork, changes: Sequence[Change], now: int, refused: Refused | None = None
+    ) -> Plan[None]:
         """Decides changes on an overlay, with everything that follows from them; writes nothing."""
         return self.cascade(unit, now, refused).commit(changes)
 
-    def cascade(self, unit: Unit, now: int, refused: Refused | None = None) -> Cascade:
+    def cascade(self, unit: UnitOfWork, now: int, refused: Refused | None = None) -> Cascade:
         """What lets copies follow what changes on an overlay."""
         return Cascade(unit, now, self._follow, self.inline, refused)
 
     def save(
         self, entity: Any, mode: Mode = "save", if_version: int | None = None
-    ) -> Plan[tuple[Written, list[bytes]]]:
+    ) -> Plan[tuple[ChangeResult, list[bytes]]]:
         """Saves one entity."""
         change = yield from self.saving(entity, mode, if_version)
         tasks = yield from self.commit([change])
@@ -128,7 +130,7 @@ class Operations:
             return Delete(self.catalog, self.kind(model).key(key), None, model)
         return (yield from self.saving(wanted[1], verb))
 
-    def save_all(self, entities: Sequence[Any]) -> Plan[tuple[list[Written], list[bytes]]]:
+    def save_all(self, entities: Sequence[Any]) -> Plan[tuple[list[ChangeResult], list[bytes]]]:
         """Saves several entities in one transaction."""
         changes: list[Save] = []
         for entity in entities:
@@ -138,7 +140,7 @@ class Operations:
 
     def generated(self, entity: Any) -> Plan[Any]:
         """The entity with its generated key, if it has one and none was given, and without what was left out."""
-        names = self.catalog.carrier_of(entity).generated
+        names = self.catalog.type_of(entity).generated
         blank = self._blank[type(entity)]
         if blank:
             omitted = {name: value for name, value in blank.items() if type(getattr(entity, name)) is Marker}
@@ -154,16 +156,16 @@ class Operations:
 
     def patch(
         self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None
-    ) -> Plan[tuple[Written, list[bytes]]]:
+    ) -> Plan[tuple[ChangeResult, list[bytes]]]:
         """Changes fields of one entity."""
         change = Patch(self.catalog, self.kind(model).key(key), patching(model, changes), if_version)
         tasks = yield from self.commit([change])
         return change.written, tasks
 
-    def upsert(self, entity: Any, changes: Mapping[str, Any]) -> Plan[tuple[Written, list[bytes]]]:
+    def upsert(self, entity: Any, changes: Mapping[str, Any]) -> Plan[tuple[ChangeResult, list[bytes]]]:
         """Creates an entity, or changes fields of the one that is there."""
         whole = yield from self.generated(entity)
-        kind = self.catalog.carrier_of(whole).kind
+        kind = self.catalog.type_of(whole).kind
         change = Patch(self.catalog, kind.key(kind.parts(whole)), patching(kind.cls, changes), otherwise=whole)
         tasks = yield from self.commit([change])
         return change.written, tasks
@@ -172,7 +174,7 @@ class Operations:
         """Takes one entity away."""
         return self.commit([Delete(self.catalog, self.kind(model).key(key), if_version, model)])
 
-    def kind(self, model: Any) -> Kind:
+    def kind(self, model: Any) -> EntityKind:
         """The kind of an entity class."""
         try:
             return self.catalog.kinds[model]
@@ -182,10 +184,10 @@ class Operations:
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
         """An entity and its version, or the row of a view; None when there is none."""
         if model in self.catalog.aggregates:
-            yield from self.fence.ready(model)
+            yield from self.fence.check_readable(model)
             return (yield from self._fold(self.catalog.aggregates[model], key)), 0
         if model in self.catalog.indexes:
-            yield from self.fence.ready(model)
+            yield from self.fence.check_readable(model)
             return (yield from self._only(self.catalog.indexes[model], key)), 0
         kind = self.kind(model)
         (row,) = yield from Read("roots", [kind.key(key)])
@@ -195,7 +197,7 @@ class Operations:
         if row is None or BODY not in row:
             return None, 0
         entity = self.kind(model).layouts.decode(row[BODY].value)
-        return (entity, parse(row).version) if isinstance(entity, model) else (None, 0)
+        return (entity, parse_root(row).version) if isinstance(entity, model) else (None, 0)
 
     def get(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
         """Like `find`; NotFound when there is none."""
@@ -213,9 +215,9 @@ class Operations:
         rows = yield from Read("roots", [kind.key(key) for key in keys])
         return [self._entity(model, row) for row in rows]
 
-    def refreshed(self) -> Plan[None]:
+    def refresh(self) -> Plan[None]:
         """Learns what other programs made of the schema; lists of views that are gone are forgotten."""
-        yield from self.fence.refreshed()
+        yield from self.fence.refresh()
         if self.fence.retired:
             self.lists.clear()
 
@@ -228,7 +230,7 @@ class Operations:
             raise InvalidQuery("a unique index is found by all of its values", view=view.cls, given=key)
         within = view.key.codec.prefix_range(values, prefix=view.prefix)
         rows = yield from Scan("views", RowRange(within.start, within.stop or b""), 1)
-        return view.rows([rows[0][1][SHOWN].value])[0] if rows else None
+        return view.rows([rows[0][1][VALUE].value])[0] if rows else None
 
     def _fold(self, view: AggregateView, key: tuple[Any, ...]) -> Plan[Any]:
         """One group of an aggregate; an empty one has zeros."""
@@ -238,7 +240,7 @@ class Operations:
         group = view.key.codec.encode(values)
         if not view.extrema:
             (row,) = yield from Read("counts", [view.prefix + group])
-            return view.instance(values, amounts_of(row), {})
+            return view.instance(values, amounts_in(row), {})
         numbers: Plan[Any] = _counts(view.prefix + group)
         found = yield from Together([numbers, *(extreme(view, each, group) for each in view.extrema)])
         return view.instance(values, found[0], dict(zip([each.field for each in view.extrema], found[1:], strict=True)))
@@ -254,17 +256,17 @@ class Operations:
         return self.outbox.task_batch(key, batch)
 
 
-def amounts_of(row: Row | None) -> Any:
+def amounts_in(row: Row | None) -> Any:
     """The numbers of a group's row."""
-    return decode_amounts(None if row is None else row[SHOWN].value)
+    return decode_amounts(None if row is None else row[VALUE].value)
 
 
 def _counts(key: bytes) -> Plan[Any]:
     (row,) = yield from Read("counts", [key])
-    return amounts_of(row)
+    return amounts_in(row)
 
 
 def extreme(view: AggregateView, extremum: Extremum, group: bytes) -> Plan[Any]:
     """The least or greatest value of a group: the first row of its hidden index."""
     rows = yield from Scan("views", RowRange.under(extremum.prefix + group), 1)
-    return view.extremum_value(extremum, rows[0][1][SHOWN].value) if rows else None
+    return view.extremum_value(extremum, rows[0][1][VALUE].value) if rows else None

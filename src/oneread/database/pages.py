@@ -29,7 +29,7 @@ from oneread.plans.trace import Cost, Trace
 from oneread.store.engine import Engine
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange
-from oneread.transactions.unit import SHOWN
+from oneread.transactions.unit_of_work import VALUE
 
 R = TypeVar("R")
 
@@ -167,7 +167,7 @@ def direct(engine: Engine, of: Listed, query: Query, cipher: CursorCipher) -> Pa
     cursor = None if query.cursor is None else bound.opened()
     within = branch.within if cursor is None else _resumed(branch, 0, (branch,), cursor)
     backward = query.backward if cursor is None else cursor.backward
-    found = engine.column(of.table, within, query.limit + 1, SHOWN, reverse=backward)
+    found = engine.column(of.table, within, query.limit + 1, VALUE, reverse=backward)
     counted = _Rows(found)
     allowance = CURRENT.get()
     if allowance is not None:

@@ -33,7 +33,7 @@ The sum of an int and a float is refused by an int's field.
 _DAY: Final = timedelta(days=1)
 
 
-class Step(msgspec.Struct, frozen=True):
+class FieldStep(msgspec.Struct, frozen=True):
     """A change that depends on the value that is there.
 
     Arguments:
@@ -50,22 +50,24 @@ def add(amount: Any) -> Any:
 
     Atomic, so no increment is lost.
     """
-    return Step("add", lambda value: _sum(value, amount))
+    return FieldStep("add", lambda value: _sum(value, amount))
 
 
 def append(element: Any) -> Any:
     """Adds an element to a list (at its end), set or tuple."""
-    return Step("append", lambda value: _joined(_several(value), element))
+    return FieldStep("append", lambda value: _joined(_several(value), element))
 
 
 def remove(element: Any) -> Any:
     """Takes every element that equals this one out of a list, set or tuple; quiet when there is none."""
-    return Step("remove", lambda value: type(value)(each for each in _several(value) if not _equals(each, element)))
+    return FieldStep(
+        "remove", lambda value: type(value)(each for each in _several(value) if not _equals(each, element))
+    )
 
 
 def set_to(value: Any) -> Any:
     """`db.patch(Car, 1, if_version=set_to(7))`: sets a field, also one that is called like a parameter of `patch`."""
-    return Step("set_to", lambda _old: value)
+    return FieldStep("set_to", lambda _old: value)
 
 
 def as_arguments(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +84,7 @@ def own_version(model: Any, changes: dict[str, Any], if_version: Any) -> int | N
     if if_version is UNSET:
         return None
     if "if_version" in getattr(model, "__struct_fields__", ()):
-        if not isinstance(if_version, Step):
+        if not isinstance(if_version, FieldStep):
             raise UsageError(
                 "this model has a field `if_version`: set_to(...) changes it, and a version is given to `save`",
                 model=model, if_version=if_version,
@@ -155,7 +157,7 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
 
 
 def _applied(entity: Any, name: str, change: Any) -> Any:
-    if not isinstance(change, Step):
+    if not isinstance(change, FieldStep):
         return change
     value = getattr(entity, name)
     try:

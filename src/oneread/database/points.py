@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from oneread.database.results import BESIDE
+from oneread.database.results import METADATA_ATTRIBUTE
 from oneread.derivations.catalog import Catalog
 from oneread.errors import InvalidKey
-from oneread.models.registry import Kind
+from oneread.models.registry import EntityKind
 from oneread.plans.allowance import CURRENT
 from oneread.store.engine import Engine
 from oneread.transactions.root import BODY
@@ -26,9 +26,9 @@ def points(catalog: Catalog, engine: Engine) -> dict[type, Point]:
     return {cls: _point(cls, kind, engine) for cls, kind in catalog.kinds.items()}
 
 
-def _point(cls: type, kind: Kind, engine: Engine) -> Point:
+def _point(cls: type, kind: EntityKind, engine: Engine) -> Point:
     prefix, arity, encode = kind.prefix, len(kind.names), kind.codec.encode
-    decode, fetch, beside = kind.layouts.decode, engine.point, BESIDE
+    decode, fetch, beside = kind.layouts.decode, engine.point, METADATA_ATTRIBUTE
     allowed = CURRENT.get
     whole = cls is kind.cls
 

@@ -12,7 +12,7 @@ from oneread.errors import UsageError
 from oneread.plans.trace import Cost
 from oneread.store.rows import Cell
 
-BESIDE: Final = "_oneread"
+METADATA_ATTRIBUTE: Final = "_oneread"
 """Where it is kept in the `__dict__` of an entity or view row."""
 
 
@@ -40,14 +40,14 @@ class Outcome:
         self.tasks = tasks
 
 
-def attach(result: Any, outcome: Outcome) -> None:
+def attach_outcome(result: Any, outcome: Outcome) -> None:
     """Puts an outcome beside a result that was made for the caller."""
-    result.__dict__[BESIDE] = outcome
+    result.__dict__[METADATA_ATTRIBUTE] = outcome
 
 
 def _beside(result: Any) -> Outcome | Cell:
     try:
-        found: Outcome | Cell = result.__dict__[BESIDE]
+        found: Outcome | Cell = result.__dict__[METADATA_ATTRIBUTE]
     except (AttributeError, KeyError):
         raise UsageError("this was not returned by a database", given=type(result)) from None
     return found

@@ -87,7 +87,7 @@ class Worker:
             while not self._wanted.empty():
                 self._wanted.get()
             try:
-                self._driver.run(self._operations.refreshed(), Trace(self._observers))
+                self._driver.run(self._operations.refresh(), Trace(self._observers))
                 while not (self._stopping.is_set() or self._overtaken) and self._step():
                     pass
             except Closed:

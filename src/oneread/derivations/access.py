@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, get_args, get_origin
 import msgspec
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types, peeled
+from oneread.models.annotations import field_types, unwrap
 from oneread.models.fields import FACTORY, defaults_of
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
@@ -24,7 +24,7 @@ from oneread.models.set_order import is_set
 
 Names: TypeAlias = Mapping[str, Any]
 
-Route: TypeAlias = tuple[str, ...]
+FieldRoute: TypeAlias = tuple[str, ...]
 """Field names from a model to a value."""
 
 
@@ -34,7 +34,7 @@ class Hidden(NamedTuple):
     reference: str
     """The carrier's field that refers to the other entity."""
     target: type[Model[Any]]
-    route: Route
+    route: FieldRoute
     """From the other entity to the value."""
 
     @property
@@ -79,7 +79,7 @@ class Accesses:
 
     def __init__(self, names: Names) -> None:
         self.names = names
-        self._resolving: list[tuple[type, Route]] = []
+        self._resolving: list[tuple[type, FieldRoute]] = []
 
     def of_path(self, where: type, field: str, given: Any, model: type) -> Access:
         """The access of what a rule or a copied field names.
@@ -119,7 +119,7 @@ class Accesses:
         inner = get_args(access.type)[0]
         found = reference_target(inner, where, field, self.names)
         return access._replace(
-            type=peeled(inner).bare,
+            type=unwrap(inner).bare,
             many=True,
             target=found[0] if found else None,
             copy=found[1] if found else None,
@@ -128,10 +128,10 @@ class Accesses:
 
     def bare(self, annotation: Any) -> tuple[Any, bool]:
         """A resolved type without its wrappers, and whether None is allowed."""
-        bare, optional, _metadata = peeled(annotation)
+        bare, optional, _metadata = unwrap(annotation)
         return bare, optional
 
-    def of_route(self, model: type, route: Route) -> Access:
+    def of_route(self, model: type, route: FieldRoute) -> Access:
         """The access that starts at `model`.
 
         Raises:
@@ -147,7 +147,7 @@ class Accesses:
         finally:
             self._resolving.pop()
 
-    def _walk(self, model: type, route: Route) -> Access:
+    def _walk(self, model: type, route: FieldRoute) -> Access:
         first, *rest = route
         access = self._first(model, first)
         for place, name in enumerate(rest):
@@ -163,7 +163,7 @@ class Accesses:
         return self._typed(f"e.{name}", types[name], model, name)
 
     def _typed(self, code: str, annotation: Any, owner: type, name: str) -> Access:
-        bare, optional, _metadata = peeled(annotation)
+        bare, optional, _metadata = unwrap(annotation)
         found = reference_target(annotation, owner, name, self.names)
         if found is None:
             return Access(code, bare, optional)
@@ -179,10 +179,10 @@ class Accesses:
         if name not in types:
             raise InvalidDeclaration("there is no such field", model=access.type, field=name)
         return self._typed(_guarded(access.code, name), types[name], access.type, name)._replace(
-            optional=access.optional or peeled(types[name]).optional
+            optional=access.optional or unwrap(types[name]).optional
         )
 
-    def _onwards(self, model: type, first: str, access: Access, rest: Route) -> Access:
+    def _onwards(self, model: type, first: str, access: Access, rest: FieldRoute) -> Access:
         """Through a copy or a reference."""
         assert access.target is not None
         copy = access.copy
@@ -217,7 +217,7 @@ class Accesses:
             through=hidden,
         )
 
-    def source_route(self, copy: type[Copy[Any]], name: str) -> Route:
+    def source_route(self, copy: type[Copy[Any]], name: str) -> FieldRoute:
         """From a copy's source to the value that its field `name` takes over."""
         default = defaults_of(copy)[name]
         if isinstance(default, Path):

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
-from oneread.derivations.emitted import ROWS, SUMS, short_hash
+from oneread.derivations.emitted_record import ROWS, SUMS, short_hash
 from oneread.derivations.indexes import check_type, condition
 from oneread.derivations.keyed import VALUES_BYTES, Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
@@ -27,10 +27,10 @@ from oneread.models.annotations import field_types
 from oneread.models.model import Model
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, Ref
-from oneread.models.registry import Kind, element
+from oneread.models.registry import EntityKind, element
 from oneread.models.set_order import has_one_form
 from oneread.models.wide import pack_wide, unpack_wide
-from oneread.transactions.deltas import Number, exact, plain, text
+from oneread.transactions.deltas import Number, digits_of, exact_number, plain
 
 MEAN_DIGITS: Final = 28
 
@@ -86,7 +86,7 @@ class AggregateView:
         prefix: bytes,
         prefixes: Mapping[str, bytes],
         accesses: Accesses,
-        kinds: Mapping[type, Kind],
+        kinds: Mapping[type, EntityKind],
     ) -> None:
         self.cls = cls
         self.model = model
@@ -151,7 +151,7 @@ class AggregateView:
                 "only int, float, Decimal and timedelta can be summed", view=self.cls, field=name, type=kind
             )
         if kind in (Decimal, float):
-            self.taken.append((name, access, lambda value: text(exact(value))))
+            self.taken.append((name, access, lambda value: digits_of(exact_number(value))))
         place = self._slot(f"sum of {path_of(rule.field)}", _amount(access))
         if rule.fold == "total":
             self.folded.append(Folded(name, _total(place, _BACK[kind])))
@@ -304,8 +304,8 @@ def _packed_in_digits(value: Any) -> tuple[bytes, bytes]:
 
 
 _SCOPE: Final[dict[str, Any]] = {
-    "exact": exact,
-    "text": text,
+    "exact": exact_number,
+    "text": digits_of,
     "microsecond": _MICROSECOND,
     "LimitExceeded": LimitExceeded,
 }

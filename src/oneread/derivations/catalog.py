@@ -11,23 +11,23 @@ from typing import Any
 
 import msgspec
 
-from oneread.derivations import emitted
+from oneread.derivations import emitted_record
 from oneread.derivations.access import Access, Accesses, Hidden
 from oneread.derivations.aggregates import AggregateView
-from oneread.derivations.carriers import Carrier, State
 from oneread.derivations.copies import (
-    NOBODY,
+    NO_SOURCE,
+    CopiedValues,
     Getter,
     Reference,
     Source,
-    Told,
     check_copy,
     compiled,
     filling,
-    nullable_copies,
+    nullable_copy_classes,
     references_of,
 )
 from oneread.derivations.derivation import Derivation
+from oneread.derivations.entity_type import EntityState, EntityType
 from oneread.derivations.indexes import IndexView
 from oneread.derivations.probes import Probes
 from oneread.derivations.rules import rules_of
@@ -38,13 +38,13 @@ from oneread.models.fingerprints import text_of
 from oneread.models.layout import LAST_ID, Layout
 from oneread.models.model import Model
 from oneread.models.older import OlderLayout
-from oneread.models.registry import Kind, root_model
+from oneread.models.registry import EntityKind, root_model
 from oneread.models.set_order import holds_sets
 from oneread.models.versions import StoredLayout, view_prefix
 from oneread.transactions.root import Root
 
 
-class Numbers(msgspec.Struct, frozen=True):
+class SchemaNumbers(msgspec.Struct, frozen=True):
     """What the store calls each declaration.
 
     Arguments:
@@ -84,15 +84,15 @@ class Catalog:
     """
 
     def __init__(
-        self, models: tuple[type[Model[Any]], ...], views: tuple[type[View[Any]], ...], numbers: Numbers
+        self, models: tuple[type[Model[Any]], ...], views: tuple[type[View[Any]], ...], numbers: SchemaNumbers
     ) -> None:
         self._names = Named((*models, *views))
         self._accesses = Accesses(self._names)
         self._numbers = numbers
         self.models = models
         roots = {root_model(cls) for cls in models}
-        self.kinds: dict[type, Kind] = {
-            cls: Kind(cls, numbers.kinds[stored_name(cls)], self._names, numbers.last)
+        self.kinds: dict[type, EntityKind] = {
+            cls: EntityKind(cls, numbers.kinds[stored_name(cls)], self._names, numbers.last)
             for cls in sorted(roots, key=stored_name)
         }
         self.kinds.update({cls: self.kinds[root_model(cls)] for cls in models})
@@ -100,7 +100,7 @@ class Catalog:
         self._references = {
             cls: references_of(cls, self._accesses, self.kinds, field_types(cls, self._names)) for cls in models
         }
-        self._nullable = nullable_copies(
+        self._nullable = nullable_copy_classes(
             {each.copy for refs in self._references.values() for each in refs.values() if each.copy is not None}
         )
         self._told: dict[type, dict[str, tuple[Getter, Any]]] = {}
@@ -112,10 +112,10 @@ class Catalog:
         for view in views:
             self._add_view(view)
         self._wire_hidden()
-        self.carriers: dict[type, Carrier] = {cls: self._carrier(cls) for cls in models}
-        self._hiding = frozenset(each.kind.prefix for each in self.carriers.values() if each.has_hidden)
-        self._gone: dict[bytes, Carrier] = {
-            kind.prefix: self.carriers[self._any_class(kind)] for kind in self.kinds.values()
+        self.entity_types: dict[type, EntityType] = {cls: self._entity_type(cls) for cls in models}
+        self._hiding = frozenset(each.kind.prefix for each in self.entity_types.values() if each.has_hidden)
+        self._any_type: dict[bytes, EntityType] = {
+            kind.prefix: self.entity_types[self._any_class(kind)] for kind in self.kinds.values()
         }
 
     @property
@@ -123,7 +123,7 @@ class Catalog:
         """The declared classes by name."""
         return self._names
 
-    def _any_class(self, kind: Kind) -> type[Model[Any]]:
+    def _any_class(self, kind: EntityKind) -> type[Model[Any]]:
         return next(cls for cls in self.models if self.kinds[cls] is kind)
 
     def _compile_copies(self) -> None:
@@ -222,7 +222,7 @@ class Catalog:
                     if hidden is not None:
                         self._hide(model, hidden)
 
-    def _carrier(self, cls: type[Model[Any]]) -> Carrier:
+    def _entity_type(self, cls: type[Model[Any]]) -> EntityType:
         kind = self.kinds[cls]
         layout: Layout[Any] = Layout(
             cls, self._numbers.layouts[stored_name(cls)], nullable=self._nullable, names=self._names
@@ -233,15 +233,15 @@ class Catalog:
         views: tuple[Derivation, ...] = (*self.indexes.values(), *self.aggregates.values())
         derivations = tuple(view for view in views if self.kinds[view.model] is kind)
         told = self._told.get(kind.cls)
-        getters = None if told is None else self._teller(kind.cls, told)
-        return Carrier(cls, kind, layout, self._references[cls], derivations, getters)
+        getters = None if told is None else self._copied_values(kind.cls, told)
+        return EntityType(cls, kind, layout, self._references[cls], derivations, getters)
 
-    def _teller(self, cls: type[Model[Any]], told: dict[str, tuple[Getter, Any]]) -> Told:
+    def _copied_values(self, cls: type[Model[Any]], told: dict[str, tuple[Getter, Any]]) -> CopiedValues:
         meaning = "\n".join(f"{route}: {text_of(told[route][1], cls, route, self._names)}" for route in sorted(told))
         sets = any(holds_sets(kind, self._names) for _get, kind in told.values())
-        return Told(told, missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
+        return CopiedValues(told, missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
 
-    def kind_of(self, key: bytes) -> Kind:
+    def kind_of(self, key: bytes) -> EntityKind:
         """The kind that a commit row belongs to."""
         try:
             return self._by_prefix[key[:2]]
@@ -253,57 +253,63 @@ class Catalog:
         kind = self.kind_of(key)
         return f"{kind.cls.__name__}({', '.join(map(repr, kind.parts_of(key)))})"
 
-    def carrier_of(self, entity: Any) -> Carrier:
+    def type_of(self, entity: Any) -> EntityType:
         """The carrier of an entity's class."""
         try:
-            return self.carriers[type(entity)]
+            return self.entity_types[type(entity)]
         except KeyError:
             raise UsageError("this is no entity of a model of the schema", given=type(entity)) from None
 
-    def any_carrier(self, key: bytes) -> Carrier:
+    def any_type_of(self, key: bytes) -> EntityType:
         """A carrier of the kind that a commit row belongs to, for what all variants have in common."""
-        return self._gone[self.kind_of(key).prefix]
+        return self._any_type[self.kind_of(key).prefix]
 
-    def state(self, key: bytes, root: Root) -> State:
+    def state(self, key: bytes, root: Root) -> EntityState:
         """What a commit row says."""
-        record = emitted.decode(root.emitted)
+        record = emitted_record.decode_record(root.emitted)
         if root.body is None:
-            return State(None, {}, record)
+            return EntityState(None, {}, record)
         layouts = self.kind_of(key).layouts
         older = layouts.older(root.body)
         if older is None:
             entity = layouts.decode(root.body)
-            return State(entity, self.carriers[type(entity)].used_in(record), record)
+            return EntityState(entity, self.entity_types[type(entity)].used_in(record), record)
         entity = older.whole(root.body)
-        used = {} if older.stored.renew else self.carriers[type(entity)].used_in(record)
-        return State(entity, used, record, older.unfilled, older.stored.retell)
+        used = {} if older.stored.renew else self.entity_types[type(entity)].used_in(record)
+        return EntityState(entity, used, record, older.unfilled, older.stored.retell)
 
     def source(self, key: bytes, root: Root) -> Source:
         """A commit row as those who copy from it see it."""
         if root.body is None:
-            return self.any_carrier(key).left(emitted.decode(root.emitted)) if root.version else NOBODY
+            return (
+                self.any_type_of(key).source_of_deleted(emitted_record.decode_record(root.emitted))
+                if root.version
+                else NO_SOURCE
+            )
         layouts = self.kind_of(key).layouts
         older = layouts.older(root.body)
         entity = layouts.decode(root.body) if older is None else older.whole(root.body)
-        carrier = self.carriers[type(entity)]
-        is_held = carrier.has_hidden and not (older is not None and older.stored.renew)
-        return Source(entity, carrier.used_in(emitted.decode(root.emitted)) if is_held else {}, existed=True)
+        entity_type = self.entity_types[type(entity)]
+        is_held = entity_type.has_hidden and not (older is not None and older.stored.renew)
+        return Source(
+            entity, entity_type.used_in(emitted_record.decode_record(root.emitted)) if is_held else {}, existed=True
+        )
 
     def is_current(self, key: bytes, root: Root) -> bool:
         """Whether a commit row is written, and has told its views, as is declared now (commit protocol, rule 17)."""
-        record = emitted.decode(root.emitted)
+        record = emitted_record.decode_record(root.emitted)
         if root.body is None:
-            return self.any_carrier(key).remembers(record, alive=False)
-        carrier = self.carriers[self.kind_of(key).layouts.class_of(root.body)]
-        layout = carrier.layout
-        if root.body[:2] not in (layout.prefix, layout.wide_prefix) or not carrier.remembers(record, alive=True):
+            return self.any_type_of(key).covers_views(record, alive=False)
+        entity_type = self.entity_types[self.kind_of(key).layouts.class_of(root.body)]
+        layout = entity_type.layout
+        if root.body[:2] not in (layout.prefix, layout.wide_prefix) or not entity_type.covers_views(record, alive=True):
             return False
-        return not carrier.asks_more or carrier.is_current(self.state(key, root))
+        return not entity_type.needs_state or entity_type.is_current(self.state(key, root))
 
     def sources_of(self, key: bytes, body: bytes) -> list[bytes]:
         """The commit rows that a document refers to."""
         entity = self.kind_of(key).layouts.decode(body)
-        return [source for keys in self.carriers[type(entity)].refs(entity).values() for source in keys]
+        return [source for keys in self.entity_types[type(entity)].refs(entity).values() for source in keys]
 
     def may_lack(self, key: bytes, body: bytes) -> bool:
         """Whether a row may lack values of its sources: hidden ones, or copied ones that older layouts do not show."""

@@ -12,17 +12,17 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from oneread.derivations import emitted
-from oneread.derivations.carriers import Carrier, Refs, Settled, State
+from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
-from oneread.derivations.emitted import LAST, Emission, created, diff
+from oneread.derivations.emitted_record import LAST_VALUES, Emission, first_writes, record_diff
+from oneread.derivations.entity_type import EntityState, EntityType, FilledEntity, Refs
 from oneread.errors import AlreadyExists, Conflict, InvalidValue, LimitExceeded, NotFound
 from oneread.models.fields import CREATED
-from oneread.transactions.native import NO_CHANGE, Change, Decision, Sources
-from oneread.transactions.outbox import holders_of
-from oneread.transactions.root import NOTHING, Root, parse
-from oneread.transactions.unit import NOTHING_DERIVED, Operations
+from oneread.transactions.native import NO_CHANGE, Change, CommittedRows, Decision
+from oneread.transactions.outbox import holds_on
+from oneread.transactions.root import NO_ROOT, Root, parse_root
+from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, DerivedWrites
 
 BODY_BYTES: Final = 1_000_000
 """Largest document of an entity, the same on every engine."""
@@ -33,12 +33,12 @@ Mode: TypeAlias = Literal["save", "create", "keep"]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def instant(milliseconds: int) -> datetime:
+def instant_of(milliseconds: int) -> datetime:
     """Milliseconds since 1970 as an instant in UTC, exactly."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-class Written:
+class ChangeResult:
     """What a change came to.
 
     Arguments:
@@ -62,7 +62,7 @@ class _Writing:
         self._catalog = catalog
         self._if_version = if_version
         self.key = key
-        self.written = Written()
+        self.written = ChangeResult()
 
     def hints(self) -> Iterable[bytes]:
         return ()
@@ -73,7 +73,7 @@ class _Writing:
     def followed(self, root: Root) -> None:
         self.written.entity, self.written.version = self._catalog.state(self.key, root).entity, root.version
 
-    def _seen(self, seen: Root) -> State:
+    def _seen(self, seen: Root) -> EntityState:
         """The state before, once the version is what the caller expects."""
         if self._if_version is not None:
             if type(self._if_version) is not int:
@@ -90,25 +90,25 @@ class _Writing:
 
     def _settle(
         self,
-        carrier: Carrier,
+        entity_type: EntityType,
         entity: Any,
         refs: Refs,
         seen: Root,
-        before: State,
+        before: EntityState,
         version: int,
-        rows: Sources,
+        rows: CommittedRows,
     ) -> Decision:
-        settled = carrier.settled(self.key, entity, refs, before, Seen(self._catalog, rows))
+        settled = entity_type.fill(self.key, entity, refs, before, SourceCache(self._catalog, rows))
         self.written.entity, self.written.version, self.written.created = settled.entity, version, before.entity is None
-        return decision(self._catalog, carrier, self.key, settled, seen, before, version)
+        return decision(self._catalog, entity_type, self.key, settled, seen, before, version)
 
 
-class Seen:
+class SourceCache:
     """Sources by key, read out of commit rows when asked for and kept with them; a row that nobody loaded is nobody."""
 
     __slots__ = ("_catalog", "_rows")
 
-    def __init__(self, catalog: Catalog, rows: Sources) -> None:
+    def __init__(self, catalog: Catalog, rows: CommittedRows) -> None:
         self._catalog = catalog
         self._rows = rows
 
@@ -116,34 +116,40 @@ class Seen:
         source: Source | None = self._rows.made.get(key)
         if source is None:
             row = self._rows.get(key)
-            source = self._rows.made[key] = self._catalog.source(key, NOTHING if row is None else parse(row))
+            source = self._rows.made[key] = self._catalog.source(key, NO_ROOT if row is None else parse_root(row))
         return source
 
 
 def decision(
-    catalog: Catalog, carrier: Carrier, key: bytes, settled: Settled, seen: Root, before: State, version: int
+    catalog: Catalog,
+    entity_type: EntityType,
+    key: bytes,
+    settled: FilledEntity,
+    seen: Root,
+    before: EntityState,
+    version: int,
 ) -> Decision:
     """The decision to let an entity stand as settled."""
     if len(settled.body) > BODY_BYTES:
         raise LimitExceeded(
             "the entity is too large", key=catalog.name_of(key), bytes=len(settled.body), limit=BODY_BYTES
         )
-    root = carrier.root(version, settled)
+    root = entity_type.root(version, settled)
     operations = operations_of(key, root, seen, before, settled.emission)
     record = settled.emission.record
-    fans_out = carrier.fans_out(before if seen.version else None, record) or carrier.retells(before)
+    fans_out = entity_type.fans_out(before if seen.version else None, record) or entity_type.must_notify_again(before)
     if fans_out:
-        catalog.probes.check(carrier.kind.cls, settled.entity, carrier.used_in(record))
+        catalog.probes.check(entity_type.kind.cls, settled.entity, entity_type.used_in(record))
     return Decision(root, operations, fans_out)
 
 
-def operations_of(key: bytes, root: Root, seen: Root, before: State, emission: Emission) -> Operations:
+def operations_of(key: bytes, root: Root, seen: Root, before: EntityState, emission: Emission) -> DerivedWrites:
     """The derived operations of a commit row that becomes `root`."""
     if root.emitted == seen.emitted:
-        return NOTHING_DERIVED
+        return NO_DERIVED_WRITES
     if not before.record:
-        return created(key, emission)
-    return diff(key, before.record, emission.record, emission.shown)
+        return first_writes(key, emission)
+    return record_diff(key, before.record, emission.record, emission.shown)
 
 
 class Save(_Writing):
@@ -154,25 +160,25 @@ class Save(_Writing):
     """
 
     def __init__(self, catalog: Catalog, entity: Any, mode: Mode = "save", if_version: int | None = None) -> None:
-        self._carrier = catalog.carrier_of(entity)
-        kind = self._carrier.kind
+        self._entity_type = catalog.type_of(entity)
+        kind = self._entity_type.kind
         super().__init__(catalog, kind.key(kind.parts(entity)), if_version)
         self._entity = entity
         self._mode = mode
-        self._refs = self._carrier.refs(entity)
+        self._refs = self._entity_type.refs(entity)
 
     def hints(self) -> Iterable[bytes]:
         return _flat(self._refs)
 
-    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
+    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         before = self._seen(seen)
         if before.entity is not None and self._mode != "save":
             if self._mode == "create":
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
             self.written.entity, self.written.version = before.entity, seen.version
             return NO_CHANGE
-        entity = stamped(self._carrier, self._entity, before.entity, sources.now)
-        return self._settle(self._carrier, entity, self._refs, seen, before, version, sources)
+        entity = stamped(self._entity_type, self._entity, before.entity, sources.now)
+        return self._settle(self._entity_type, entity, self._refs, seen, before, version, sources)
 
 
 class Patch(_Writing):
@@ -196,9 +202,9 @@ class Patch(_Writing):
         self._otherwise = otherwise
 
     def hints(self) -> Iterable[bytes]:
-        return () if self._otherwise is None else _flat(self._catalog.carrier_of(self._otherwise).refs(self._otherwise))
+        return () if self._otherwise is None else _flat(self._catalog.type_of(self._otherwise).refs(self._otherwise))
 
-    def _wanted(self, before: State) -> Any:
+    def _wanted(self, before: EntityState) -> Any:
         if before.entity is not None:
             return self._change(before.entity)
         if self._otherwise is not None:
@@ -209,17 +215,17 @@ class Patch(_Writing):
         before = self._catalog.state(self.key, seen)
         if before.entity is None:
             return ()
-        carrier = self._catalog.carrier_of(before.entity)
-        known, wanted = carrier.refs(before.entity), carrier.refs(self._wanted(before))
+        entity_type = self._catalog.type_of(before.entity)
+        known, wanted = entity_type.refs(before.entity), entity_type.refs(self._wanted(before))
         links = [key for name, keys in wanted.items() for key in keys if key not in known[name]]
-        return links + carrier.lacking(before, known) if carrier.has_hidden or before.unfilled else links
+        return links + entity_type.stale_sources(before, known) if entity_type.has_hidden or before.unfilled else links
 
-    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
+    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         before = self._seen(seen)
         wanted = self._wanted(before)
-        carrier = self._catalog.carrier_of(wanted)
-        entity = stamped(carrier, wanted, before.entity, sources.now)
-        return self._settle(carrier, entity, carrier.refs(entity), seen, before, version, sources)
+        entity_type = self._catalog.type_of(wanted)
+        entity = stamped(entity_type, wanted, before.entity, sources.now)
+        return self._settle(entity_type, entity, entity_type.refs(entity), seen, before, version, sources)
 
 
 class Delete(_Writing):
@@ -230,25 +236,25 @@ class Delete(_Writing):
         self._model = model
 
     def links(self, seen: Root) -> Iterable[bytes]:
-        return _lacking(self._catalog, self.key, seen)
+        return _stale_sources(self._catalog, self.key, seen)
 
-    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
+    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         before = self._seen(seen)
         if seen.body is None or not isinstance(before.entity, self._model):
             return NO_CHANGE
-        carrier = self._catalog.any_carrier(self.key)
-        whole = self._catalog.carrier_of(before.entity).completed(before, Seen(self._catalog, sources))
-        record = carrier.gone(whole)
+        entity_type = self._catalog.any_type_of(self.key)
+        whole = self._catalog.type_of(before.entity).with_all_copies(before, SourceCache(self._catalog, sources))
+        record = entity_type.tombstone_record(whole)
         self.written.version, self.written.created = version, False
         return Decision(
-            Root(version, None, emitted.encode(record)),
-            diff(self.key, before.record, record, {}),
-            carrier.fans_out(before, record),
-            [holders_of(self.key)] if self._catalog.may_be_held(self.key) else [],
+            Root(version, None, emitted_record.encode_record(record)),
+            record_diff(self.key, before.record, record, {}),
+            entity_type.fans_out(before, record),
+            [holds_on(self.key)] if self._catalog.may_be_held(self.key) else [],
         )
 
 
-class Follow(_Writing):
+class FollowSource(_Writing):
     """Gives a carrier the new values of a source that it refers to.
 
     A leaf copy (no view of the carrier depends on it, and nobody copies it on) keeps the carrier's version, since the
@@ -264,26 +270,26 @@ class Follow(_Writing):
         return (self._source,)
 
     def links(self, seen: Root) -> Iterable[bytes]:
-        return _lacking(self._catalog, self.key, seen)
+        return _stale_sources(self._catalog, self.key, seen)
 
-    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
+    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         before = self._seen(seen)
         if before.entity is None:
             return NO_CHANGE
-        carrier = self._catalog.carrier_of(before.entity)
-        refs = carrier.refs(before.entity)
+        entity_type = self._catalog.type_of(before.entity)
+        refs = entity_type.refs(before.entity)
         if self._source not in _flat(refs):
             return NO_CHANGE
-        settled = carrier.settled(
+        settled = entity_type.fill(
             self.key,
             before.entity,
             refs,
             before,
-            Seen(self._catalog, sources),
+            SourceCache(self._catalog, sources),
             told=(self._source,),
-            untold=carrier.untold(before.record),
+            untold=entity_type.missing_views(before.record),
         )
-        recommit = decision(self._catalog, carrier, self.key, settled, seen, before, version)
+        recommit = decision(self._catalog, entity_type, self.key, settled, seen, before, version)
         root = recommit.root
         if root is not None and root.emitted == seen.emitted and not recommit.fans_out:
             if root.body == seen.body:
@@ -306,77 +312,77 @@ class Reemit(_Writing):
     def __init__(self, catalog: Catalog, key: bytes, sources: Iterable[bytes] = ()) -> None:
         super().__init__(catalog, key, None)
         self._sources = sources
-        self._looked: tuple[Root, State, Refs] | None = None
+        self._looked: tuple[Root, EntityState, Refs] | None = None
 
     def hints(self) -> Iterable[bytes]:
         return self._sources
 
-    def _read(self, seen: Root) -> tuple[State, Refs]:
+    def _read(self, seen: Root) -> tuple[EntityState, Refs]:
         """The state and its references, read once for both `links` and `decide`."""
         if self._looked is None or self._looked[0] is not seen:
             before = self._catalog.state(self.key, seen)
-            refs = {} if before.entity is None else self._catalog.carrier_of(before.entity).refs(before.entity)
+            refs = {} if before.entity is None else self._catalog.type_of(before.entity).refs(before.entity)
             self._looked = seen, before, refs
         return self._looked[1:]
 
     def links(self, seen: Root) -> Iterable[bytes]:
         return _flat(self._read(seen)[1])
 
-    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
+    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         before, refs = self._read(seen)
         if before.entity is None:
             return self._of_deleted(seen, before, version)
-        carrier = self._catalog.carrier_of(before.entity)
-        known = Seen(self._catalog, sources)
+        entity_type = self._catalog.type_of(before.entity)
+        known = SourceCache(self._catalog, sources)
         told = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
-        settled = carrier.settled(self.key, before.entity, refs, before, known, told=told)
-        found = decision(self._catalog, carrier, self.key, settled, seen, before, version)
+        settled = entity_type.fill(self.key, before.entity, refs, before, known, told=told)
+        found = decision(self._catalog, entity_type, self.key, settled, seen, before, version)
         assert found.root is not None
         same = found.root.emitted == seen.emitted and found.root.body == seen.body
         return NO_CHANGE if same else found
 
-    def _of_deleted(self, seen: Root, before: State, version: int) -> Decision:
-        carrier = self._catalog.any_carrier(self.key)
-        record = carrier.silent()
-        if LAST in before.record:
-            record[LAST] = before.record[LAST]
+    def _of_deleted(self, seen: Root, before: EntityState, version: int) -> Decision:
+        entity_type = self._catalog.any_type_of(self.key)
+        record = entity_type.empty_record()
+        if LAST_VALUES in before.record:
+            record[LAST_VALUES] = before.record[LAST_VALUES]
         if not seen.version or record == before.record:
             return NO_CHANGE
         return Decision(
-            Root(version, None, emitted.encode(record)),
-            diff(self.key, before.record, record, {}),
-            carrier.fans_out(before, record),
+            Root(version, None, emitted_record.encode_record(record)),
+            record_diff(self.key, before.record, record, {}),
+            entity_type.fans_out(before, record),
         )
 
 
-def _lacking(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:
+def _stale_sources(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:
     """Sources whose values a row lacks that code which did not know them wrote."""
     if seen.body is None or not catalog.may_lack(key, seen.body):
         return []
     before = catalog.state(key, seen)
-    carrier = catalog.carrier_of(before.entity)
-    return carrier.lacking(before, carrier.refs(before.entity))
+    entity_type = catalog.type_of(before.entity)
+    return entity_type.stale_sources(before, entity_type.refs(before.entity))
 
 
 def _flat(refs: Refs) -> list[bytes]:
     return [key for keys in refs.values() for key in keys]
 
 
-def following(catalog: Catalog) -> Callable[[bytes, bytes], Change]:
+def follower(catalog: Catalog) -> Callable[[bytes, bytes], Change]:
     """What lets carriers follow: (source key, carrier key) to the change."""
-    return lambda source, carrier: Follow(catalog, source, carrier)
+    return lambda source, entity_type: FollowSource(catalog, source, entity_type)
 
 
-def stamped(carrier: Carrier, entity: Any, before: Any, clock: int) -> Any:
+def stamped(entity_type: EntityType, entity: Any, before: Any, clock: int) -> Any:
     """The entity with its created and updated stamps; the one of its first save stays.
 
     They are what the clock says, not the version: after a write under a clock that was ahead, versions stay ahead.
     """
-    if not (carrier.created or carrier.updated):
+    if not (entity_type.created or entity_type.updated):
         return entity
-    now = instant(clock)
-    stamps = dict.fromkeys(carrier.updated, now)
-    for name in carrier.created:
+    now = instant_of(clock)
+    stamps = dict.fromkeys(entity_type.updated, now)
+    for name in entity_type.created:
         if hasattr(before, name):
             stamps[name] = getattr(before, name)
         elif getattr(entity, name) == CREATED:

@@ -16,7 +16,7 @@ from oneread.derivations.rules import NonePlace, Rule, Size, rules_of
 from oneread.derivations.storable import check_storable
 from oneread.derivations.views import Aggregate, View
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types, peeled
+from oneread.models.annotations import field_types, unwrap
 from oneread.models.condition_checks import refuse_declared
 from oneread.models.expressions import Expression
 from oneread.models.fields import Marker, defaults_of
@@ -51,7 +51,7 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
         check_storable(model, name, annotation, names)
     for name, default in defaults_of(model).items():
         if isinstance(default, Marker):
-            _check_marker(model, name, default, peeled(types[name]).bare)
+            _check_marker(model, name, default, unwrap(types[name]).bare)
     root = root_model(model)
     if model is root:
         return
@@ -67,7 +67,7 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
 
 
 def _plain(annotation: Any) -> tuple[Any, bool]:
-    found = peeled(annotation)
+    found = unwrap(annotation)
     return found.bare, found.optional
 
 
@@ -118,7 +118,7 @@ def _check_words(view: type, name: str, rule: Rule) -> None:
 
 
 def _check_fold(view: type, name: str, rule: Rule, annotation: Any, names: Names) -> None:
-    bare, optional, _ = peeled(annotation)
+    bare, optional, _ = unwrap(annotation)
     if rule.fold == "count" and (bare is not int or optional):
         raise InvalidDeclaration("a count is an int", view=view, field=name, type=bare)
     if rule.fold in ("mean", "least", "greatest") and not optional:
@@ -135,4 +135,4 @@ def _type_at(step: tuple[type, str], names: Names) -> Any:
     """The bare type of a field; None where the path itself is wrong, which others refuse."""
     cls, name = step
     annotation = field_types(cls, names).get(name)
-    return None if annotation is None else peeled(annotation).bare
+    return None if annotation is None else unwrap(annotation).bare

@@ -15,13 +15,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
-from oneread.derivations.emitted import TOLD_DELETED, short_hash
+from oneread.derivations.emitted_record import SOURCE_DELETED, short_hash
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
-from oneread.models.annotations import peeled
+from oneread.models.annotations import unwrap
 from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref, copied_names
-from oneread.models.registry import Kind
+from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets, stored_form
 
 Getter = Callable[[Any, Mapping[str, Any]], Any]
@@ -73,7 +73,7 @@ class Source(NamedTuple):
     """What a deleted one told last, by route."""
 
 
-NOBODY = Source(None, {}, existed=False)
+NO_SOURCE = Source(None, {}, existed=False)
 
 
 class Reference:
@@ -91,7 +91,7 @@ class Reference:
     def __init__(
         self,
         name: str,
-        kind: Kind,
+        kind: EntityKind,
         access: Access,
         *,
         missing_ok: bool,
@@ -135,14 +135,14 @@ class Reference:
         empty: dict[str, Any] = dict.fromkeys(copied_names(self.copy))
         return self.copy(ref=copy.ref, deleted=source.existed, **empty)
 
-    def followed(self, copy: Copy[Any], source: Source) -> Copy[Any]:
+    def updated_copy(self, copy: Copy[Any], source: Source) -> Copy[Any]:
         """The copy after its source changed: new values, or what `on_delete` says."""
         if source.entity is not None or not source.existed or self.on_delete == "clear":
             return self.filled(copy, source)
         last = {name: source.last[route] for name, route in self.routes if route in source.last}
         return msgspec.structs.replace(copy, deleted=True, **last)
 
-    def left_behind(self, source: Source, held: Mapping[str, Any]) -> dict[str, Any]:
+    def last_hidden_values(self, source: Source, held: Mapping[str, Any]) -> dict[str, Any]:
         """What the carrier goes on holding out of sight of a deleted source: what that told last, else what is held."""
         return {
             name: source.last.get(name.removeprefix(f"{self.name}."), held.get(name))
@@ -166,7 +166,7 @@ class Reference:
             )
 
 
-class Told:
+class CopiedValues:
     """What a model's carriers copy from it, as one hash of the values and one of the routes to them.
 
     Code with other declarations tells other routes; where their values happen to be equal the hashes must still differ,
@@ -195,7 +195,7 @@ class Told:
         """The type of each value that is told, by its route from the source."""
         return {route: kind for route, (_get, kind) in self._values.items()}
 
-    def kept(self, entity: Any, used: Mapping[str, Any]) -> dict[str, Any]:
+    def snapshot(self, entity: Any, used: Mapping[str, Any]) -> dict[str, Any]:
         """The values themselves, for the record of an entity that is deleted before all its carriers were told."""
         values = {route: order_sets(get(entity, used)) for route, (get, _type) in self._values.items()}
         return msgspec.to_builtins(values | {MEANING: self._meaning}, builtin_types=(bytes,))  # type: ignore[no-any-return]
@@ -210,7 +210,7 @@ class Told:
     def hash(self, entity: Any, used: Mapping[str, Any]) -> bytes:
         """What the record keeps of the values told."""
         if entity is None:
-            return TOLD_DELETED
+            return SOURCE_DELETED
         values = [get(entity, used) for get in self._getters]
         if not self._sets:
             try:
@@ -231,13 +231,13 @@ class Told:
             and recorded.endswith(self._routes)
         )
 
-    def awaited(self, after: bytes) -> bool:
+    def may_be_awaited(self, after: bytes) -> bool:
         """Whether somebody may be waiting for an entity that was never written before."""
-        return self.missing_ok and after != TOLD_DELETED
+        return self.missing_ok and after != SOURCE_DELETED
 
 
 def references_of(
-    cls: type[Model[Any]], accesses: Accesses, kinds: Mapping[type, Kind], types: Mapping[str, Any]
+    cls: type[Model[Any]], accesses: Accesses, kinds: Mapping[type, EntityKind], types: Mapping[str, Any]
 ) -> dict[str, Reference]:
     """Every field of a model that refers, with what its declaration promises."""
     from_fields: dict[str, Reference] = {}
@@ -260,7 +260,7 @@ def references_of(
 
 def _blank(annotation: Any) -> tuple[Any, ...]:
     """What `reference(...)` stands for as a default: None where that is possible, else nothing."""
-    return (None,) if peeled(annotation).optional else ()
+    return (None,) if unwrap(annotation).optional else ()
 
 
 def _policy(access: Access, default: Any) -> tuple[bool, str]:
@@ -283,7 +283,7 @@ def _referring(cls: type[Model[Any]], name: str, accesses: Accesses) -> Access |
     return elements
 
 
-def nullable_copies(copies: set[type[Copy[Any]]]) -> frozenset[type]:
+def nullable_copy_classes(copies: set[type[Copy[Any]]]) -> frozenset[type]:
     """The copy classes whose fields may be None although they are declared otherwise."""
     return frozenset(copy for copy in copies if copy.missing_ok or copy.on_delete == "clear")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from oneread.derivations.emitted import Emission
+from oneread.derivations.emitted_record import Emission
 from oneread.models.model import Model
 
 

@@ -13,18 +13,18 @@ from typing import Any, get_args
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
-from oneread.derivations.emitted import ROWS, UNIQUE, short_hash
-from oneread.derivations.keyed import STARTS, Emit, Part, ViewKey, in_utc
+from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash
+from oneread.derivations.keyed import STARTS, Emit, KeyRule, ViewKey, in_utc
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
 from oneread.errors import InvalidDeclaration, OnereadError
-from oneread.models.annotations import Names, field_types, peeled
+from oneread.models.annotations import Names, field_types, unwrap
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.references import Copy, copied_names
-from oneread.models.registry import Kind
+from oneread.models.registry import EntityKind
 from oneread.models.set_order import holds_sets, is_set, order_sets
 from oneread.models.wide import pack_wide
 
@@ -47,7 +47,7 @@ class IndexView:
         model: type[Model[Any]],
         prefix: bytes,
         accesses: Accesses,
-        kinds: Mapping[type, Kind],
+        kinds: Mapping[type, EntityKind],
         nullable: frozenset[type],
     ) -> None:
         self.cls = cls
@@ -147,7 +147,7 @@ def _row_code(
     return f"({', '.join(codes)},)", scope
 
 
-def _key_code(part: Part, place: int) -> str:
+def _key_code(part: KeyRule, place: int) -> str:
     """A key rule's value as the row shows it.
 
     A copy there only refers, since its fields would have to follow their source.
@@ -181,7 +181,7 @@ def _shown_code(
 
 def _is_deep(annotation: Any, names: Names) -> bool:
     """Whether sets are inside of other values; one that is a field's whole value always had an order in rows."""
-    bare = peeled(annotation).bare
+    bare = unwrap(annotation).bare
     return not is_set(bare) or any(holds_sets(each, names) for each in get_args(bare))
 
 
@@ -191,7 +191,7 @@ def check_type(cls: type[View[Any]], name: str, annotation: Any, access: Access,
     Raises:
         InvalidDeclaration: it is not, or None is possible and not allowed for.
     """
-    bare, allowed, _metadata = peeled(annotation)
+    bare, allowed, _metadata = unwrap(annotation)
     if bare != access.type:
         raise InvalidDeclaration(
             "this field of a view has another type than its source",

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from oneread.derivations.access import Access, Accesses
-from oneread.derivations.emitted import Emission
+from oneread.derivations.emitted_record import Emission
 from oneread.derivations.rules import Rule, Size
 from oneread.encoding import ordered
 from oneread.encoding.codec import Codec, Element
@@ -21,7 +21,7 @@ from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
 from oneread.models.fitting import Fitting, fitting
 from oneread.models.model import Model
 from oneread.models.references import Ref
-from oneread.models.registry import KEY_BYTES, Kind, element
+from oneread.models.registry import KEY_BYTES, EntityKind, element
 
 VALUES_BYTES: Final = 300
 """Longest values of one view row together: with the view's prefix and the source's key it stays below 511 bytes."""
@@ -69,14 +69,14 @@ def reference_signature(name: str) -> str:
     return signature(f"e.{name}", Rule("key"))
 
 
-class Part(NamedTuple):
+class KeyRule(NamedTuple):
     """One key rule: the elements it fills."""
 
     field: str
     rule: Rule
     access: Access
     elements: tuple[Element, ...]
-    kind: Kind | None
+    kind: EntityKind | None
     """What a reference refers to."""
     fit: Fitting | None = None
     """What takes an argument for a hashed value, whose digest does not show its type."""
@@ -174,7 +174,7 @@ class ViewKey:
         model: type[Model[Any]],
         rules: Mapping[str, Rule],
         accesses: Accesses,
-        kinds: Mapping[type, Kind],
+        kinds: Mapping[type, EntityKind],
     ) -> None:
         self.view = view
         self.parts = tuple(_part(view, model, field, rule, accesses, kinds) for field, rule in rules.items())
@@ -279,7 +279,7 @@ class ViewKey:
         return values, rest
 
 
-def _shared_lines(part: Part, place: int) -> list[str]:
+def _shared_lines(part: KeyRule, place: int) -> list[str]:
     """The statements that find or make the bytes of one part, or leave when the entity is not in the view."""
     absent = [f"if v{place} is None: return"] if part.rule.none is None else []
     return [
@@ -295,8 +295,8 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 
 def _part(
-    view: type, model: type[Model[Any]], field: str, rule: Rule, accesses: Accesses, kinds: Mapping[type, Kind]
-) -> Part:
+    view: type, model: type[Model[Any]], field: str, rule: Rule, accesses: Accesses, kinds: Mapping[type, EntityKind]
+) -> KeyRule:
     access = accesses.of_path(view, field, rule.field, model)
     if access.target is not None:
         if rule.size or rule.hashed:
@@ -306,7 +306,7 @@ def _part(
             raise InvalidDeclaration(
                 "the model referred to is not in the schema", view=view, field=field, target=access.target
             )
-        return Part(
+        return KeyRule(
             field,
             rule,
             access,
@@ -315,10 +315,10 @@ def _part(
         )
     if rule.hashed:
         fit = fitting(access.type, view, field, accesses.names)
-        return Part(field, rule, access, (Element(field, bytes, none=rule.none),), None, fit)
+        return KeyRule(field, rule, access, (Element(field, bytes, none=rule.none),), None, fit)
     if rule.size is not None and access.type is not datetime:
         raise InvalidDeclaration("a time bucket is made of a datetime", view=view, field=field, type=access.type)
-    return Part(
+    return KeyRule(
         field, rule, access, (element(field, access.type, view, descending=rule.descending, none=rule.none),), None
     )
 

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired, Required, TypeVa
 from uuid import UUID
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import Names, field_types, is_union, peeled, unwrapped
+from oneread.models.annotations import Names, field_types, is_union, unwrap, without_alias
 from oneread.models.shadow import is_copy, is_ref
 
 _PLAIN: Final = frozenset(
@@ -48,11 +48,11 @@ _NO_HASH: Final = "elements of a set and keys of a dict are hashable: tuple[...]
 
 def check_storable(model: type, field: str, annotation: Any, names: Names) -> None:
     """Raises InvalidDeclaration for a type that cannot be stored, or is not what it seems."""
-    bare = peeled(annotation).bare
+    bare = unwrap(annotation).bare
     if is_ref(bare) or is_copy(bare):
         return
-    if get_origin(bare) in (list, set, frozenset) and is_ref(peeled(get_args(bare)[0]).bare):
-        if peeled(get_args(bare)[0]).optional:
+    if get_origin(bare) in (list, set, frozenset) and is_ref(unwrap(get_args(bare)[0]).bare):
+        if unwrap(get_args(bare)[0]).optional:
             raise InvalidDeclaration(_NOT_KEPT, model=model, field=field, type=bare)
         return
     _Judge(model, field, names).judge(annotation)
@@ -69,7 +69,7 @@ class _Judge:
         self._depth = 0
 
     def judge(self, annotation: Any) -> None:
-        annotation = unwrapped(annotation)
+        annotation = without_alias(annotation)
         origin, arguments = get_origin(annotation), get_args(annotation)
         if is_ref(annotation):
             if not self._depth:  # a class used as a field's type may hold one
@@ -109,7 +109,7 @@ def _has_fields(cls: type) -> bool:
 
 
 def _hashable(annotation: Any) -> bool:
-    annotation = unwrapped(annotation)
+    annotation = without_alias(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Literal or annotation is ... or is_ref(annotation):
         return True

@@ -10,7 +10,7 @@ from oneread.encoding import framing
 from oneread.encoding.fastpath import Encoder, compile_decoder, compile_encoder
 from oneread.encoding.framing import take_tag
 from oneread.encoding.ordered import TOO_LONG
-from oneread.encoding.parts import Part, part_of
+from oneread.encoding.parts import EncodedPart, part_of
 from oneread.encoding.ranges import ByteRange, bounded_range, prefix_range
 from oneread.encoding.values import Value, complement, kind_of
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey
@@ -51,7 +51,7 @@ class Codec:
             raise InvalidDeclaration("two elements of a key have one name", fields=names)
         self.elements = elements
         self.max_length = max_length
-        self.parts: tuple[Part, ...] = tuple(_compiled(element) for element in elements)
+        self.parts: tuple[EncodedPart, ...] = tuple(_compiled(element) for element in elements)
         self.encode = compile_encoder(self.parts, max_length, self._encode)
         """The key of a tuple of values, or of its first few: `(values) -> bytes`.
 
@@ -159,7 +159,7 @@ class Codec:
         )
 
 
-def _opening(part: Part, start: str | bytes) -> bytes:
+def _opening(part: EncodedPart, start: str | bytes) -> bytes:
     """A text's element without its end: what the elements of all texts that start so begin with."""
     if part.type not in (str, bytes) or kind_of(start) is not part.type:
         raise InvalidKey("only text can start with text, and bytes with bytes", field=part.name, value=start)
@@ -167,7 +167,7 @@ def _opening(part: Part, start: str | bytes) -> bytes:
     return complement(opening) if part.descending else opening
 
 
-def _compiled(element: Element) -> Part:
+def _compiled(element: Element) -> EncodedPart:
     if not element.elements:
         return part_of(element)
     if element.type is not tuple:

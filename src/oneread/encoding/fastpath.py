@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, cast
 
 from oneread.encoding.framing import COMPLEMENT, escape, unescape
 from oneread.encoding.numeric import SMALL, SMALL_DESCENDING
-from oneread.encoding.parts import Part
+from oneread.encoding.parts import EncodedPart
 from oneread.encoding.values import putter_of
 
 Encoder: TypeAlias = Callable[[tuple[object, ...]], bytes]
@@ -21,7 +21,7 @@ SlowDecoder: TypeAlias = Callable[[bytes, int, int], tuple[tuple[object, ...], i
 _SMALL_END: Final = len(SMALL)
 
 
-def compile_encoder(parts: Sequence[Part], max_length: int | None, slow: Encoder) -> Encoder:
+def compile_encoder(parts: Sequence[EncodedPart], max_length: int | None, slow: Encoder) -> Encoder:
     """A function from a tuple of values to its key."""
     names: dict[str, object] = {"slow": slow, "escape": escape, "COMPLEMENT": COMPLEMENT}
     lines: list[str] = []
@@ -49,18 +49,18 @@ def compile_encoder(parts: Sequence[Part], max_length: int | None, slow: Encoder
     return cast("Encoder", _compiled(source, "encode", names))
 
 
-def _is_open(part: Part) -> bool:
+def _is_open(part: EncodedPart) -> bool:
     """Whether a text stands in the key without its tag and end, which then are constants beside it."""
     return part.type in (str, bytes) and part.none is None and not part.descending
 
 
-def _terms(number: int, part: Part) -> list[str]:
+def _terms(number: int, part: EncodedPart) -> list[str]:
     if not _is_open(part):
         return [f"p{number}"]
     return [repr(_opening_tag(part)), f"p{number}", repr(b"\x00")]
 
 
-def _opening_tag(part: Part) -> bytes:
+def _opening_tag(part: EncodedPart) -> bytes:
     return bytes(part.tags)
 
 
@@ -75,7 +75,7 @@ def _merged(terms: list[str]) -> list[str]:
     return merged
 
 
-def _encoder_lines(number: int, part: Part, names: dict[str, object]) -> list[str]:
+def _encoder_lines(number: int, part: EncodedPart, names: dict[str, object]) -> list[str]:
     value, element = f"v{number}", f"p{number}"
     names[f"put{number}"] = part.put
     names[f"T{number}"] = part.type
@@ -87,7 +87,7 @@ def _encoder_lines(number: int, part: Part, names: dict[str, object]) -> list[st
     return [f"if type({value}) is T{number}:", *_indented(lines), *none, "else: return slow(values)"]
 
 
-def _plain_lines(number: int, part: Part, names: dict[str, object]) -> list[str] | None:
+def _plain_lines(number: int, part: EncodedPart, names: dict[str, object]) -> list[str] | None:
     """The lines for a value of exactly the declared type; None where the part's own method is as fast."""
     value, element = f"v{number}", f"p{number}"
     turned = ".translate(COMPLEMENT)" if part.descending else ""
@@ -109,7 +109,7 @@ def _plain_lines(number: int, part: Part, names: dict[str, object]) -> list[str]
     return [f"{element} = {table}[{value}] if 0 <= {value} < {_SMALL_END} else {call}"]
 
 
-def compile_decoder(parts: Sequence[Part], slow: SlowDecoder) -> Decoder:
+def compile_decoder(parts: Sequence[EncodedPart], slow: SlowDecoder) -> Decoder:
     """A function from a key and an offset to all declared values and the offset behind them."""
     names: dict[str, object] = {
         "slow": slow,
@@ -139,7 +139,7 @@ def compile_decoder(parts: Sequence[Part], slow: SlowDecoder) -> Decoder:
     return cast("Decoder", _compiled(source, "decode", names))
 
 
-def _decoder_lines(number: int, part: Part) -> list[str]:
+def _decoder_lines(number: int, part: EncodedPart) -> list[str]:
     value = f"v{number}"
     if part.none is not None:
         return [f"{value}, offset = take{number}(data, complemented, offset)"]

@@ -28,7 +28,7 @@ Put: TypeAlias = Callable[[object], bytes]
 Take: TypeAlias = Callable[[bytes, bytes, int], tuple[object, int]]
 
 
-class Declared(Protocol):
+class ElementLike(Protocol):
     """What a part needs of a declared element (codec.Element)."""
 
     @property
@@ -43,7 +43,7 @@ class Declared(Protocol):
     def max_length(self) -> int | None: ...
 
 
-class Part:
+class EncodedPart:
     """One element in its place: `put` and `take` know direction and None, the two `..._ascending` know only values."""
 
     __slots__ = (
@@ -58,7 +58,7 @@ class Part:
         "type",
     )
 
-    def __init__(self, declared: Declared, tags: frozenset[int], put: Put, take: Take) -> None:
+    def __init__(self, declared: ElementLike, tags: frozenset[int], put: Put, take: Take) -> None:
         self.name = declared.name
         self.type = declared.type
         self.descending = declared.descending
@@ -93,10 +93,10 @@ class Part:
         return self.take_ascending(data, complemented, offset)
 
 
-def part_of(declared: Declared, put: Put | None = None, take: Take | None = None) -> Part:
+def part_of(declared: ElementLike, put: Put | None = None, take: Take | None = None) -> EncodedPart:
     """The part of a declared element; `put` and `take` stand in for tuples with a declared shape."""
     if put is not None and take is not None:
-        return Part(declared, TAGS[tuple], put, take)
+        return EncodedPart(declared, TAGS[tuple], put, take)
     if issubclass(declared.type, Enum):
         return _enum_part(declared, declared.type)
     if declared.type not in TAGS:
@@ -104,7 +104,7 @@ def part_of(declared: Declared, put: Put | None = None, take: Take | None = None
             "a field of this type cannot be part of a key", field=declared.name, type=declared.type
         )
     put = _float_putter(declared.name) if declared.type is float else _putter(declared.name, declared.type)
-    return Part(declared, TAGS[declared.type], put, taker_of(declared.type))
+    return EncodedPart(declared, TAGS[declared.type], put, taker_of(declared.type))
 
 
 def _putter(name: str, kind: type) -> Put:
@@ -136,7 +136,7 @@ def _float_putter(name: str) -> Put:
     return put
 
 
-def _enum_part(declared: Declared, members: type[Enum]) -> Part:
+def _enum_part(declared: ElementLike, members: type[Enum]) -> EncodedPart:
     """Members by their value's element; what no member has is Corrupt, but a Flag's combinations are made on demand."""
     try:
         elements = {member.name: put_value(cast("Value", member.value), declared.name) for member in members}
@@ -160,7 +160,7 @@ def _enum_part(declared: Declared, members: type[Enum]) -> Part:
         return member, end
 
     tags = frozenset(element[0] for element in elements.values())
-    return Part(declared, tags | TAGS[int] if combines else tags, put, take)
+    return EncodedPart(declared, tags | TAGS[int] if combines else tags, put, take)
 
 
 def _combination(members: type[Enum], value: object) -> Enum | None:

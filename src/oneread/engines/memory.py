@@ -49,7 +49,7 @@ class MemoryEngine:
 
     def __init__(self, *, strict: bool = True) -> None:
         self._rows: dict[Table, _Rows] = {table: _Rows() for table in TABLES}
-        self._law = _Law() if strict else None
+        self._law = _ContractChecker() if strict else None
         self._turn = Guard()  # held for a whole transaction
         self._latch = Guard()  # held while rows are looked at or changed, never while foreign code runs
         self._applying: _Transaction | None = None  # by the holder of the latch, or by one that was interrupted
@@ -240,7 +240,7 @@ _READS: Final[dict[type[Any], Callable[[dict[Table, _Rows], Any], Any]]] = {Read
 class _Transaction:
     """One attempt: reads see its own writes before the store's, and nothing reaches the store until `apply`."""
 
-    def __init__(self, rows: dict[Table, _Rows], law: _Law | None) -> None:
+    def __init__(self, rows: dict[Table, _Rows], law: _ContractChecker | None) -> None:
         self._rows = rows
         self._law = law
         self._written: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
@@ -318,7 +318,7 @@ _ANSWERS: Final[dict[type[Any], Callable[[_Transaction, Any], Any]]] = {
 }
 
 
-class _Law:
+class _ContractChecker:
     """Remembers what was deleted and what is checked, in order to refuse what the contract leaves undefined.
 
     Every judgement answers what to note down once the transaction has committed.

@@ -114,7 +114,7 @@ def written_annotations(cls: type) -> dict[str, tuple[Any, type]]:
     }
 
 
-class Peeled(NamedTuple):
+class Unwrapped(NamedTuple):
     """An annotation without its wrappers."""
 
     bare: Any
@@ -122,7 +122,7 @@ class Peeled(NamedTuple):
     metadata: tuple[Any, ...]
 
 
-def unwrapped(annotation: Any) -> Any:
+def without_alias(annotation: Any) -> Any:
     """What a NewType or a `type` alias stands for."""
     while True:
         if isinstance(annotation, NewType):
@@ -137,11 +137,11 @@ def is_union(annotation: Any) -> bool:
     return get_origin(annotation) in (Union, types.UnionType)
 
 
-def peeled(annotation: Any) -> Peeled:
+def unwrap(annotation: Any) -> Unwrapped:
     """Takes off Annotated, NewType, aliases, and `| None` when one alternative is left."""
     optional, metadata = False, ()
     while True:
-        annotation = unwrapped(annotation)
+        annotation = without_alias(annotation)
         if get_origin(annotation) is Annotated:
             annotation, *more = get_args(annotation)
             metadata = (*metadata, *more)
@@ -151,4 +151,4 @@ def peeled(annotation: Any) -> Peeled:
         ):
             annotation, optional = present[0], True
         else:
-            return Peeled(annotation, optional, metadata)
+            return Unwrapped(annotation, optional, metadata)

@@ -17,7 +17,7 @@ from uuid import UUID
 import msgspec
 
 from oneread.errors import InvalidDeclaration, InvalidKey
-from oneread.models.annotations import Names, field_types, is_union, peeled, resolved, unwrapped
+from oneread.models.annotations import Names, field_types, is_union, resolved, unwrap, without_alias
 from oneread.models.expressions import Condition, Expression, Joined, Negated
 from oneread.models.fitting import fitting
 from oneread.models.paths import Path
@@ -123,7 +123,7 @@ class ConditionChecks:
             if name not in types:
                 return None
             nullable |= allows_none(types[name]) or _may_be_empty(owner, name)
-            bare = peeled(types[name]).bare
+            bare = unwrap(types[name]).bare
         return _Field(bare, nullable, _Acceptance(self._names, owner, path.names[-1]).of(bare))
 
 
@@ -217,7 +217,7 @@ class _Acceptance:
 
 def allows_none(annotation: Any) -> bool:
     """Whether None is a value of a type."""
-    annotation = unwrapped(annotation)
+    annotation = without_alias(annotation)
     if annotation in (None, NoneType, Any, object):
         return True
     arguments = get_args(annotation)
@@ -252,7 +252,7 @@ def _conditions(expression: Expression) -> Iterator[Condition]:
 
 
 def _alternatives(annotation: Any) -> Iterator[Any]:
-    bare = peeled(annotation).bare
+    bare = unwrap(annotation).bare
     if is_union(bare):
         for each in get_args(bare):
             yield from _alternatives(each)

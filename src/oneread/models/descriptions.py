@@ -13,11 +13,12 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from oneread.errors import Corrupt
+from oneread.models.versions import Description
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:
@@ -332,3 +333,40 @@ def _number(text: str) -> Any:
     except (ValueError, SyntaxError):
         return None
     return value if isinstance(value, (int, float)) else None
+
+
+class DescribedField(NamedTuple):
+    """A top field of a description: its text, and of a copy the texts of what it shows."""
+
+    text: str
+    type: Type
+    inner: dict[str, str]
+
+    @property
+    def copy(self) -> Type | None:
+        """The copy it is, without `| None`; nothing else has promises."""
+        bare = self.type.arguments[0] if self.type.name == "|" else self.type
+        return bare if any(name == "on_delete" for name, _value in bare.limits) else None
+
+    @property
+    def optional(self) -> bool:
+        return self.type.name == "None" or any(each.name == "None" for each in self.type.arguments)
+
+
+def fields_of(description: Description) -> dict[str, DescribedField]:
+    """The top fields of a description, in order."""
+    found: dict[str, DescribedField] = {}
+    for name, text in description:
+        top, _, inner = name.partition(".")
+        if inner:
+            found[top].inner[inner] = text
+        else:
+            found[name] = DescribedField(text, parsed(text), {})
+    return found
+
+
+def same_type(one: str, other: str, nested: Nested) -> bool:
+    """Whether two texts say the same type, whatever the names of its classes."""
+    first, second = Types([("", one)], nested), Types([("", other)], nested)
+    ends = first.by_name[""], second.by_name[""]
+    return widens(first, ends[0], second, ends[1]) and widens(second, ends[1], first, ends[0])

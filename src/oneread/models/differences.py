@@ -26,7 +26,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_ar
 from uuid import UUID
 
 from oneread.errors import shown
-from oneread.models.annotations import Names, field_names, field_types, is_union, unwrapped
+from oneread.models.annotations import Names, field_names, field_types, is_union, without_alias
 from oneread.models.references import Ref
 
 EXACT: Final[frozenset[type]] = frozenset({NoneType, bool, int, float, str, bytes, UUID, date, datetime, timedelta})
@@ -57,7 +57,7 @@ Comparison: TypeAlias = Callable[[Any, Any, bool], Found]
 
 def is_exact(annotation: Any) -> bool:
     """Whether every value of a type is of one of these types."""
-    annotation = unwrapped(annotation)
+    annotation = without_alias(annotation)
     arguments = get_args(annotation)
     if get_origin(annotation) is Literal:
         return EXACT.issuperset(map(type, arguments))
@@ -68,7 +68,7 @@ def is_exact(annotation: Any) -> bool:
 
 def is_abstract(annotation: Any, names: Names, known: frozenset[Any] = frozenset()) -> bool:
     """Whether a type leaves open, anywhere, which list, set or dict a value is: a `Sequence[int]` is read as a list."""
-    annotation = unwrapped(annotation)
+    annotation = without_alias(annotation)
     if annotation is Any or get_origin(annotation) is Literal or annotation in known:
         return False
     cls = annotation if get_origin(annotation) is None else get_origin(annotation)

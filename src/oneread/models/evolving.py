@@ -30,7 +30,7 @@ class Retyped(msgspec.Struct, frozen=True):
     by: Callable[[Any], Any]
 
 
-Step: TypeAlias = Renamed | Retyped
+EvolutionStep: TypeAlias = Renamed | Retyped
 
 
 def renamed(name: str, *, to: str) -> Renamed:
@@ -55,13 +55,13 @@ def retyped(name: str, *, was: Any, by: Callable[[Any], Any]) -> Retyped:
     return Retyped(name, was, by)
 
 
-def steps_of(cls: type) -> tuple[Step, ...]:
+def steps_of(cls: type) -> tuple[EvolutionStep, ...]:
     """What a class says of its past, and its bases before it.
 
     Raises:
         InvalidDeclaration: it is no tuple of `renamed(...)` and `retyped(...)`, or contradicts itself.
     """
-    found: list[Step] = []
+    found: list[EvolutionStep] = []
     for base in reversed(cls.__mro__):
         given = vars(base).get("evolution", ())
         if not isinstance(given, tuple):
@@ -85,7 +85,7 @@ def _check_step(cls: type, step: Any) -> None:
         raise InvalidDeclaration("`by` is a function of one value", declaration=cls, field=step.name, given=step.by)
 
 
-def _check_chains(cls: type, steps: Iterable[Step]) -> None:
+def _check_chains(cls: type, steps: Iterable[EvolutionStep]) -> None:
     renames = [each for each in steps if isinstance(each, Renamed)]
     names = [each.name for each in renames]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -101,7 +101,7 @@ def _check_chains(cls: type, steps: Iterable[Step]) -> None:
             raise InvalidDeclaration("these renamings go in a circle", declaration=cls, field=name)
 
 
-def latest_names(steps: Iterable[Step], stored: Iterable[str], declared: Iterable[str]) -> dict[str, str]:
+def latest_names(steps: Iterable[EvolutionStep], stored: Iterable[str], declared: Iterable[str]) -> dict[str, str]:
     """What fields that are stored are called now: the declared name by the stored one, without those that are gone.
 
     A renaming counts where the stored name leads to a declared one that is not stored yet: the others were done before.

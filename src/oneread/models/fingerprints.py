@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, ForwardRef, Literal, get_args, get_ori
 
 import msgspec
 
-from oneread.models.annotations import Names, field_names, field_types, is_union, resolved, unwrapped
+from oneread.models.annotations import Names, field_names, field_types, is_union, resolved, without_alias
 from oneread.models.fields import KEY, Marker
 from oneread.models.paths import Path
 from oneread.models.shadow import is_copy, is_ref
@@ -55,7 +55,7 @@ class _Writer:
         self._spelled: set[type] = set()
 
     def text(self, annotation: Any, cls: Any, field: str) -> str:
-        annotation = unwrapped(annotation)
+        annotation = without_alias(annotation)
         origin, arguments = get_origin(annotation), get_args(annotation)
         if is_ref(annotation):
             return self._reference(arguments, cls, field)

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar, get_args
 import msgspec
 
 from oneread.errors import InvalidDeclaration, InvalidValue
-from oneread.models.annotations import Named, field_types, peeled, resolved
+from oneread.models.annotations import Named, field_types, resolved, unwrap
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
 from oneread.models.set_order import order_sets
@@ -30,7 +30,7 @@ _FIELD: Final = re.compile(r"field `(\w+)`")
 """How msgspec says which field is wrong, and which is missing or unknown."""
 
 
-class Form(Generic[E]):
+class JsonForm(Generic[E]):
     """How one class looks in JSON.
 
     Arguments:
@@ -152,8 +152,8 @@ class Form(Generic[E]):
         if field.kind == "copy":
             target = resolved(field.cls.type_arguments[0], field.cls, self._names, field.name)
         else:
-            bare = peeled(field_types(self.cls, self._names)[field.name]).bare
-            bare = peeled(get_args(bare)[0]).bare if field.kind == "refs" else bare
+            bare = unwrap(field_types(self.cls, self._names)[field.name]).bare
+            bare = unwrap(get_args(bare)[0]).bare if field.kind == "refs" else bare
             target = get_args(bare)[0]
             if isinstance(target, TypeVar):  # an index's `source`
                 target = resolved(self.cls.type_arguments[0], self.cls, self._names, field.name)  # type: ignore[attr-defined]
@@ -191,14 +191,14 @@ class Form(Generic[E]):
         return found | None if field.optional else found
 
 
-_FORMS: Final[dict[type[Any], Form[Any]]] = {}
+_FORMS: Final[dict[type[Any], JsonForm[Any]]] = {}
 
 
-def form(cls: type[E]) -> Form[E]:
+def form(cls: type[E]) -> JsonForm[E]:
     """The JSON form of a model or view, made once."""
     known = _FORMS.get(cls)
     if known is None:
-        known = _FORMS[cls] = Form(cls)
+        known = _FORMS[cls] = JsonForm(cls)
     return known
 
 

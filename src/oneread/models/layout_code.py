@@ -12,7 +12,7 @@ from keyword import iskeyword
 from typing import Any, get_args, get_origin
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import peeled
+from oneread.models.annotations import unwrap
 from oneread.models.differences import is_exact
 from oneread.models.references import Ref
 from oneread.models.set_order import order_sets
@@ -133,7 +133,7 @@ def _same(field: FieldShape, loose: bool) -> str:  # noqa: FBT001
     if field.kind in ("copy", "ref"):
         key = "ref.key" if field.kind == "copy" else "key"
         return f"({given} is None or {_same_types(f'{given}.{key}', f'{read}.{key}')})"
-    bare = peeled(field.concrete).bare
+    bare = unwrap(field.concrete).bare
     if bare is Decimal:
         return f"(type({given}) is type({read}) and ({read} is None or {read}.is_finite()))"
     if get_origin(bare) is list and is_exact(get_args(bare)[0]):

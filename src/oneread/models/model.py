@@ -11,7 +11,7 @@ import msgspec
 from typing_extensions import dataclass_transform
 
 from oneread.models.declared import Declared, Keyed, Ks
-from oneread.models.evolving import Step
+from oneread.models.evolving import EvolutionStep
 from oneread.models.fields import KEY, reference
 from oneread.models.references import Ref
 
@@ -44,7 +44,7 @@ class Model(msgspec.Struct, Keyed[*Ks], frozen=True, dict=True, metaclass=Declar
     type_arguments: ClassVar[tuple[Any, ...]] = ()
     stored_as: ClassVar[str | None] = None
     max_limit: ClassVar[int] = 1000
-    evolution: ClassVar[tuple[Step, ...]] = ()
+    evolution: ClassVar[tuple[EvolutionStep, ...]] = ()
 
     if TYPE_CHECKING:
         # The verbs know a model's key by this, so that they keep their types where `at` is a field.

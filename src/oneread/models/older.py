@@ -15,8 +15,7 @@ import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError
 from oneread.models.annotations import Names
-from oneread.models.comparison import fields_of, same_type
-from oneread.models.descriptions import Nested
+from oneread.models.descriptions import Nested, fields_of, same_type
 from oneread.models.differences import difference, is_abstract
 from oneread.models.evolving import Retyped, steps_of
 from oneread.models.fields import FACTORY, Marker, defaults_of
@@ -30,10 +29,10 @@ from oneread.models.wide import pack_wide, unpack_wide
 
 E = TypeVar("E")
 
-Element: TypeAlias = bytes
+PackedElement: TypeAlias = bytes
 """One element of a document's array, as it is stored."""
 
-Taken: TypeAlias = Callable[[list[Any]], Element]
+Taken: TypeAlias = Callable[[list[Any]], PackedElement]
 """Makes one element of today of all elements from before."""
 
 _NIL: Final = b"\xc0"
@@ -140,7 +139,7 @@ class OlderLayout(Generic[E]):
         takers = [self._inner_taker(field, each, of, inner) for each in field.fields]
         header = _header(len(takers))
 
-        def take(elements: list[Any]) -> Element:
+        def take(elements: list[Any]) -> PackedElement:
             element = bytes(elements[place])
             if element == _NIL:
                 return _NIL
@@ -170,7 +169,7 @@ class OlderLayout(Generic[E]):
 class _TypeReader(NamedTuple):
     """Reads elements of one type; `loose` says that one kind of list, set or dict may stand for another."""
 
-    read: Callable[[Element], Any]
+    read: Callable[[PackedElement], Any]
     loose: bool
 
 
@@ -183,7 +182,7 @@ class _Retyping:
 
     def chain(
         self, field: FieldShape, path: str, was: Iterable[str], declaring: type | None = None
-    ) -> Callable[[Element], Element]:
+    ) -> Callable[[PackedElement], PackedElement]:
         """Through every type that the field had since then; `declaring` is the copy class that a copied field is of."""
         owner = declaring or self._cls
         steps = [self._step(owner, field.name, path, text) for text in was]
@@ -191,7 +190,7 @@ class _Retyping:
         types = [*(shapes.concrete(each.was, owner, each.name) for each in steps), field.concrete]
         first, *after = [_TypeReader(_reader(each), is_abstract(each, self._names)) for each in types]
 
-        def retype(element: Element) -> Element:
+        def retype(element: PackedElement) -> PackedElement:
             value = first.read(element)
             for step, reader in zip(steps, after, strict=True):
                 element, value = self._applied(step, value, path, reader)
@@ -199,7 +198,7 @@ class _Retyping:
 
         return retype
 
-    def _applied(self, step: Retyped, value: Any, path: str, after: _TypeReader) -> tuple[Element, Any]:
+    def _applied(self, step: Retyped, value: Any, path: str, after: _TypeReader) -> tuple[PackedElement, Any]:
         """What the function of one step makes of a value, as it is stored and as it is; `after` reads the next type."""
         facts: dict[str, Any] = {"model": self._cls.__name__, "field": path, "value": value}
         facts["function"] = getattr(step.by, "__qualname__", repr(step.by))
@@ -237,11 +236,11 @@ class _Retyping:
         )  # fmt: skip
 
 
-def _reader(kind: Any) -> Callable[[Element], Any]:
+def _reader(kind: Any) -> Callable[[PackedElement], Any]:
     """Reads an element of a type, one with an int beyond 64 bits too."""
     decode = msgspec.msgpack.Decoder(kind, dec_hook=revive).decode
 
-    def read(element: Element) -> Any:
+    def read(element: PackedElement) -> Any:
         try:
             return decode(element)
         except msgspec.MsgspecError:
@@ -250,7 +249,7 @@ def _reader(kind: Any) -> Callable[[Element], Any]:
     return read
 
 
-def _packed(value: Any) -> Element:
+def _packed(value: Any) -> PackedElement:
     try:
         return _pack(value)
     except OverflowError:
@@ -260,11 +259,11 @@ def _packed(value: Any) -> Element:
         raise InvalidValue("a retyped value cannot be stored", value=value, reason=str(error)) from error
 
 
-def _constant(element: Element) -> Taken:
+def _constant(element: PackedElement) -> Taken:
     return lambda _elements: element
 
 
-def _default(default: Any) -> Element:
+def _default(default: Any) -> PackedElement:
     """The element of a field that documents from before do not have."""
     if isinstance(default, FACTORY):
         return _packed(default.factory())

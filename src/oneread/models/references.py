@@ -14,7 +14,7 @@ import msgspec
 from typing_extensions import dataclass_transform
 
 from oneread.models.declared import Declared
-from oneread.models.evolving import Step
+from oneread.models.evolving import EvolutionStep
 from oneread.models.paths import within
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
     type_arguments: ClassVar[tuple[Any, ...]] = ()
     on_delete: ClassVar[OnDelete] = "keep"
     missing_ok: ClassVar[bool] = False
-    evolution: ClassVar[tuple[Step, ...]] = ()
+    evolution: ClassVar[tuple[EvolutionStep, ...]] = ()
 
     ref: Ref[T]
     deleted: bool = False

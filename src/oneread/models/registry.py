@@ -16,7 +16,7 @@ from uuid import UUID
 
 from oneread.encoding.codec import Codec, Element
 from oneread.errors import InvalidDeclaration, InvalidKey
-from oneread.models.annotations import Names, field_types, peeled
+from oneread.models.annotations import Names, field_types, unwrap
 from oneread.models.layout import LAST_ID, Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
@@ -33,7 +33,7 @@ def element(name: str, annotation: Any, declaration: type, *, descending: bool =
     Raises:
         InvalidDeclaration: values of this type have no order of their own.
     """
-    bare = peeled(annotation).bare
+    bare = unwrap(annotation).bare
     if not (isinstance(bare, type) and (bare in _KEY_TYPES or issubclass(bare, Enum))):
         raise InvalidDeclaration(
             "a key is made of bool, int, float, Decimal, str, bytes, date, datetime, timedelta, UUID or an Enum",
@@ -42,7 +42,7 @@ def element(name: str, annotation: Any, declaration: type, *, descending: bool =
     return Element(name, bare, descending=descending, none=none, max_length=KEY_BYTES)
 
 
-class Kind:
+class EntityKind:
     """A model and its variants under one id.
 
     Arguments:
@@ -97,10 +97,10 @@ def key_codec(cls: type[Model[Any]], names: Names) -> Codec:
         )
     elements = tuple(element(name, types[name], cls) for name in declared)
     for name in declared:
-        if peeled(types[name]).optional:
+        if unwrap(types[name]).optional:
             raise InvalidDeclaration("a part of a key is never None", model=cls, field=name)
     given = cls.type_arguments
-    if given and tuple(peeled(part).bare for part in given) != tuple(each.type for each in elements):
+    if given and tuple(unwrap(part).bare for part in given) != tuple(each.type for each in elements):
         raise InvalidDeclaration(
             "the types in Model[...] are not those of the Key[...] fields",
             model=cls,
@@ -126,7 +126,7 @@ def reference_target(
 
     Lists are looked into by the caller.
     """
-    bare = peeled(annotation).bare
+    bare = unwrap(annotation).bare
     if isinstance(bare, type) and issubclass(bare, Copy):
         return target_of(bare, names), bare
     origin = getattr(bare, "__origin__", None)

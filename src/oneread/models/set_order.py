@@ -19,7 +19,7 @@ from uuid import UUID
 
 import msgspec
 
-from oneread.models.annotations import Names, field_names, field_types, unwrapped
+from oneread.models.annotations import Names, field_names, field_types, without_alias
 from oneread.models.references import Ref
 from oneread.models.wide import pack_wide
 
@@ -42,7 +42,7 @@ def holds_sets(annotation: Any, names: Names, known: frozenset[Any] = frozenset(
         names: classes by name, for annotations that the class's own module cannot resolve.
         known: classes that are being looked into; a recursive one holds what its other fields hold.
     """
-    annotation = unwrapped(annotation)
+    annotation = without_alias(annotation)
     if is_set(annotation):
         return True
     origin = get_origin(annotation)

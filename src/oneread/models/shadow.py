@@ -21,9 +21,9 @@ from oneread.models.annotations import (
     Names,
     field_types,
     is_union,
-    peeled,
     resolved,
-    unwrapped,
+    unwrap,
+    without_alias,
     written_annotations,
 )
 from oneread.models.fields import Marker
@@ -125,7 +125,7 @@ class Shapes:
         return tuple(self._field(cls, name, annotation) for name, annotation in field_types(cls, self.names).items())
 
     def _field(self, cls: Any, name: str, annotation: Any) -> FieldShape:
-        bare, optional, metadata = peeled(annotation)
+        bare, optional, metadata = unwrap(annotation)
         if is_copy(bare):
             if is_copy(cls):
                 raise InvalidDeclaration(
@@ -135,7 +135,7 @@ class Shapes:
         if is_ref(bare):
             concrete, shadow = self._ref(cls, name, bare)
             return FieldShape(name, "ref", optional, wrapped(concrete, optional=optional), shadow=shadow)
-        element = peeled(get_args(bare)[0]) if get_origin(bare) is list else None
+        element = unwrap(get_args(bare)[0]) if get_origin(bare) is list else None
         if element is not None and is_ref(element.bare) and not element.optional:
             concrete, shadow = self._ref(cls, name, element.bare)
             many = wrapped(GenericAlias(list, (concrete,)), metadata, optional=optional)
@@ -181,7 +181,7 @@ class Shapes:
 
     def concrete(self, annotation: Any, cls: Any, name: str) -> Any:
         """The annotation as msgspec is to see it: resolved, instants aware, markers gone, references typed by keys."""
-        annotation = unwrapped(annotation)
+        annotation = without_alias(annotation)
         if annotation is datetime:
             return Annotated[datetime, _AWARE]
         if is_ref(annotation):
@@ -222,7 +222,7 @@ class Shapes:
             self._judge_inside(its_type, annotation, inner)
 
     def _judge_inside(self, annotation: Any, cls: Any, name: str) -> None:
-        annotation = unwrapped(annotation)
+        annotation = without_alias(annotation)
         if annotation is datetime:
             raise InvalidDeclaration(_SAY_AWARE, declaration=cls, field=name)
         if is_ref(annotation):

@@ -18,7 +18,7 @@ from oneread.errors import Corrupt, SchemaMismatch
 FORMAT: Final = 1
 """Of the schema row itself and of all rows that oneread writes."""
 
-State: TypeAlias = Literal["readable", "building"]
+ViewState: TypeAlias = Literal["readable", "building"]
 """A building view lacks the entities that were there before it; nothing is served from it."""
 
 Description: TypeAlias = "tuple[tuple[str, str], ...]"
@@ -79,7 +79,7 @@ class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):
 
     number: int
     generation: int
-    state: State
+    state: ViewState
     kind: str
     fields: Description
     model: str = ""
@@ -178,7 +178,7 @@ def encode(stored: StoredSchema) -> bytes:
     return msgspec.msgpack.encode({name: value for name, value in fields.items() if name != "dropped" or value})
 
 
-def built(stored: StoredSchema) -> StoredSchema:
+def mark_built(stored: StoredSchema) -> StoredSchema:
     """The schema after a backfill found nothing left to do: every view is readable, and only its own version writes."""
     views = {name: msgspec.structs.replace(view, state="readable") for name, view in stored.views.items()}
     former = {

@@ -17,7 +17,7 @@ from oneread.database.cursors import CursorCipher
 from oneread.database.lists import listed
 from oneread.database.operations import Operations
 from oneread.database.pages import Query, page
-from oneread.database.units import UnitOfWork
+from oneread.database.transaction import TransactionWork
 from oneread.derivations.changes import Mode
 from oneread.models.model import key_of
 from oneread.plans.plan import Plan
@@ -31,7 +31,7 @@ CIPHER: Final = CursorCipher(b"simulation")
 """Of the cursors of pages that are read without a database."""
 
 
-class Act(msgspec.Struct, frozen=True):
+class WrittenAct(msgspec.Struct, frozen=True):
     """One thing that a process does.
 
     Arguments:
@@ -49,7 +49,7 @@ class Act(msgspec.Struct, frozen=True):
     deletes: tuple[type, tuple[Any, ...]] | None = None
 
 
-def save(entity: Any, mode: Mode = "save") -> Act:
+def save(entity: Any, mode: Mode = "save") -> WrittenAct:
     """Saves one entity; `mode` as the verbs `save`, `create` and `get_or_create` ("keep") have it."""
     model, key = type(entity), key_of(entity)
 
@@ -58,28 +58,28 @@ def save(entity: Any, mode: Mode = "save") -> Act:
             return None
         return oracle.create(entity) if mode == "create" else oracle.save(entity)
 
-    return Act(f"{mode} {_named(entity)}", lambda verbs: verbs.save(entity, mode), expected)
+    return WrittenAct(f"{mode} {_named(entity)}", lambda verbs: verbs.save(entity, mode), expected)
 
 
-def save_all(*entities: Any) -> Act:
+def save_all(*entities: Any) -> WrittenAct:
     """Saves several entities in one transaction."""
-    return Act(
+    return WrittenAct(
         f"save all {', '.join(map(_named, entities))}",
         lambda verbs: verbs.save_all(entities),
         lambda oracle: oracle.save_all([(entity, 0) for entity in entities]),
     )
 
 
-def patch(model: type, /, *key: Any, **changes: Any) -> Act:
+def patch(model: type, /, *key: Any, **changes: Any) -> WrittenAct:
     """Changes fields of one entity."""
-    return Act(
+    return WrittenAct(
         f"patch {model.__name__}{key} {' '.join(changes)}",
         lambda verbs: verbs.patch(model, key, changes, None),
         lambda oracle: oracle.patch(model, key, changes),
     )
 
 
-def upsert(entity: Any, /, **changes: Any) -> Act:
+def upsert(entity: Any, /, **changes: Any) -> WrittenAct:
     """Creates an entity, or changes fields of the one that is there."""
     model, key = type(entity), key_of(entity)
 
@@ -87,12 +87,12 @@ def upsert(entity: Any, /, **changes: Any) -> Act:
         there = oracle.get(model, *key) is not None
         return oracle.patch(model, key, changes) if there else oracle.save(entity)
 
-    return Act(f"upsert {_named(entity)}", lambda verbs: verbs.upsert(entity, changes), expected)
+    return WrittenAct(f"upsert {_named(entity)}", lambda verbs: verbs.upsert(entity, changes), expected)
 
 
-def delete(model: type, *key: Any) -> Act:
+def delete(model: type, *key: Any) -> WrittenAct:
     """Takes one entity away."""
-    return Act(
+    return WrittenAct(
         f"delete {model.__name__}{key}",
         lambda verbs: verbs.delete(model, key, None),
         lambda oracle: oracle.delete(model, *key),
@@ -100,7 +100,9 @@ def delete(model: type, *key: Any) -> Act:
     )
 
 
-def transact(name: str, body: Callable[[UnitOfWork], Plan[Any]], expected: Expected, attempts: int = ATTEMPTS) -> Act:
+def transact(
+    name: str, body: Callable[[TransactionWork], Plan[Any]], expected: Expected, attempts: int = ATTEMPTS
+) -> WrittenAct:
     """A transaction that reads and then writes, run again from the start while it loses its race.
 
     Arguments:
@@ -112,38 +114,38 @@ def transact(name: str, body: Callable[[UnitOfWork], Plan[Any]], expected: Expec
 
     def plan(verbs: Operations) -> Plan[Sequence[bytes]]:
         def attempt() -> Plan[Sequence[bytes]]:
-            work = UnitOfWork(verbs)
+            work = TransactionWork(verbs)
             yield from body(work)
             return (yield from work.commit())
 
         return retrying(attempts, attempt)
 
-    return Act(f"transact {name}", plan, expected)
+    return WrittenAct(f"transact {name}", plan, expected)
 
 
-def drain(batch: int) -> Act:
+def drain(batch: int) -> WrittenAct:
     """One batch of the first task of the outbox, as a worker does it."""
-    return Act("drain", lambda verbs: verbs.drain_step(batch))
+    return WrittenAct("drain", lambda verbs: verbs.drain_step(batch))
 
 
-def read(model: Any, *key: Any) -> Act:
+def read(model: Any, *key: Any) -> WrittenAct:
     """One entity, group or unique row."""
 
     def plan(verbs: Operations) -> Plan[Any]:
         found, _version = yield from verbs.find(model, key)
         return found
 
-    return Act(f"read {model.__name__}{key}", plan, reads=True)
+    return WrittenAct(f"read {model.__name__}{key}", plan, reads=True)
 
 
-def read_page(view: Any, *equal: Any, options: Mapping[str, Any] | None = None) -> Act:
+def read_page(view: Any, *equal: Any, options: Mapping[str, Any] | None = None) -> WrittenAct:
     """One page of a list."""
 
     def plan(verbs: Operations) -> Plan[Any]:
         found = yield from page(listed(verbs, view), Query(equal, **(options or {})), CIPHER, Trace())
         return found.rows
 
-    return Act(f"page {view.__name__}{equal}", plan, reads=True)
+    return WrittenAct(f"page {view.__name__}{equal}", plan, reads=True)
 
 
 def _named(entity: Any) -> str:

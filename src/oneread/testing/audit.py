@@ -12,18 +12,18 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from oneread.database.operations import Operations
-from oneread.derivations import emitted
-from oneread.derivations.carriers import State
-from oneread.derivations.copies import NOBODY, Reference, Source
+from oneread.derivations import emitted_record
+from oneread.derivations.copies import NO_SOURCE, Reference, Source
+from oneread.derivations.entity_type import EntityState
 from oneread.models.references import Copy
 from oneread.store.engine import Engine
 from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
-from oneread.transactions.root import Root, parse
-from oneread.transactions.unit import SHOWN
-from oneread.transactions.unit import Operations as Derived
+from oneread.transactions.root import Root, parse_root
+from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import DerivedWrites as Derived
 
 Stored: TypeAlias = dict[Table, dict[bytes, Row]]
 
@@ -38,7 +38,7 @@ class Offence(Exception):
 class _Entity(NamedTuple):
     """What one commit row says, and what must lie elsewhere because of it."""
 
-    state: State
+    state: EntityState
     derived: Derived
 
 
@@ -46,7 +46,7 @@ class _Nobody(dict[bytes, Source]):
     """No source is asked for: an entity that is emitted anew keeps what it holds."""
 
     def __missing__(self, _key: bytes) -> Source:
-        return NOBODY
+        return NO_SOURCE
 
 
 class Audit:
@@ -82,8 +82,8 @@ class Audit:
     def boundary(self) -> None:
         """Everything that must hold between two transactions."""
         before, self.stored = self.stored, self._look()
-        roots = {key: parse(row) for key, row in self.stored["roots"].items()}
-        self._check_versions({key: parse(row) for key, row in before["roots"].items()}, roots)
+        roots = {key: parse_root(row) for key, row in self.stored["roots"].items()}
+        self._check_versions({key: parse_root(row) for key, row in before["roots"].items()}, roots)
         entities = {key: self._entity(key, root) for key, root in roots.items()}
         self._check_views(entities)
         self._check_counts(entities)
@@ -92,7 +92,7 @@ class Audit:
 
     def entities(self) -> dict[bytes, Any]:
         """Every living entity of the last look, by the key of its commit row."""
-        states = ((key, self._catalog.state(key, parse(row))) for key, row in self.stored["roots"].items())
+        states = ((key, self._catalog.state(key, parse_root(row))) for key, row in self.stored["roots"].items())
         return {key: state.entity for key, state in states if state.entity is not None}
 
     def _look(self) -> Stored:
@@ -125,20 +125,20 @@ class Audit:
         """Emits an entity anew, and compares that with what its commit row remembers."""
         state = self._catalog.state(key, root)
         if state.entity is None:
-            expected, derived = self._catalog.any_carrier(key).silent(), Derived()
-            state.record.pop(emitted.LAST, None)  # nobody can tell anew what a deleted entity told last
+            expected, derived = self._catalog.any_type_of(key).empty_record(), Derived()
+            state.record.pop(emitted_record.LAST_VALUES, None)  # nobody can tell anew what a deleted entity told last
         else:
-            carrier = self._catalog.carrier_of(state.entity)
-            settled = carrier.settled(key, state.entity, carrier.refs(state.entity), state, _Nobody())
-            expected = emitted.decode(emitted.encode(settled.emission.record))
-            derived = emitted.created(key, settled.emission)
+            entity_type = self._catalog.type_of(state.entity)
+            settled = entity_type.fill(key, state.entity, entity_type.refs(state.entity), state, _Nobody())
+            expected = emitted_record.decode_record(emitted_record.encode_record(settled.emission.record))
+            derived = emitted_record.first_writes(key, settled.emission)
         if _unordered(state.record) != _unordered(expected):
             raise Offence(f"{self._catalog.name_of(key)} remembers other contributions than it makes")
         return _Entity(state, derived)
 
     def _check_views(self, entities: dict[bytes, _Entity]) -> None:
         expected = {place: shown for each in entities.values() for place, shown in each.derived.puts.items()}
-        found = {place: row[SHOWN].value for place, row in self.stored["views"].items()}
+        found = {place: row[VALUE].value for place, row in self.stored["views"].items()}
         _compare("a row of a view", expected, found)
 
     def _check_counts(self, entities: dict[bytes, _Entity]) -> None:
@@ -153,7 +153,7 @@ class Audit:
         claims = set(expected)
         expected.update({place: delta.amounts for place, delta in sums.items()})
         found: dict[bytes, object] = {
-            place: row[SHOWN].value if place in claims else decode_amounts(row[SHOWN].value)
+            place: row[VALUE].value if place in claims else decode_amounts(row[VALUE].value)
             for place, row in self.stored["counts"].items()
             if place in expected
         }
@@ -166,9 +166,9 @@ class Audit:
         for key, (state, _derived) in entities.items():
             if state.entity is None:
                 continue
-            for each in self._catalog.carrier_of(state.entity).references:
+            for each in self._catalog.type_of(state.entity).references:
                 for source in each.keys(state.entity):
-                    if (source, key) not in aside and not _follows(each, state, sources.get(source, NOBODY)):
+                    if (source, key) not in aside and not _follows(each, state, sources.get(source, NO_SOURCE)):
                         name = self._catalog.name_of
                         raise Offence(f"{name(key)}.{each.name} holds something else than {name(source)} says")
 
@@ -186,7 +186,7 @@ def own(entity: Any) -> object:
     return type(entity), {name: value.ref if isinstance(value, Copy) else value for name, value in values.items()}
 
 
-def _follows(reference: Reference, state: State, source: Source) -> bool:
+def _follows(reference: Reference, state: EntityState, source: Source) -> bool:
     """Whether what an entity holds by a reference is what the source says, or what is to stay of a deleted one."""
     held: Any = getattr(state.entity, reference.name)
     hidden = {name: state.used.get(name) for name, _get, _type in reference.hidden}

@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from oneread.derivations.schema import Schema
 from oneread.errors import UsageError
+from oneread.evolution.schema import Schema
 from oneread.testing import acts
 from oneread.testing.proof import INLINE, with_inline
 from oneread.testing.simulator import Simulation
-from oneread.testing.steps import Save, Write
+from oneread.testing.steps import SaveStep, Write
 
 _BATCHES: Final = 20
 
@@ -30,7 +30,7 @@ class Crash(msgspec.Struct, frozen=True):
     """
 
     seed: int
-    first: list[Save]
+    first: list[SaveStep]
     writers: list[list[Write]]
 
 

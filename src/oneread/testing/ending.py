@@ -76,7 +76,7 @@ def _named(oracle: Oracle, audit: Audit, operations: Operations) -> tuple[dict[s
     catalog = operations.catalog
     expected: dict[str, Any] = {}
     for held in oracle.held.values():
-        kind = catalog.carrier_of(held.entity).kind
+        kind = catalog.type_of(held.entity).kind
         expected[catalog.name_of(kind.key(kind.parts(held.entity)))] = held.entity
     return {catalog.name_of(key): entity for key, entity in audit.entities().items()}, expected
 
@@ -86,7 +86,7 @@ def lags(oracle: Oracle, audit: Audit, operations: Operations, model: Any, key: 
     stored, expected = _named(oracle, audit, operations)
     source = operations.kind(model).key(key)
     for name, entity in expected.items():
-        for each in operations.catalog.carrier_of(entity).references:
+        for each in operations.catalog.type_of(entity).references:
             if source not in each.keys(entity):
                 continue
             if each.hidden or look(getattr(entity, each.name)) != look(getattr(stored[name], each.name)):

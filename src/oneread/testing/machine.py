@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from oneread.derivations.schema import Schema
+from oneread.evolution.schema import Schema
 from oneread.testing.proof import Proof
-from oneread.testing.steps import Save, Step
+from oneread.testing.steps import HistoryStep, SaveStep
 from oneread.testing.strategies import Given, beginnings, steps
 
 
@@ -55,11 +55,11 @@ def database_machine(
         UsageError: nobody can tell how values of a field's type are made.
     """
 
-    def begin(self: DatabaseMachine, entities: list[Save]) -> None:
+    def begin(self: DatabaseMachine, entities: list[SaveStep]) -> None:
         for each in entities:
             self.proof.do(each)
 
-    def do(self: DatabaseMachine, step: Step) -> None:
+    def do(self: DatabaseMachine, step: HistoryStep) -> None:
         self.proof.do(step)
 
     first: Any = initialize(entities=beginnings(schema, given))(begin)

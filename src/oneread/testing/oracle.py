@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from oneread.database.patches import Step
+from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index
 from oneread.errors import AlreadyExists, MissingReference, NotFound, StillReferenced
-from oneread.models.annotations import field_types, peeled
+from oneread.models.annotations import field_types, unwrap
 from oneread.models.fields import CREATED, UPDATED, Marker
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -41,7 +41,7 @@ _rules: Final = cache(rules_of)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Field(NamedTuple):
+class OracleField(NamedTuple):
     """A field that refers."""
 
     name: str
@@ -80,17 +80,17 @@ class Oracle:
         self.ever: set[Place] = set()
         """Every place that was ever written: what is not held of these was deleted."""
 
-    def _referring(self, cls: type) -> dict[str, Field]:
+    def _referring(self, cls: type) -> dict[str, OracleField]:
         defaults = {each.name: each.default for each in msgspec.structs.fields(cls)}
-        found: dict[str, Field] = {}
+        found: dict[str, OracleField] = {}
         for name, annotation in field_types(cls, self._names).items():
-            bare = peeled(annotation).bare
+            bare = unwrap(annotation).bare
             inner = bare.__args__[0] if getattr(bare, "__origin__", None) in (list, set, frozenset) else annotation
             target = reference_target(inner, cls, name, self._names)
             if target is not None:
                 policy: Any = target[1] or defaults[name]
                 missing_ok, on_delete = getattr(policy, "missing_ok", False), getattr(policy, "on_delete", "keep")
-                found[name] = Field(name, root_model(target[0]), target[1], missing_ok, on_delete)
+                found[name] = OracleField(name, root_model(target[0]), target[1], missing_ok, on_delete)
         return found
 
     def _find_wanted(self) -> None:
@@ -152,7 +152,7 @@ class Oracle:
         if before is None:
             raise NotFound("there is no such entity", key=key)
         applied = {
-            name: change.apply(getattr(before, name)) if isinstance(change, Step) else change
+            name: change.apply(getattr(before, name)) if isinstance(change, FieldStep) else change
             for name, change in changes.items()
         }
         return self.save(msgspec.structs.replace(before, **applied), version)
@@ -333,7 +333,7 @@ class Oracle:
         types = self._types.get(view)
         if types is None:
             found = field_types(view, self._names)
-            types = self._types[view] = {field: peeled(annotation).bare for field, annotation in found.items()}
+            types = self._types[view] = {field: unwrap(annotation).bare for field, annotation in found.items()}
         return types[name]
 
     def groups(self, view: type[Aggregate[Any]]) -> list[Any]:
@@ -425,7 +425,7 @@ def _named(place: Place) -> str:
     return f"{place[0].__name__}({', '.join(map(repr, place[1]))})"
 
 
-def _targets(field: Field, entity: Any) -> list[Place]:
+def _targets(field: OracleField, entity: Any) -> list[Place]:
     """Whom a field refers to, each once."""
     value = getattr(entity, field.name, None)
     if value is None:
@@ -437,7 +437,7 @@ def _targets(field: Field, entity: Any) -> list[Place]:
 
 
 @cache
-def _far(field: Field, route: Route) -> Route:
+def _far(field: OracleField, route: Route) -> Route:
     """A route behind a reference in the source's own words: a copy may call it otherwise."""
     if field.copy is None or route[0] not in copied_names(field.copy):
         return route

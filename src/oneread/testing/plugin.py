@@ -17,10 +17,10 @@ import pytest
 
 from oneread.connect import connect, connect_async
 from oneread.costs.bound_file import check_bounds, write
+from oneread.database._sync.database import Database
 from oneread.database.async_database import AsyncDatabase
-from oneread.database.sync_database import Database
-from oneread.derivations.schema import Schema
 from oneread.errors import Closed
+from oneread.evolution.schema import Schema
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.clock import Clock
 from oneread.testing.meter import Meter

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any, Final, Self
 
 from oneread.connect import connect
-from oneread.derivations.schema import Schema
 from oneread.errors import (
     AlreadyExists,
     InvalidKey,
@@ -23,6 +22,7 @@ from oneread.errors import (
     StillReferenced,
     UsageError,
 )
+from oneread.evolution.schema import Schema
 from oneread.models.model import key_of
 from oneread.models.registry import root_model
 from oneread.store.requests import Scan
@@ -30,7 +30,7 @@ from oneread.testing.audit import Audit
 from oneread.testing.clock import Clock
 from oneread.testing.naive import listed, look
 from oneread.testing.oracle import Oracle, written_at
-from oneread.testing.steps import Delete, Drain, Look, Step, Tick, Write
+from oneread.testing.steps import DeleteStep, Drain, HistoryStep, Look, Tick, Write
 from oneread.transactions import outbox
 
 REFUSALS: Final = (AlreadyExists, MissingReference, NotFound, StillReferenced)
@@ -67,7 +67,7 @@ class Proof:
         self._schema = schema
         self._audit = Audit(self.database._driver.engine, self.database.operations)  # noqa: SLF001 - reads past everything that is under test
 
-    def do(self, step: Step) -> None:
+    def do(self, step: HistoryStep) -> None:
         """Does a step to both.
 
         Raises:
@@ -83,7 +83,7 @@ class Proof:
             self._write(step)
 
     def _write(self, step: Write) -> None:
-        if isinstance(step, Delete):
+        if isinstance(step, DeleteStep):
             self._finish()  # what is kept of a source is what it told last
         try:
             saved = step.do(self.database)
@@ -98,7 +98,7 @@ class Proof:
             wanted = step.tell(self.oracle, [written_at(each, self.database.version(each)) for each in saved])
         except UsageError as refusal:
             raise Disagreement(f"{step} must be refused: {refusal!r}") from refusal
-        if isinstance(step, Delete):
+        if isinstance(step, DeleteStep):
             self._finish()
         if len(saved) == 1 and not self._pending():  # a batch returns its entities as of their own turn in it
             _same(f"what {type(step).__name__} returns", look(wanted), look(saved))
@@ -152,7 +152,7 @@ class Proof:
         self.close()
 
 
-def prove(schema: Schema, history: Iterable[Step], url: str = "memory://") -> Counter[str]:
+def prove(schema: Schema, history: Iterable[HistoryStep], url: str = "memory://") -> Counter[str]:
     """Does a history to a fresh database and to the oracle, and compares everything at its end.
 
     Returns how often a step was refused, by the name of the error: where nearly all are, the history proves little.

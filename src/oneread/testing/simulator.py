@@ -18,10 +18,10 @@ from hashlib import blake2b
 from random import Random as Chance
 from typing import Any, Final
 
-from oneread.database.stored import opened
-from oneread.derivations.schema import Schema
+from oneread.database.open import opened
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Conflict, OnereadError, OutcomeUnknown, Unavailable, Unsupported, UsageError
+from oneread.evolution.schema import Schema
 from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Together
 from oneread.plans.performer import drive
 from oneread.plans.plan import Plan
@@ -29,13 +29,13 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.engine import Answerer, Engine
 from oneread.store.requests import Read, Request, Scan
-from oneread.testing.acts import Act, Expected
+from oneread.testing.acts import Expected, WrittenAct
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.ending import agrees, drain, lags, rewrite, stood
 from oneread.testing.naive import look
 from oneread.testing.oracle import Oracle, written_at
 from oneread.testing.schedules import ByChance, Fate, Fates, Policy, drawn
-from oneread.transactions.root import NOTHING, parse
+from oneread.transactions.root import NO_ROOT, parse_root
 
 START: Final = 1_700_000_000_000
 APART: Final = 2_500
@@ -63,10 +63,10 @@ class _Undone(Exception):
 class _Process:
     """One process: its acts, its clock, and what it is doing."""
 
-    def __init__(self, name: str, acts: Iterable[Act], skew: int) -> None:
+    def __init__(self, name: str, acts: Iterable[WrittenAct], skew: int) -> None:
         self.name = name
         self.acts = iter(acts)
-        self.act: Act | None = None
+        self.act: WrittenAct | None = None
         self.strands: list[_Strand] = []
         self.skew = skew
         self.wake = 0
@@ -130,12 +130,12 @@ class Simulation:
         self._ticks = self.chance.choice((_TICKS, (0,)))
         self._steps = 0
 
-    def process(self, name: str, acts: Iterable[Act]) -> None:
+    def process(self, name: str, acts: Iterable[WrittenAct]) -> None:
         """Adds a process that does these acts one after the other, whatever becomes of each."""
         skew = self.chance.randint(-APART, APART)
         self._processes.append(_Process(name, acts, skew))
 
-    def prepare(self, *acts: Act) -> None:
+    def prepare(self, *acts: WrittenAct) -> None:
         """Does acts at once and without any fault, before the processes start."""
         for act in acts:
             assert act.expected is not None
@@ -176,7 +176,7 @@ class Simulation:
         """What the clock showed when an entity was written last, by its own stamps."""
         key = self.operations.kind(place[0]).key(place[1])
         row = self.audit.stored["roots"].get(key)
-        root = NOTHING if row is None else parse(row)
+        root = NO_ROOT if row is None else parse_root(row)
         entity = self.operations.catalog.state(key, root).entity
         return root.version if entity is None else written_at(entity, root.version)
 
@@ -415,7 +415,7 @@ class Simulation:
             if other.act is not None and other.act.reads:
                 other.moments.append(self._moment(other.act))
 
-    def _lagging(self, act: Act | None) -> bool:
+    def _lagging(self, act: WrittenAct | None) -> bool:
         """Whether this takes a source away whose last values did not reach all of its copies yet."""
         if act is None or act.deletes is None or not self.audit.pending:
             return False
@@ -461,7 +461,7 @@ class Simulation:
         process.act = None
         process.wake = self.now
 
-    def _moment(self, act: Act) -> Any:
+    def _moment(self, act: WrittenAct) -> Any:
         try:
             return look(self._driver.run(act.plan(self.operations), Trace()))
         except OnereadError as error:

@@ -11,14 +11,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from oneread.database._sync.database import Database
 from oneread.database.patches import as_arguments
-from oneread.database.sync_database import Database
 from oneread.testing import acts
-from oneread.testing.acts import Act
+from oneread.testing.acts import WrittenAct
 from oneread.testing.oracle import Oracle
 
 
-class Save(msgspec.Struct, frozen=True):
+class SaveStep(msgspec.Struct, frozen=True):
     """`db.save(entity)`."""
 
     entity: Any
@@ -29,7 +29,7 @@ class Save(msgspec.Struct, frozen=True):
     def tell(self, oracle: Oracle, versions: list[int]) -> list[Any]:
         return [oracle.save(self.entity, *versions)]
 
-    def act(self) -> Act:
+    def act(self) -> WrittenAct:
         return acts.save(self.entity)
 
 
@@ -44,7 +44,7 @@ class Create(msgspec.Struct, frozen=True):
     def tell(self, oracle: Oracle, versions: list[int]) -> list[Any]:
         return [oracle.create(self.entity, *versions)]
 
-    def act(self) -> Act:
+    def act(self) -> WrittenAct:
         return acts.save(self.entity, "create")
 
 
@@ -60,11 +60,11 @@ class SaveAll(msgspec.Struct, frozen=True):
         known = versions or [0] * len(self.entities)
         return oracle.save_all(list(zip(self.entities, known, strict=True)))
 
-    def act(self) -> Act:
+    def act(self) -> WrittenAct:
         return acts.save_all(*self.entities)
 
 
-class Patch(msgspec.Struct, frozen=True):
+class PatchStep(msgspec.Struct, frozen=True):
     """`db.patch(model, *key, **changes)`."""
 
     model: Any
@@ -77,11 +77,11 @@ class Patch(msgspec.Struct, frozen=True):
     def tell(self, oracle: Oracle, versions: list[int]) -> list[Any]:
         return [oracle.patch(self.model, self.key, self.changes, *versions)]
 
-    def act(self) -> Act:
+    def act(self) -> WrittenAct:
         return acts.patch(self.model, *self.key, **self.changes)
 
 
-class Delete(msgspec.Struct, frozen=True):
+class DeleteStep(msgspec.Struct, frozen=True):
     """`db.delete(model, *key)`."""
 
     model: Any
@@ -95,7 +95,7 @@ class Delete(msgspec.Struct, frozen=True):
         oracle.delete(self.model, *self.key)
         return []
 
-    def act(self) -> Act:
+    def act(self) -> WrittenAct:
         return acts.delete(self.model, *self.key)
 
 
@@ -113,8 +113,8 @@ class Look(msgspec.Struct, frozen=True):
     """Everything is read and compared."""
 
 
-Write: TypeAlias = Save | Create | SaveAll | Patch | Delete
+Write: TypeAlias = SaveStep | Create | SaveAll | PatchStep | DeleteStep
 """A step that changes what the oracle knows."""
 
-Step: TypeAlias = Write | Tick | Drain | Look
+HistoryStep: TypeAlias = Write | Tick | Drain | Look
 """What a history is made of."""

@@ -47,7 +47,7 @@ class Refused(Exception):
     """Raised by a plan to see that nothing of it stays."""
 
 
-class Oracle:
+class PlainRows:
     """The contract over plain dicts; `deleted` remembers what a put has to be newer than."""
 
     def __init__(self) -> None:
@@ -126,12 +126,12 @@ class Oracle:
             self.rows[table][mutation.key] = row
 
 
-_ANSWERS: Final[dict[type[Any], Callable[[Oracle, Any], Any]]] = {
-    Read: Oracle.read,
-    Scan: Oracle.scan,
-    Mutate: Oracle.mutate,
-    CheckAndMutate: Oracle.check_and_mutate,
-    Replace: Oracle.replace,
+_ANSWERS: Final[dict[type[Any], Callable[[PlainRows, Any], Any]]] = {
+    Read: PlainRows.read,
+    Scan: PlainRows.scan,
+    Mutate: PlainRows.mutate,
+    CheckAndMutate: PlainRows.check_and_mutate,
+    Replace: PlainRows.replace,
 }
 
 
@@ -152,7 +152,7 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.engine = engine
         self.drive = drive
-        self.oracle = Oracle()
+        self.oracle = PlainRows()
         self.totals: dict[bytes, int] = {}
 
     def teardown(self) -> None:

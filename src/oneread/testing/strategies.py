@@ -23,15 +23,26 @@ except ModuleNotFoundError as error:
     error.add_note("the strategies of oneread.testing need it: pip install hypothesis")
     raise
 
-from oneread.derivations.schema import Schema
 from oneread.errors import UsageError
-from oneread.models.annotations import Names, field_types, peeled
+from oneread.evolution.schema import Schema
+from oneread.models.annotations import Names, field_types, unwrap
 from oneread.models.fields import Marker
 from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
 from oneread.models.registry import reference_target, root_model
 from oneread.testing.crashes import Crash
-from oneread.testing.steps import Create, Delete, Drain, Look, Patch, Save, SaveAll, Step, Tick, Write
+from oneread.testing.steps import (
+    Create,
+    DeleteStep,
+    Drain,
+    HistoryStep,
+    Look,
+    PatchStep,
+    SaveAll,
+    SaveStep,
+    Tick,
+    Write,
+)
 from oneread.testing.values import Drawn, Values
 
 __all__ = ["beginnings", "crashes", "entities", "histories", "keys", "steps", "values"]
@@ -86,7 +97,7 @@ def entities(
     ).entities(model, fields)
 
 
-def steps(schema: Schema, given: Given | None = None) -> st.SearchStrategy[Step]:
+def steps(schema: Schema, given: Given | None = None) -> st.SearchStrategy[HistoryStep]:
     """One step of a history; those of one example share a pool of keys, so that they meet.
 
     Arguments:
@@ -100,7 +111,7 @@ def steps(schema: Schema, given: Given | None = None) -> st.SearchStrategy[Step]
     return _histories(schema, _settled(given)).steps
 
 
-def beginnings(schema: Schema, given: Given | None = None) -> st.SearchStrategy[list[Save]]:
+def beginnings(schema: Schema, given: Given | None = None) -> st.SearchStrategy[list[SaveStep]]:
     """Some entities of every model, those that are referred to first: what a history begins with.
 
     Arguments:
@@ -114,7 +125,7 @@ def beginnings(schema: Schema, given: Given | None = None) -> st.SearchStrategy[
     return _histories(schema, _settled(given)).beginnings
 
 
-def histories(schema: Schema, given: Given | None = None, *, longest: int = 30) -> st.SearchStrategy[list[Step]]:
+def histories(schema: Schema, given: Given | None = None, *, longest: int = 30) -> st.SearchStrategy[list[HistoryStep]]:
     """Lists of steps: some entities first, then anything; what is refused is refused by database and oracle alike.
 
     Arguments:
@@ -200,7 +211,7 @@ class _Makers:
             marker = default.what if isinstance(default, Marker) else None
             if each.name in key_names(model) or (marker in _STAMPS and each.name not in given):
                 continue
-            left_out = not each.required and (marker != "reference" or peeled(types[each.name]).optional)
+            left_out = not each.required and (marker != "reference" or unwrap(types[each.name]).optional)
             made = given[each.name] if each.name in given else self.drawn.of(types[each.name])
             (optional if left_out and each.name not in given else required)[each.name] = made
         return required, optional
@@ -221,19 +232,19 @@ class _Histories(_Makers):
         batch = st.lists(anything, max_size=5, unique_by=_place).map(lambda several: _ordered(several, ordered))
         patches = {model: self._patches(model) for model in ordered}
         writes: list[st.SearchStrategy[Write]] = [
-            anything.map(Save),
-            st.one_of(*[st.builds(Delete, st.just(model), self.keys(model)) for model in ordered]),
+            anything.map(SaveStep),
+            st.one_of(*[st.builds(DeleteStep, st.just(model), self.keys(model)) for model in ordered]),
             anything.map(Create),
             batch.map(SaveAll),
         ]
         others = st.sampled_from([Drain(), Look(), Tick(0.001), Tick(100), Tick(-5)])
-        self.steps: st.SearchStrategy[Step] = st.one_of(*writes, *_any(patches.values()), others)
+        self.steps: st.SearchStrategy[HistoryStep] = st.one_of(*writes, *_any(patches.values()), others)
         unchecked = [each for model, each in patches.items() if not has_check(model)]
         # No batches: what follows within one has a version of its own, and the simulator dates stamps by versions.
         self.writes: st.SearchStrategy[Write] = st.one_of(*writes[:-1], *_any(unchecked))
         first = [st.lists(each, min_size=1, max_size=3, unique_by=_place) for each in self._whole.values()]
-        self.beginnings: st.SearchStrategy[list[Save]] = st.tuples(*first).map(
-            lambda several: [Save(entity) for each in several for entity in each]
+        self.beginnings: st.SearchStrategy[list[SaveStep]] = st.tuples(*first).map(
+            lambda several: [SaveStep(entity) for each in several for entity in each]
         )
 
     def keys(self, model: type[Model[Any]]) -> st.SearchStrategy[Key]:
@@ -251,7 +262,7 @@ class _Histories(_Makers):
             return st.nothing()
         few = st.lists(st.sampled_from(sorted(found)), min_size=1, max_size=3, unique=True)
         changes = few.flatmap(lambda names: st.fixed_dictionaries({name: found[name] for name in names}))
-        return st.builds(Patch, st.just(model), self.keys(model), changes)
+        return st.builds(PatchStep, st.just(model), self.keys(model), changes)
 
 
 @st.composite  # what a composite strategy makes is shown as it is, not as the calls that made it
@@ -321,7 +332,7 @@ def _sources_first(models: Sequence[type[Any]], names: Names) -> list[type[Any]]
 def _targets(model: type[Any], names: Names) -> set[type[Any]]:
     found: set[type[Any]] = set()
     for name, annotation in field_types(model, names).items():
-        bare = peeled(annotation).bare
+        bare = unwrap(annotation).bare
         inner = get_args(bare)[0] if get_origin(bare) in (list, set, frozenset) else annotation
         target = reference_target(inner, model, name, names)
         if target is not None:

@@ -31,7 +31,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from oneread.errors import UsageError
-from oneread.models.annotations import Names, field_types, is_union, peeled
+from oneread.models.annotations import Names, field_types, is_union, unwrap
 
 Values: TypeAlias = st.SearchStrategy[Any]
 
@@ -106,7 +106,7 @@ class Drawn:
         Raises:
             UsageError: nobody can tell how values of this type are made.
         """
-        bare, optional, metadata = peeled(annotation)
+        bare, optional, metadata = unwrap(annotation)
         found = self._bare(bare, Bounds.of(metadata))
         return st.none() | found if optional else found
 

@@ -32,7 +32,7 @@ _BIG: Final = 1
 _INT64: Final = 1 << 63
 
 
-def exact(number: Any) -> Number | None:
+def exact_number(number: Any) -> Number | None:
     """A value as the number that is summed, None for an absent one. Raises LimitExceeded for one with no exact sum."""
     kind = type(number)
     if kind is int or number is None:
@@ -43,7 +43,7 @@ def exact(number: Any) -> Number | None:
     return decimal
 
 
-def text(number: Number | None) -> str | None:
+def digits_of(number: Number | None) -> str | None:
     """A Decimal as the record keeps it. Raises LimitExceeded for one of more than 1,200 digits."""
     if number is None:
         return None
@@ -64,7 +64,7 @@ def plain(number: Number) -> Decimal:
     return shortest.quantize(_ONE, context=_EXACT) if shortest.as_tuple().exponent > 0 else shortest  # type: ignore[operator]
 
 
-def minus(number: Number) -> Number:
+def negated(number: Number) -> Number:
     """The number with its sign changed, without rounding."""
     return -number if type(number) is int else _EXACT.minus(number)
 
@@ -84,7 +84,7 @@ def _from_ext(code: int, data: memoryview) -> int:
 
 
 def wire_decoder(kind: type[T]) -> Callable[[bytes], T]:
-    """Decodes msgpack that holds numbers as `wire` leaves them."""
+    """Decodes msgpack that holds numbers as `to_wire` leaves them."""
     return msgspec.msgpack.Decoder(kind, ext_hook=_from_ext).decode
 
 
@@ -92,13 +92,13 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = wire_decoder(list[Any])
 
 
-def wire(amounts: Sequence[Number | None]) -> list[Any]:
+def to_wire(amounts: Sequence[Number | None]) -> list[Any]:
     """Numbers as msgpack can hold them: Decimals become text, ints beyond 64 bits an extension."""
     return [_to_wire(number) for number in amounts]
 
 
-def unwire(amounts: Sequence[Any]) -> list[Number | None]:
-    """The numbers of what `wire` made, after msgpack."""
+def from_wire(amounts: Sequence[Any]) -> list[Number | None]:
+    """The numbers of what `to_wire` made, after msgpack."""
     return [
         Decimal(number)
         if type(number) is str
@@ -114,14 +114,14 @@ def decode_amounts(data: bytes | None) -> list[Number]:
     if data is None:
         return []
     try:
-        return [0 if number is None else number for number in unwire(_decode(data))]
+        return [0 if number is None else number for number in from_wire(_decode(data))]
     except (msgspec.MsgspecError, InvalidOperation, ValueError) as error:
         raise Corrupt("a counts row cannot be read") from error
 
 
 def encode_amounts(amounts: Sequence[Number]) -> bytes:
     """The bytes of a counts row."""
-    return _encode(wire(amounts))
+    return _encode(to_wire(amounts))
 
 
 def _add(onto: list[Number], amounts: Sequence[Number | None], sign: int) -> None:
@@ -131,7 +131,7 @@ def _add(onto: list[Number], amounts: Sequence[Number | None], sign: int) -> Non
     for place, number in enumerate(amounts):
         if number is not None:
             if sign < 0:
-                number = minus(number)  # noqa: PLW2901 - the number is what is added
+                number = negated(number)  # noqa: PLW2901 - the number is what is added
             here = onto[place]
             onto[place] = here + number if type(here) is int and type(number) is int else _EXACT.add(here, number)
 

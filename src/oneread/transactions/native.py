@@ -19,8 +19,8 @@ from oneread.errors import Corrupt, OnereadError, StillReferenced
 from oneread.plans.plan import Plan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.root import NOTHING, Root, next_version, parse, row_of
-from oneread.transactions.unit import HoldersRefused, Operations, Rows, Unit
+from oneread.transactions.root import NO_ROOT, Root, encode_root, next_version, parse_root
+from oneread.transactions.unit_of_work import DerivedWrites, HoldersRefused, RowCache, UnitOfWork
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ INLINE_TARGETS: Final = 1000
 _PROBES: Final = 4
 """Times the inline bound of back-references that one commit reads to find out which sources fan out too far."""
 
-Sources: TypeAlias = Rows
+CommittedRows: TypeAlias = RowCache
 """Commit rows by key: those that the change named as hints or links are there."""
 
 
@@ -47,7 +47,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     """
 
     root: Root | None
-    operations: Operations = Operations()
+    operations: DerivedWrites = DerivedWrites()
     fans_out: bool = False
     unreferenced: Sequence[RowRange] = ()
 
@@ -71,7 +71,7 @@ class Change(Protocol):
         """Commit rows that the decision needs, now that the row has been seen."""
         ...
 
-    def decide(self, seen: Root, version: int, sources: Sources) -> Decision:
+    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         """The decision, from rows alone. `version` is what the row gets when it is written.
 
         May be asked again after a lost race.
@@ -91,7 +91,9 @@ Refused: TypeAlias = Mapping[bytes, Exception]
 """Holders that are not asked again in this commit, each with its error."""
 
 
-def commit(unit: Unit, changes: Sequence[Change], now: int, follow: Follow, inline: int = INLINE_TARGETS) -> Plan[None]:
+def commit(
+    unit: UnitOfWork, changes: Sequence[Change], now: int, follow: Follow, inline: int = INLINE_TARGETS
+) -> Plan[None]:
     """Decides the changes one after the other on the unit, and lets every copy of what changed follow.
 
     Writes nothing yet: `unit.flush` does. Holders that cannot follow are set aside, and refuse nothing.
@@ -114,7 +116,7 @@ class Cascade:
 
     def __init__(
         self,
-        unit: Unit,
+        unit: UnitOfWork,
         now: int,
         follow: Follow,
         inline: int = INLINE_TARGETS,
@@ -152,10 +154,10 @@ class Cascade:
         unit = self._unit
         while self._told:
             source, version = self._told.popleft()
-            within = outbox.carriers_of(source)
+            within = outbox.holders_of(source)
             targets = (yield from unit.scan("views", within, self._left + 1)) if self._probes > 0 else []
             if len(targets) > self._left or self._probes <= 0:
-                outbox.put(unit, source, version)
+                outbox.add_task(unit, source, version)
                 self._probes -= len(targets)
                 continue
             self._left -= len(targets)
@@ -241,7 +243,7 @@ class Cascade:
         seen = _seen(rows[change.key])
         decision = change.decide(seen, next_version(self._now, seen.version), rows)
         if decision.root is not None:
-            unit.put("roots", change.key, row_of(decision.root))
+            unit.put("roots", change.key, encode_root(decision.root))
             unit.apply(decision.operations, decision.root.version, change.key)
         return decision
 
@@ -266,7 +268,7 @@ def asking_again(attempt: Callable[[Refused], Plan[T]]) -> Plan[T]:
             refused |= found.holders
 
 
-def _named(unit: Unit, key: bytes) -> object:
+def _named(unit: UnitOfWork, key: bytes) -> object:
     try:
         return unit.name_of(key)
     except OnereadError:
@@ -281,24 +283,24 @@ def _wanted(changes: Sequence[Change]) -> list[bytes]:
 
 
 def _seen(row: Row | None) -> Root:
-    return NOTHING if row is None else parse(row)
+    return NO_ROOT if row is None else parse_root(row)
 
 
-def tell_followed(unit: Unit, changes: Iterable[Change]) -> None:
+def report_followed(unit: UnitOfWork, changes: Iterable[Change]) -> None:
     """Tells changes whose rows were committed again, by following a source, how these stand now."""
     if unit.followed:
         for change in changes:
             if change.key in unit.followed:
-                change.followed(parse(unit.get("roots", change.key)))
+                change.followed(parse_root(unit.get("roots", change.key)))
 
 
-def _refuse_referenced(unit: Unit, guarded: list[tuple[bytes, RowRange]]) -> Plan[None]:
+def _refuse_referenced(unit: UnitOfWork, guarded: list[tuple[bytes, RowRange]]) -> Plan[None]:
     for source, within in guarded:
         rows = yield from unit.scan("views", within, 1)
         if rows:
-            carrier = rows[0][0][len(within.start) :]
+            holder = rows[0][0][len(within.start) :]
             raise StillReferenced(
                 "others refer to this entity, and their declaration forbids its delete",
                 key=unit.name_of(source),
-                owner=unit.name_of(carrier),
+                owner=unit.name_of(holder),
             )

@@ -19,7 +19,7 @@ from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Read
 from oneread.store.rows import Cell, Row, RowRange
-from oneread.transactions.unit import SHOWN, Unit, later
+from oneread.transactions.unit_of_work import VALUE, UnitOfWork, later
 
 BACK_REFERENCES: Final = b"\x00\x00"
 """View id 0: rows (source key, carrier key) that say who holds a copy."""
@@ -90,27 +90,27 @@ _decode = msgspec.msgpack.Decoder(Task).decode
 _decode_aside = msgspec.msgpack.Decoder(SetAside).decode
 
 
-def back_reference(source: bytes, carrier: bytes) -> bytes:
+def back_reference_key(source: bytes, holder: bytes) -> bytes:
     """The key in `views` of the row that says: `carrier` holds a copy of `source`."""
-    return BACK_REFERENCES + source + carrier
+    return BACK_REFERENCES + source + holder
 
 
-def hold(source: bytes, carrier: bytes) -> bytes:
+def hold_key(source: bytes, holder: bytes) -> bytes:
     """The key in `views` of the row that says: while `carrier` refers to it, `source` is not deleted."""
-    return HOLDS + source + carrier
+    return HOLDS + source + holder
 
 
-def carriers_of(source: bytes) -> RowRange:
+def holders_of(source: bytes) -> RowRange:
     """Where the back-references of a source lie. Keys are prefix-free, so nobody else's do."""
     return RowRange.under(BACK_REFERENCES + source)
 
 
-def rest_of(task: Task) -> bytes:
+def remaining(task: Task) -> bytes:
     """Where the back-references begin that a task has not been at."""
-    return task.cursor + b"\x00" if task.cursor else carriers_of(task.source).start
+    return task.cursor + b"\x00" if task.cursor else holders_of(task.source).start
 
 
-def holders_of(source: bytes) -> RowRange:
+def holds_on(source: bytes) -> RowRange:
     """Where the holds on a source lie."""
     return RowRange.under(HOLDS + source)
 
@@ -120,26 +120,26 @@ def task_key(source: bytes) -> bytes:
     return TASKS.start + bytes([zlib.crc32(source) % _BUCKETS]) + source
 
 
-def put(unit: Unit, source: bytes, version: int) -> bytes:
+def add_task(unit: UnitOfWork, source: bytes, version: int) -> bytes:
     """Adds a task for a source that was committed at `version`; returns its key.
 
     A source has one task: a change that comes before it is done starts it again from the first carrier.
     """
     key = task_key(source)
-    save(unit, key, Task(source), version)
+    save_task(unit, key, Task(source), version)
     unit.tasks.append(key)
     return key
 
 
-def save(unit: Unit, key: bytes, task: Task, stamp: int) -> None:
+def save_task(unit: UnitOfWork, key: bytes, task: Task, stamp: int) -> None:
     """Lets a task stand as given."""
-    unit.put("system", key, {SHOWN: Cell(_encode(task), later(unit.known("system").get(key), stamp))})
+    unit.put("system", key, {VALUE: Cell(_encode(task), later(unit.known("system").get(key), stamp))})
 
 
-def read(row: Row) -> Task:
+def read_task(row: Row) -> Task:
     """The task that a row of the outbox holds."""
     try:
-        return _decode(row[SHOWN].value)
+        return _decode(row[VALUE].value)
     except (KeyError, msgspec.MsgspecError) as error:
         raise Corrupt("a task of the outbox cannot be read") from error
 
@@ -166,13 +166,13 @@ def read_aside(found: Found) -> Entry:
     """One row of `SET_ASIDE`."""
     key, row = found
     try:
-        shown = _decode_aside(row[SHOWN].value)
+        shown = _decode_aside(row[VALUE].value)
     except (KeyError, msgspec.MsgspecError):
         return Entry(key, None)
     return Entry(key, shown if aside_key(shown.source, shown.holder) == key else None)
 
 
-def set_aside(unit: Unit, source: bytes, holder: bytes, error: BaseException, now: int) -> Plan[None]:
+def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseException, now: int) -> Plan[None]:
     """Records that a holder cannot follow its source, with the error and how often that was tried."""
     key = aside_key(source, holder)
     yield from unit.load("system", [key])
@@ -187,7 +187,7 @@ def set_aside(unit: Unit, source: bytes, holder: bytes, error: BaseException, no
         now if known is None else known.since,
         digest(unit.known("roots"), source, holder),
     )
-    unit.put("system", key, {SHOWN: Cell(_encode(entry), later(row, now))})
+    unit.put("system", key, {VALUE: Cell(_encode(entry), later(row, now))})
 
 
 def digest(rows: Mapping[bytes, Row | None], source: bytes, holder: bytes) -> bytes:
@@ -212,7 +212,7 @@ def changed(entries: Sequence[Entry]) -> Plan[list[Entry]]:
     ]
 
 
-def left_by(unit: Unit) -> list[bytes]:
+def left_by(unit: UnitOfWork) -> list[bytes]:
     """The keys of the tasks that a unit put, and of those of sources that a holder could not follow in it."""
     entries = [read_aside((key, row)) for key, row in unit.known("system").items() if row and _is_aside(key)]
     sources = [entry.shown.source for entry in entries if entry.shown is not None]

@@ -33,13 +33,13 @@ class Root(msgspec.Struct, frozen=True, gc=False):
     emitted: bytes | None = None
 
 
-NOTHING: Final = Root()
+NO_ROOT: Final = Root()
 
 
-def parse(row: Row | None) -> Root:
+def parse_root(row: Row | None) -> Root:
     """Reads the cells of a commit row; the row must have been read with both families for `emitted`."""
     if row is None:
-        return NOTHING
+        return NO_ROOT
     version = row.get(VERSION)
     if version is None:
         raise Corrupt("a commit row has no version", columns=sorted(row))
@@ -51,7 +51,7 @@ def parse(row: Row | None) -> Root:
     )
 
 
-def row_of(root: Root) -> Row:
+def encode_root(root: Root) -> Row:
     """The cells of a commit row, all stamped with its version."""
     version = root.version
     row = {VERSION: Cell(version.to_bytes(8, "big"), version)}

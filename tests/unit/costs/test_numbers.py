@@ -81,10 +81,10 @@ def test_no_file_says_how_to_measure(tmp_path):
 
 
 def test_numbers_say_why_they_may_be_wrong():
-    assert some().strange() == []
-    assert some().strange("memory") == []
-    assert some().strange("lmdb") == ["engine: memory, not lmdb"]
-    assert some(python="2.7").strange() == [f"python: 2.7, not {this_machine().python}"]
+    assert some().mismatches() == []
+    assert some().mismatches("memory") == []
+    assert some().mismatches("lmdb") == ["engine: memory, not lmdb"]
+    assert some(python="2.7").mismatches() == [f"python: 2.7, not {this_machine().python}"]
 
 
 def test_times_are_read_in_their_largest_unit():

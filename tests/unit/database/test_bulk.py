@@ -25,12 +25,12 @@ from oneread.errors import (
     StillReferenced,
     UsageError,
 )
-from oneread.maintenance.bulk import Tally, weight
-from oneread.maintenance.checkpoints import key_of, standing
 from oneread.store.requests import Mutate, Scan
 from oneread.store.rows import Cell, RowMutation
 from oneread.testing.audit import Audit
 from oneread.transactions.outbox import TASKS
+from oneread.transfer.bulk import Tally, weight
+from oneread.transfer.checkpoints import key_of, standing
 from tests.unit.database.shop import (
     SCHEMA,
     SHOP,

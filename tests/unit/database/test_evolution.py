@@ -28,9 +28,9 @@ from oneread import (
     total,
     within,
 )
-from oneread.database.stored import opened
-from oneread.database.sync_database import Database
-from oneread.derivations.stored import stored_schema
+from oneread.database._sync.database import Database
+from oneread.database.open import opened
+from oneread.derivations.schema_rows import stored_schema
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import InvalidDeclaration, InvalidValue, NotReady, SchemaMismatch
 from oneread.plans.sync_driver import SyncDriver

@@ -7,7 +7,7 @@ import pytest
 
 from oneread import add, any_of, field
 from oneread.costs.bounds import Bound
-from oneread.costs.numbers import BASICS, FORMAT, Numbers, this_machine
+from oneread.costs.numbers import BASICS, FORMAT, MachineNumbers, this_machine
 from oneread.errors import InvalidCursor, InvalidKey, InvalidQuery, InvalidValue, UsageError
 from oneread.store.requests import Read, Scan
 from tests.unit.database.faces import FACES
@@ -25,7 +25,7 @@ from tests.unit.database.shop import (
     purchase,
 )
 
-NUMBERS = Numbers(FORMAT, "memory", this_machine(), dict.fromkeys(BASICS, 1e-6) | {"byte read": 0.0})
+NUMBERS = MachineNumbers(FORMAT, "memory", this_machine(), dict.fromkeys(BASICS, 1e-6) | {"byte read": 0.0})
 
 
 class Shop:

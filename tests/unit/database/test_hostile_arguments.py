@@ -27,9 +27,9 @@ from oneread import (
     count,
     migration,
 )
+from oneread.database._sync.bulk import Bulk
+from oneread.database._sync.database import Database, Transaction
 from oneread.database.explaining import Explainer
-from oneread.database.sync_bulk import Bulk
-from oneread.database.sync_database import Database, Transaction
 from oneread.errors import OnereadError, UsageError
 
 

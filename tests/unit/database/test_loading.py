@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from oneread import connect
-from oneread.database.loading import Loaded, Rejected, Source, load
+from oneread.cli.loading import Loaded, Rejected, Source, load
 from oneread.errors import InvalidValue, UsageError
-from oneread.maintenance.content import Content
+from oneread.transfer.content import Content
 from tests.unit.database.shop import SCHEMA, Customer
 
 

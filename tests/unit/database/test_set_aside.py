@@ -520,4 +520,4 @@ def test_many_that_are_set_aside_are_listed_up_to_a_limit():
 
 def test_the_outbox_row_of_a_version_before_is_read():
     """A task as the release before wrote it."""
-    assert outbox.read({b"d:b": Cell(b"\x93\xc4\x02ab\xc4\x00\x00", 1)}) == outbox.Task(b"ab")
+    assert outbox.read_task({b"d:b": Cell(b"\x93\xc4\x02ab\xc4\x00\x00", 1)}) == outbox.Task(b"ab")

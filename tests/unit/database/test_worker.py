@@ -164,7 +164,7 @@ class Refusing:
         self.steps = 0
         self.second = threading.Event()
 
-    def refreshed(self) -> Plan[None]:
+    def refresh(self) -> Plan[None]:
         yield from ()
 
     def drain_step(self, _batch: int) -> Plan[bool]:

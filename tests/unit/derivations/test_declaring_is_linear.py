@@ -34,7 +34,7 @@ from oneread import (
     within,
 )
 from oneread.errors import InvalidValue
-from oneread.models.json_form import Form
+from oneread.models.json_form import JsonForm
 from oneread.testing.oracle import Oracle
 from oneread.testing.strategies import entities
 
@@ -185,7 +185,7 @@ def a_changed_schema(n):
 def json_forms(n):
     Source = model("Source", numbers(n))  # noqa: N806
     Shown = declared("Shown", Copy[Source], numbers(n))  # noqa: N806
-    made = Form(model("Carrier", {"shown": (Shown,)} | {f"r{place}": (Ref[Source],) for place in range(n)}))
+    made = JsonForm(model("Carrier", {"shown": (Shown,)} | {f"r{place}": (Ref[Source],) for place in range(n)}))
     made.schema()
     with pytest.raises(InvalidValue):
         made.decode(b"{}")

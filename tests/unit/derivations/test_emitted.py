@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from oneread import Aggregate, Copy, Index, Key, Model, Ref, Schema, by, connect, count, shown, total, within
-from oneread.derivations import emitted
+from oneread.derivations import emitted_record
 from oneread.errors import Corrupt, InvalidDeclaration
 
 BIG = [2**63, 2**64, -(2**63) - 1, 2**70, -(2**70)]
@@ -14,13 +14,13 @@ BIG = [2**63, 2**64, -(2**63) - 1, 2**70, -(2**70)]
 @pytest.mark.parametrize("number", [0, 1, -1, 2**63 - 1, -(2**63), *BIG])
 def test_a_record_with_ints_of_any_size_is_read_back(number):
     record = {b"a\x00\x01\x00\x01": [[b"k", [1, number, "2.5", None]]], b"u": {"product.maker": number}, b"r": [b"k"]}
-    assert emitted.decode(emitted.encode(record)) == record
+    assert emitted_record.decode_record(emitted_record.encode_record(record)) == record
 
 
 @pytest.mark.parametrize("data", [b"\xc1", b"", b"\x81\xc4\x01u\x81\xa1\xff\x01"])
 def test_bytes_that_are_no_record_are_corrupt(data):
     with pytest.raises(Corrupt):
-        emitted.decode(data)
+        emitted_record.decode_record(data)
 
 
 class Maker(Model[int]):

@@ -5,13 +5,13 @@ from decimal import Decimal
 import msgspec
 
 from oneread import connect
-from oneread.derivations import emitted
+from oneread.derivations import emitted_record
 from oneread.store.requests import Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts, encode_amounts
-from oneread.transactions.root import BODY, EMITTED, VERSION, parse
-from oneread.transactions.unit import SHOWN
+from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
+from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.schema import WORLD, Buyer, City, Compiled, Customer, Home, Land, Product, Purchase, Region, Sold
 
 SCHEMA = Compiled(*WORLD.models, *WORLD.views, inline=1000)
@@ -64,7 +64,7 @@ class Damaged:
         self.engine.transaction(lambda answer: answer(Replace(table, {key: row})), 30)
 
     def show(self, table, key, value, stamp=1):
-        self.put(table, key, {SHOWN: Cell(value, stamp)})
+        self.put(table, key, {VALUE: Cell(value, stamp)})
 
     def root(self, model, *parts):
         key = self.catalog.kinds[model].key(parts)
@@ -93,8 +93,8 @@ class Damaged:
     def sums(self, view, change):
         """Changes the numbers of the first group of an aggregate; answers its key."""
         key, row = next(iter(self.rows("counts", self.group(view)).items()))
-        numbers = change(decode_amounts(row[SHOWN].value))
-        self.show("counts", key, encode_amounts(numbers), row[SHOWN].stamp)
+        numbers = change(decode_amounts(row[VALUE].value))
+        self.show("counts", key, encode_amounts(numbers), row[VALUE].stamp)
         return key
 
     # Commit rows.
@@ -113,24 +113,24 @@ class Damaged:
         return key
 
     def record(self, model, *parts):
-        return emitted.decode(self.root(model, *parts)[1][EMITTED].value)
+        return emitted_record.decode_record(self.root(model, *parts)[1][EMITTED].value)
 
     def commit_with(self, entity, used=None):
         """Lets an entity stand as given, copies and all, with everything derived from it: only its copies are wrong."""
-        carrier = self.catalog.carrier_of(entity)
+        carrier = self.catalog.type_of(entity)
         key = carrier.kind.key(carrier.kind.parts(entity))
-        before = self.catalog.state(key, parse(self.rows("roots", key)[key]))
+        before = self.catalog.state(key, parse_root(self.rows("roots", key)[key]))
         refs = carrier.refs(entity)
         body = carrier.layout.encode(entity)
         emission = carrier.emission(entity, before.used if used is None else used, key, refs)
-        operations = emitted.diff(key, before.record, emission.record, emission.shown)
+        operations = emitted_record.record_diff(key, before.record, emission.record, emission.shown)
         version = self.root(type(entity), *carrier.kind.parts(entity))[1][VERSION]
         for place in operations.deletes:
             self.put("views", place, None)
         for place, shown in operations.puts.items():
             self.show("views", place, shown)
         assert not operations.deltas
-        record = emitted.encode(emission.record)
+        record = emitted_record.encode_record(emission.record)
         self.put(
             "roots", key, {VERSION: version, BODY: Cell(body, version.stamp), EMITTED: Cell(record, version.stamp)}
         )

@@ -5,11 +5,11 @@ A fault is told by (kind, view, table, key, entity).
 
 import msgspec
 
-from oneread.derivations import emitted
+from oneread.derivations import emitted_record
 from oneread.store.rows import Cell
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS, task_key
 from oneread.transactions.root import BODY, EMITTED, VERSION
-from oneread.transactions.unit import SHOWN
+from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.schema import (
     City,
     Customer,
@@ -59,7 +59,7 @@ def one_of_several_rows_of_an_entity_is_missing(store):
 def an_index_row_shows_something_else(store):
     key, _row = store.row_of(store.index(PurchasesOfBuyer), Purchase, 3)
     _other, row = store.row_of(store.index(PurchasesOfBuyer), Purchase, 4)
-    store.show("views", key, row[SHOWN].value)
+    store.show("views", key, row[VALUE].value)
     return "different", "PurchasesOfBuyer", "views", key, "Purchase(3)"
 
 
@@ -98,14 +98,14 @@ def an_index_row_has_a_key_that_is_none(store):
 @planted
 def an_index_row_has_no_cell_to_read(store):
     key, row = store.row_of(store.index(PurchasesOfTown), Purchase, 5)
-    store.put("views", key, {b"d:x": row[SHOWN]})
+    store.put("views", key, {b"d:x": row[VALUE]})
     return "unreadable", "PurchasesOfTown", "views", key, "Purchase(5)"
 
 
 @planted
 def an_index_row_has_a_cell_too_many(store):
     key, row = store.row_of(store.index(PurchasesOfTown), Purchase, 5)
-    store.put("views", key, row | {b"m:x": row[SHOWN]})
+    store.put("views", key, row | {b"m:x": row[VALUE]})
     return "unreadable", "PurchasesOfTown", "views", key, "Purchase(5)"
 
 
@@ -255,7 +255,7 @@ def a_group_of_zeros_is_there(store):
 def claim(store, number):
     owner = store.root(Customer, number)[0]
     rows = store.rows("counts", store.index(CustomersOfEmail))
-    return next(key for key, row in rows.items() if row[SHOWN].value == owner)
+    return next(key for key, row in rows.items() if row[VALUE].value == owner)
 
 
 @planted
@@ -299,7 +299,7 @@ def a_record_is_missing(store):
 def a_record_says_something_else(store):
     record = store.record(Purchase, 3)
     record[b"i" + store.index(PurchasesOfBuyer)] = []
-    key = store.change_root(Purchase, 3, record=emitted.encode(record))
+    key = store.change_root(Purchase, 3, record=emitted_record.encode_record(record))
     return "different", "record", "roots", key, "Purchase(3)"
 
 
@@ -325,7 +325,7 @@ def a_record_of_hidden_copies_cannot_be_read(store):
 def a_deleted_entity_still_tells_something(store):
     record = store.record(Purchase, 8)
     record[b"i" + store.index(PurchasesOfBuyer)] = [[b"\x15\x01", b""]]
-    key = store.change_root(Purchase, 8, record=emitted.encode(record))
+    key = store.change_root(Purchase, 8, record=emitted_record.encode_record(record))
     return "different", "record", "roots", key, "Purchase(8)"
 
 

@@ -17,8 +17,8 @@ from oneread import (
     total,
     within,
 )
-from oneread.database.stored import opened
-from oneread.database.sync_database import Database
+from oneread.database._sync.database import Database
+from oneread.database.open import opened
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import LimitExceeded
 from oneread.plans.effects import Sleep

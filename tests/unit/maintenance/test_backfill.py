@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from oneread import Index, Key, Model, Schema, ascending, by, connect, descending, field
 from oneread.database.worker import Worker
-from oneread.derivations.emitted import LAST, ROWS, SUMS, UNIQUE
-from oneread.derivations.stored import replace_schema, stored_schema
+from oneread.derivations.emitted_record import LAST_VALUES, ROWS, SUMS, UNIQUE
+from oneread.derivations.schema_rows import replace_schema, stored_schema
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import AlreadyExists, Corrupt, LimitExceeded, NotReady, SchemaMismatch, StoreError, UsageError
-from oneread.maintenance.backfill import Backfill, Backfilled, Options
-from oneread.maintenance.position import BACKFILL_ROW, position
+from oneread.evolution.backfill import Backfill, Backfilled, BackfillOptions
+from oneread.evolution.position import BACKFILL_ROW, position
 from oneread.models.versions import Retired
 from oneread.plans.effects import Atomically, Now, Random, Sleep
 from oneread.plans.performer import drive
@@ -22,7 +22,7 @@ from oneread.plans.trace import Trace
 from oneread.store.requests import Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions.outbox import TASKS
-from oneread.transactions.root import BODY, VERSION, parse
+from oneread.transactions.root import BODY, VERSION, parse_root
 from tests.unit.maintenance.growing import (
     ADDED,
     MODELS,
@@ -173,7 +173,7 @@ class TestOldCode:
 
     def test_is_told_also_when_it_has_looked_before(self, old, new):
         new.backfill(fence=True)
-        old.run(old.operations.refreshed())
+        old.run(old.operations.refresh())
         for _ in range(2):
             with pytest.raises(SchemaMismatch):
                 old.save(Country(code="y"))
@@ -332,7 +332,7 @@ class TestRowsOfOlderCode:
     def test_are_completed_when_they_are_deleted(self, new):
         new.delete(Customer, 2)
         record = new.operations.catalog.state(*seen(new, Customer, 2)).record
-        assert record[LAST].items() >= {"country.area": 98, "name": "c2"}.items()
+        assert record[LAST_VALUES].items() >= {"country.area": 98, "name": "c2"}.items()
 
     def test_that_follow_tell_no_view_that_they_never_told(self, new):
         new.patch(Customer, 2, name="renamed")
@@ -345,7 +345,7 @@ class TestRowsOfOlderCode:
 def seen(database, model, *key):
     place = database.operations.kind(model).key(key)
     (row,) = database._driver.engine.answer(Read("roots", [place], "dm"))
-    return place, parse(row)
+    return place, parse_root(row)
 
 
 class TestARun:
@@ -409,7 +409,9 @@ class TestARun:
     def test_that_is_overtaken_goes_on_from_there(self, store, old, new):
         old.save_all([Purchase(number=number, buyer=Buyer.of(1)) for number in range(100, 900)])
         one, other = (
-            Backfill(new.operations, new.operations.fence.version, Options(fence=True, progress=lambda _: None)).run()
+            Backfill(
+                new.operations, new.operations.fence.version, BackfillOptions(fence=True, progress=lambda _: None)
+            ).run()
             for _ in range(2)
         )
         results = interleaved(store, one, other)
@@ -462,7 +464,7 @@ class TestAGenerationThatIsGone:
     def test_is_not_read_by_a_program_that_does_not_know(self, store, old):
         assert len(old.page(PurchasesOfBuyer)) == 9
         dropped(store, PurchasesOfBuyer)
-        old.run(old.operations.refreshed())
+        old.run(old.operations.refresh())
         for _ in range(2):
             with pytest.raises(SchemaMismatch):
                 old.page(PurchasesOfBuyer)
@@ -503,7 +505,7 @@ class TestAChangedView:
         start, stop = prefix_range(before)
         assert newest.run(Scan("views", RowRange(start, stop), 9).__iter__()) == []
         store.audited(newest)
-        old.run(old.operations.refreshed())
+        old.run(old.operations.refresh())
         with pytest.raises(SchemaMismatch):
             old.page(PurchasesOfBuyer)
 
@@ -597,7 +599,7 @@ def killed(store, database, requests):
 
         return one
 
-    plan = Backfill(database.operations, database.operations.fence.version, Options(fence=True)).run()
+    plan = Backfill(database.operations, database.operations.fence.version, BackfillOptions(fence=True)).run()
     return drive(plan, perform)
 
 

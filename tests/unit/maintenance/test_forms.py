@@ -13,12 +13,12 @@ import pytest
 
 from oneread import CREATED, Copy, Key, Model, Ref, Schema, connect
 from oneread.errors import InvalidValue
-from oneread.maintenance.csv_dump import CsvDump
-from oneread.maintenance.dump import Dump
-from oneread.maintenance.forms import Form, document_entity, document_text
-from oneread.maintenance.load import Dumped, head_of
-from oneread.maintenance.reports import silent
 from oneread.models.set_order import order_sets
+from oneread.plans.progress import no_progress
+from oneread.transfer.csv_dump import CsvDump
+from oneread.transfer.dump import Dump
+from oneread.transfer.forms import ColumnForm, document_entity, document_text
+from oneread.transfer.load import Dumped, head_of
 
 
 class Colour(Enum):
@@ -75,7 +75,7 @@ def db():
 
 @pytest.fixture
 def form(db):
-    return Form(db.operations.catalog.carriers[Everything])
+    return ColumnForm(db.operations.catalog.entity_types[Everything])
 
 
 PLAIN = {
@@ -135,7 +135,7 @@ def test_what_json_would_not_bring_back_is_written_as_its_document(db, form, fie
         other.dump(again.append)
         assert again == lines
     with pytest.raises(InvalidValue, match="dump JSON lines"):
-        db.run(CsvDump(db.operations.catalog, Everything, lines.append, silent).whole())
+        db.run(CsvDump(db.operations.catalog, Everything, lines.append, no_progress).whole())
 
 
 def test_a_field_that_is_missing_takes_its_default(form):
@@ -228,6 +228,6 @@ def test_a_dump_of_some_models_holds_only_those(db):
     db.save(Thing(name="x", seal=b"", since=NOON))
     db.save(Everything(id=1))
     lines = []
-    db.run(Dump(db.operations.catalog, [Thing], lines.append, silent).lines())
+    db.run(Dump(db.operations.catalog, [Thing], lines.append, no_progress).lines())
     assert len(lines) == 3
     assert head_of(lines[0]).models == ("Thing",)

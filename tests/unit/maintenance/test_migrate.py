@@ -8,7 +8,7 @@ import pytest
 from oneread import Copy, Index, Key, Model, Schema, by, connect, migration, renamed, retyped
 from oneread.engines.lmdb import LmdbEngine
 from oneread.errors import SchemaMismatch, Unsupported, UsageError
-from oneread.maintenance.migrate import BATCH, applied
+from oneread.evolution.migrate import BATCH, apply_migration
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
@@ -302,7 +302,7 @@ def test_an_entity_that_comes_to_be_while_its_model_is_dropped_is_kept_and_the_d
                     db.save(entity)
 
         with pytest.raises(SchemaMismatch) as refused:
-            SyncDriver(engine).run(applied(declared.declared(), [dropped]), Trace((watch,)))
+            SyncDriver(engine).run(apply_migration(declared.declared(), [dropped]), Trace((watch,)))
         assert refused.value.facts["model"] == dropped
         assert db.get(type(entity), entity.number) == entity
     engine.close()

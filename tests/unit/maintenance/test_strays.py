@@ -3,7 +3,7 @@
 import pytest
 
 from oneread.store.rows import Cell
-from oneread.transactions.unit import SHOWN
+from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.schema import CustomersOfEmail, Purchase, PurchasesOfBuyer, SalesOfTown
 from tests.unit.maintenance.damaged import Damaged
 
@@ -63,7 +63,7 @@ def test_a_stray_that_another_release_may_have_written_is_left(store, place):
     store.show(table, key, b"\xc0")
     repaired = store.db.repair()
     assert [each.key for each in repaired.left] == [key]
-    assert store.rows(table)[key] == {SHOWN: Cell(b"\xc0", 1)}
+    assert store.rows(table)[key] == {VALUE: Cell(b"\xc0", 1)}
 
 
 def test_rows_of_system_that_are_known_are_no_strays(store):

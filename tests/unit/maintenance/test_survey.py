@@ -5,16 +5,16 @@ import asyncio
 import pytest
 
 from oneread import Aggregate, Index, Key, Model, Schema, by, connect, connect_async, count
+from oneread.database.survey import BATCH, SurveyPart
+from oneread.derivations.pending_tasks import WaitingTask, waiting_tasks
 from oneread.errors import Closed
-from oneread.maintenance.reports import Progress
-from oneread.maintenance.survey import BATCH, Part
-from oneread.maintenance.waiting import WaitingTask, waiting_tasks
 from oneread.plans.effects import Atomically
+from oneread.plans.progress import Progress
 from oneread.store.requests import Replace
 from oneread.store.rows import TABLES, Cell
 from oneread.store.statistics import Measured, TableSize
 from oneread.transactions import outbox
-from oneread.transactions.unit import Unit
+from oneread.transactions.unit_of_work import UnitOfWork
 
 
 class Pupil(Model[int]):
@@ -66,7 +66,9 @@ def test_rows_are_counted_by_model_and_view(school):
 
 def test_bytes_are_those_of_keys_columns_and_values(school):
     put(school, "views", zzzz1=b"12345", zzzz2=b"")
-    assert parts(school)["views", b"zzzz".hex()] == Part("views", b"zzzz".hex(), 2, 5 + 3 + 5 + 5 + 3, state="unknown")
+    assert parts(school)["views", b"zzzz".hex()] == SurveyPart(
+        "views", b"zzzz".hex(), 2, 5 + 3 + 5 + 5 + 3, state="unknown"
+    )
 
 
 def test_whose_nobody_knows_is_told_by_the_first_bytes(school):
@@ -115,11 +117,11 @@ def test_tasks_are_counted_beyond_one_scan(school):
 
 def test_a_task_is_told_by_its_source(school):
     key = school.operations.catalog.kinds[Pupil].key((3,))
-    unit = Unit(school.operations.catalog.name_of)
+    unit = UnitOfWork(school.operations.catalog.name_of)
 
     def leave():
         yield from unit.load("system", [b"task:x"])
-        outbox.save(unit, b"task:x", outbox.Task(key, b"", 7), 1)
+        outbox.save_task(unit, b"task:x", outbox.Task(key, b"", 7), 1)
         yield from unit.flush(1)
 
     school.run(Atomically(leave).__iter__())

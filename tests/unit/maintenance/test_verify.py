@@ -5,24 +5,24 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from oneread.derivations.stored import stored_schema
+from oneread.derivations.schema_rows import stored_schema
 from oneread.engines.lmdb import row_format
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import SchemaMismatch, Unsupported, UsageError
-from oneread.maintenance.digests import BUCKETS, Digests, residue
-from oneread.maintenance.findings import Wording
-from oneread.maintenance.ground import Ground
-from oneread.maintenance.inspection import Inspection
-from oneread.maintenance.reports import silent
-from oneread.maintenance.second_look import SecondLook
-from oneread.maintenance.verify import Options, Verifier
-from oneread.maintenance.walk import Walk
 from oneread.models.versions import decode, encode
 from oneread.plans.effects import Sleep, Snapshot
+from oneread.plans.progress import no_progress
 from oneread.plans.trace import Trace
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.deltas import encode_amounts
+from oneread.verify.digest_pass import DigestPass
+from oneread.verify.digests import BUCKETS, Digests, residue
+from oneread.verify.keyspace import StoreKeyspaces
+from oneread.verify.locate_pass import LocatePass
+from oneread.verify.report import FaultReporter
+from oneread.verify.scanner import Scanner
+from oneread.verify.verify import Verifier, VerifyOptions
 from tests.simulation.schema import (
     City,
     Compiled,
@@ -125,7 +125,7 @@ def test_a_snapshot_that_grows_too_old_is_left_and_said_so():
 
     store = Damaged("memory://")
     driver = type(store.db._driver)(store.engine, clock=clock)
-    options = Options(max_age=0.5)
+    options = VerifyOptions(max_age=0.5)
     found = driver.run(Verifier(store.catalog, options).plan(), Trace())
     assert set(found.skipped) >= {"Purchase", "Customer"}
     assert not found.clean
@@ -156,7 +156,7 @@ def answered(engine, plan, slept):
 
 def test_a_pace_is_kept(store):
     slept = []
-    found = answered(store.engine, Verifier(store.catalog, Options(pace=10)).plan(), slept)
+    found = answered(store.engine, Verifier(store.catalog, VerifyOptions(pace=10)).plan(), slept)
     assert found.clean
     batches = sum(slept)
     assert found.rows / 10 - 2 * len(store.catalog.kinds) - 2 <= batches <= found.rows / 10
@@ -244,9 +244,9 @@ def test_groups_are_summed_in_portions_when_there_are_more_than_may_be_kept(stor
             ground = _ground(store)
             walk = _walk()
             yield from walk.begin()
-            inspection = Inspection(ground, store.catalog.kinds[Purchase], walk, _wording(ground, looked))
+            inspection = DigestPass(ground, store.catalog.kinds[Purchase], walk, _wording(ground, looked))
             yield from inspection.digested()
-            yield from SecondLook(inspection, kept).plan()
+            yield from LocatePass(inspection, kept).plan()
 
         looked.clear()
         store.db.run(Snapshot(plan).__iter__())
@@ -259,22 +259,22 @@ def test_groups_are_summed_in_portions_when_there_are_more_than_may_be_kept(stor
 
 def _ground(store):
 
-    return Ground(store.catalog, store.db.run(stored_schema()))
+    return StoreKeyspaces(store.catalog, store.db.run(stored_schema()))
 
 
 def _walk():
 
-    return Walk(None, 600.0, silent)
+    return Scanner(None, 600.0, no_progress)
 
 
 def _wording(ground, found):
-    return Wording(ground, found.append)
+    return FaultReporter(ground, found.append)
 
 
 def test_two_entities_with_one_unique_value_are_found_and_left(store):
     customer = store.db.get(Customer, 2)
     twin = msgspec.structs.replace(store.db.get(Customer, 3), email=customer.email)
-    carrier = store.catalog.carrier_of(twin)
+    carrier = store.catalog.type_of(twin)
     key = carrier.kind.key((3,))
     store.change_root(Customer, 3, body=carrier.layout.encode(twin))
     repaired = store.db.repair()

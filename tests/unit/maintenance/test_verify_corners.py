@@ -6,18 +6,18 @@ import msgspec
 import pytest
 
 from oneread import Copy, Index, Key, Model, Schema, by, connect
-from oneread.derivations import emitted
-from oneread.derivations.emitted import LAST, TOLD
+from oneread.derivations import emitted_record
+from oneread.derivations.emitted_record import COPIED, LAST_VALUES
 from oneread.errors import Corrupt
-from oneread.maintenance.digests import Digests, residue
-from oneread.maintenance.reports import silent
-from oneread.maintenance.walk import BATCH, Walk
+from oneread.plans.progress import no_progress
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions.deltas import encode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES
 from oneread.transactions.root import EMITTED, VERSION
-from oneread.transactions.unit import SHOWN
+from oneread.transactions.unit_of_work import VALUE
+from oneread.verify.digests import Digests, residue
+from oneread.verify.scanner import BATCH, Scanner
 from tests.simulation.schema import (
     WORLD,
     City,
@@ -146,7 +146,8 @@ def test_what_the_store_refuses_now_is_left_with_its_reason_and_the_rest_is_mend
     store.put(
         "roots",
         key,
-        cells | {VERSION: Cell(ahead.to_bytes(8, "big"), ahead), EMITTED: Cell(emitted.encode(record), ahead)},
+        cells
+        | {VERSION: Cell(ahead.to_bytes(8, "big"), ahead), EMITTED: Cell(emitted_record.encode_record(record), ahead)},
     )
     store.change_root(Purchase, 4, record=None)
     repaired = store.db.repair()
@@ -206,7 +207,7 @@ def test_a_walk_gives_every_row_once_past_those_that_cannot_be_read(count):
     keys = sorted(rows)
     broken = {keys[0], keys[-1], keys[count // 2], keys[min(BATCH, count) - 1]}
     answer = broken_engine(rows, broken)
-    walk, seen = Walk(None, 600.0, silent), []
+    walk, seen = Scanner(None, 600.0, no_progress), []
 
     def run(plan):
         result = None
@@ -233,7 +234,7 @@ def test_a_walk_gives_every_row_once_past_those_that_cannot_be_read(count):
 
 
 def test_a_scan_that_fails_for_another_reason_is_not_gone_past():
-    plan = Walk(None, 600.0, silent).over("roots", RowRange(b"", b""), [].extend)
+    plan = Scanner(None, 600.0, no_progress).over("roots", RowRange(b"", b""), [].extend)
     assert isinstance(next(plan), Scan)
     with pytest.raises(Corrupt, match="torn"):
         plan.throw(Corrupt("a page is torn", path="store"))
@@ -328,7 +329,7 @@ def test_a_sum_is_mended_by_what_it_is_off_by_whatever_is_committed_meanwhile(mo
     if spoiled is None:
         store.put("counts", key, None)
     else:
-        store.show("counts", key, encode_amounts(spoiled), row[SHOWN].stamp)
+        store.show("counts", key, encode_amounts(spoiled), row[VALUE].stamp)
 
     def written():
         for number in (1, 2, 3, 4, 5):
@@ -347,7 +348,7 @@ def test_a_record_is_mended_before_the_sums_that_a_commit_by_it_moved(monkeypatc
     record = store.record(Purchase, 3)
     token = next(token for token in record if token[1:] == store.group(SalesOfProduct))
     record[token] = []
-    store.change_root(Purchase, 3, record=emitted.encode(record))
+    store.change_root(Purchase, 3, record=emitted_record.encode_record(record))
     meanwhile(monkeypatch, store, lambda: store.db.patch(Purchase, 3, quantity=77))
     repaired = store.db.repair()
     assert repaired.clean, repaired
@@ -358,11 +359,11 @@ def test_a_record_is_mended_before_the_sums_that_a_commit_by_it_moved(monkeypatc
 def test_what_a_deleted_entity_told_last_is_kept_when_its_record_is_mended():
     store = Damaged("memory://")
     record = store.record(Product, 3)
-    assert record[LAST]
-    store.change_root(Product, 3, record=emitted.encode(record | {TOLD: b"\x01other"}))
+    assert record[LAST_VALUES]
+    store.change_root(Product, 3, record=emitted_record.encode_record(record | {COPIED: b"\x01other"}))
     assert store.db.verify().found == {"record": {"different": 1}}
     assert store.db.repair().clean
-    assert store.record(Product, 3)[LAST] == record[LAST]
+    assert store.record(Product, 3)[LAST_VALUES] == record[LAST_VALUES]
     store.close()
 
 

@@ -12,7 +12,7 @@ import pytest
 from typing_extensions import TypeAliasType
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_names, field_types, peeled
+from oneread.models.annotations import field_names, field_types, unwrap
 from oneread.models.layout import Layout
 from oneread.models.model import Key, Model
 from oneread.models.references import Copy, Ref
@@ -85,9 +85,9 @@ def test_a_class_whose_module_is_gone_is_resolved_through_names():
 
 def test_wrappers_are_peeled_off():
     meta = msgspec.Meta(gt=0)
-    assert peeled(Annotated[Annotated[int, meta] | None, "more"]) == (int, True, ("more", meta))
-    assert peeled(Alias | None) == (list[datetime], True, ())
-    assert peeled(int | str | None).bare == int | str | None
+    assert unwrap(Annotated[Annotated[int, meta] | None, "more"]) == (int, True, ("more", meta))
+    assert unwrap(Alias | None) == (list[datetime], True, ())
+    assert unwrap(int | str | None).bare == int | str | None
 
 
 class Shade(Enum):

@@ -16,7 +16,7 @@ from oneread.testing import strategies
 from oneread.testing.crashes import Crash, survive
 from oneread.testing.machine import database_machine
 from oneread.testing.proof import Disagreement, Proof, prove
-from oneread.testing.steps import Create, Delete, Drain, Look, Patch, Save, SaveAll, Tick
+from oneread.testing.steps import Create, DeleteStep, Drain, Look, PatchStep, SaveAll, SaveStep, Tick
 
 
 class Maker(Model[str]):
@@ -105,25 +105,31 @@ def test_every_step_is_done_to_both_and_refusals_are_counted():
     refused = prove(
         TOYS,
         [
-            Save(TOY),
-            Save(MAKER),
+            SaveStep(TOY),
+            SaveStep(MAKER),
             SaveAll([TOY, Robot(number=2, maker=MadeBy.of("a"), parts=[])]),
             Create(TOY),
-            Patch(Toy, (1,), {"price": Decimal(-1)}),
-            Patch(Toy, (5,), {"price": Decimal(1)}),
-            Patch(Maker, ("a",), {"country": "G"}),
+            PatchStep(Toy, (1,), {"price": Decimal(-1)}),
+            PatchStep(Toy, (5,), {"price": Decimal(1)}),
+            PatchStep(Maker, ("a",), {"country": "G"}),
             Drain(),
             Tick(5),
             Look(),
-            Delete(Maker, ("a",)),
+            DeleteStep(Maker, ("a",)),
         ],
     )
     assert refused == {"MissingReference": 1, "AlreadyExists": 1, "InvalidValue": 1, "NotFound": 1}
 
 
 def test_a_crash_leaves_out_what_is_refused_before_it():
-    acts = [Save(TOY), Patch(Toy, (1,), {"price": Decimal(2)}), Create(TOY), SaveAll([TOY]), Delete(Toy, (1,))]
-    outcomes = survive(TOYS, Crash(3, [Save(TOY), Save(MAKER)], [acts]))
+    acts = [
+        SaveStep(TOY),
+        PatchStep(Toy, (1,), {"price": Decimal(2)}),
+        Create(TOY),
+        SaveAll([TOY]),
+        DeleteStep(Toy, (1,)),
+    ]
+    outcomes = survive(TOYS, Crash(3, [SaveStep(TOY), SaveStep(MAKER)], [acts]))
     done = [name.split()[0] for name, _outcome in outcomes if name != "drain"]
     assert done == [
         "save",
@@ -136,8 +142,8 @@ def test_a_crash_leaves_out_what_is_refused_before_it():
 
 def test_an_oracle_that_knows_less_disagrees():
     with Proof(TOYS) as proof:
-        proof.do(Save(MAKER))
-        proof.do(Save(TOY))
+        proof.do(SaveStep(MAKER))
+        proof.do(SaveStep(TOY))
         proof.oracle.held.clear()
         with pytest.raises(Disagreement, match="Maker: too many"):
             proof.look()
@@ -154,7 +160,7 @@ def test_an_oracle_that_knows_more_disagrees():
 
 def test_different_values_are_told_apart():
     with Proof(TOYS) as proof:
-        proof.do(Save(MAKER))
+        proof.do(SaveStep(MAKER))
         proof.oracle.save(Maker(name="a", country="H"), 1)
         with pytest.raises(Disagreement, match="row 0: should be"):
             proof.look()

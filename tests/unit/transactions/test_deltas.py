@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oneread.errors import Corrupt, LimitExceeded
-from oneread.transactions.deltas import Delta, decode_amounts, encode_amounts, exact, unwire, wire
+from oneread.transactions.deltas import Delta, decode_amounts, encode_amounts, exact_number, from_wire, to_wire
 
 numbers = (
     st.integers(-(2**80), 2**80)
@@ -31,8 +31,8 @@ def test_what_is_added_and_taken_back_leaves_exactly_nothing(amounts, order):
 
 @given(st.lists(numbers | st.none(), max_size=5))
 def test_numbers_come_back_from_a_row_as_they_went(amounts):
-    packed = msgspec.msgpack.decode(msgspec.msgpack.encode(wire(amounts)))
-    assert unwire(packed) == amounts
+    packed = msgspec.msgpack.decode(msgspec.msgpack.encode(to_wire(amounts)))
+    assert from_wire(packed) == amounts
     assert decode_amounts(encode_amounts([amount or 0 for amount in amounts])) == [amount or 0 for amount in amounts]
 
 
@@ -55,13 +55,13 @@ def test_a_row_grows_by_a_number_that_it_did_not_have():
 
 @pytest.mark.parametrize("number", [None, 0, 2**100, True])
 def test_absent_values_and_ints_are_summed_as_they_are(number):
-    assert exact(number) == number
+    assert exact_number(number) == number
 
 
 @pytest.mark.parametrize("number", ["inf", "nan", "1e1201", "1e-1201", "1" * 1300])
 def test_what_cannot_be_summed_exactly_is_refused(number):
     with pytest.raises(LimitExceeded) as refusal:
-        exact(Decimal(number))
+        exact_number(Decimal(number))
     assert "value" in refusal.value.facts
 
 

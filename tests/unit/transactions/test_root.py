@@ -4,24 +4,24 @@ import pytest
 
 from oneread.errors import Corrupt
 from oneread.store.rows import Cell
-from oneread.transactions.root import AHEAD_MILLISECONDS, NOTHING, Root, next_version, parse, row_of
+from oneread.transactions.root import AHEAD_MILLISECONDS, NO_ROOT, Root, encode_root, next_version, parse_root
 
 
 @pytest.mark.parametrize("root", [Root(5), Root(5, b"body"), Root(5, None, b"e"), Root(2**40, b"body", b"e")])
 def test_a_row_says_what_was_put_into_it(root):
-    row = row_of(root)
-    assert parse(row) == root
+    row = encode_root(root)
+    assert parse_root(row) == root
     assert {cell.stamp for cell in row.values()} == {root.version}
 
 
 def test_no_row_is_nothing():
-    assert parse(None) is NOTHING
-    assert NOTHING.version == 0
+    assert parse_root(None) is NO_ROOT
+    assert NO_ROOT.version == 0
 
 
 def test_a_row_without_a_version_is_corrupt():
     with pytest.raises(Corrupt) as refusal:
-        parse({b"d:b": Cell(b"body", 1)})
+        parse_root({b"d:b": Cell(b"body", 1)})
     assert refusal.value.facts["columns"] == [b"d:b"]
 
 
@@ -34,7 +34,7 @@ def test_a_version_is_the_time_or_one_more_than_the_last(now, seen, next_one):
 def test_a_version_is_followed_however_far_ahead_of_the_clock_it_is(seen):
     follows = next_version(1000, seen)
     assert follows == seen + 1
-    assert parse(row_of(Root(follows))).version == follows
+    assert parse_root(encode_root(Root(follows))).version == follows
 
 
 def test_the_greatest_version_there_is_cannot_be_followed():

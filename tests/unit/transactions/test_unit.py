@@ -11,7 +11,7 @@ from oneread.store.requests import Read, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.deltas import decode_amounts
-from oneread.transactions.unit import SHOWN, Operations, Unit
+from oneread.transactions.unit_of_work import VALUE, DerivedWrites, UnitOfWork
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def run(driver, body):
     """One unit in one transaction: the body applies, the end is flushed."""
 
     def plan():
-        unit = Unit()
+        unit = UnitOfWork()
         yield from body(unit)
         yield from unit.flush(100)
 
@@ -42,14 +42,14 @@ def applied(driver, *several):
 
 def shown(driver, table, key):
     (row,) = driver.run(Read(table, [key]).__iter__(), Trace())
-    return None if row is None else row[SHOWN].value
+    return None if row is None else row[VALUE].value
 
 
 def test_a_scan_sees_what_the_unit_put_and_took_away(driver):
-    applied(driver, Operations({b"a": b"1", b"c": b"1", b"e": b"1"}))
+    applied(driver, DerivedWrites({b"a": b"1", b"c": b"1", b"e": b"1"}))
 
     def body(unit):
-        unit.apply(Operations({b"b": b"2"}, [b"c"]), 8)
+        unit.apply(DerivedWrites({b"b": b"2"}, [b"c"]), 8)
         found = yield from unit.scan("views", RowRange(b"a", b""), 2)
         assert [key for key, _row in found] == [b"a", b"b"]
         found = yield from unit.scan("views", RowRange(b"b", b"e"), 9)
@@ -61,14 +61,16 @@ def test_a_scan_sees_what_the_unit_put_and_took_away(driver):
 
 
 def test_deltas_of_one_row_meet(driver):
-    applied(driver, Operations(deltas=[(b"g", [1, 5], 1), (b"g", [1, 7], 1)]), Operations(deltas=[(b"g", [1, 5], -1)]))
+    applied(
+        driver, DerivedWrites(deltas=[(b"g", [1, 5], 1), (b"g", [1, 7], 1)]), DerivedWrites(deltas=[(b"g", [1, 5], -1)])
+    )
     assert decode_amounts(shown(driver, "counts", b"g")) == [1, 7]
-    applied(driver, Operations(deltas=[(b"g", [1, 7], -1)]))
+    applied(driver, DerivedWrites(deltas=[(b"g", [1, 7], -1)]))
     assert shown(driver, "counts", b"g") is None
 
 
 def test_deltas_that_come_to_nothing_write_nothing(driver):
-    applied(driver, Operations(deltas=[(b"g", [1, 5], 1), (b"g", [1, 5], -1)]))
+    applied(driver, DerivedWrites(deltas=[(b"g", [1, 5], 1), (b"g", [1, 5], -1)]))
     assert shown(driver, "counts", b"g") is None
 
 
@@ -91,9 +93,11 @@ CLAIM = b"claim"
     ],
 )
 def test_a_unique_value_changes_hands_within_a_unit(driver, steps, owner):
-    applied(driver, Operations(claimed={CLAIM: b"A"}))
+    applied(driver, DerivedWrites(claimed={CLAIM: b"A"}))
     operations = [
-        Operations(claimed={CLAIM: who.encode()}) if what == "take" else Operations(released={CLAIM: who.encode()})
+        DerivedWrites(claimed={CLAIM: who.encode()})
+        if what == "take"
+        else DerivedWrites(released={CLAIM: who.encode()})
         for who, what in steps
     ]
     if owner is AlreadyExists:
@@ -108,25 +112,25 @@ def test_a_unique_value_changes_hands_within_a_unit(driver, steps, owner):
 
 def test_tasks_lie_in_the_outbox_until_they_are_done(driver):
     def body(unit):
-        key = outbox.put(unit, b"source", 5)
+        key = outbox.add_task(unit, b"source", 5)
         assert unit.tasks == [key]
         return
         yield
 
     run(driver, body)
     ((key, row),) = driver.run(Scan("system", outbox.TASKS, 9).__iter__(), Trace())
-    assert outbox.read(row) == outbox.Task(b"source")
+    assert outbox.read_task(row) == outbox.Task(b"source")
     assert key.endswith(b"source")
 
 
-@pytest.mark.parametrize("row", [{SHOWN: Cell(b"\xff", 1)}, {b"d:v": Cell(b"x", 1)}, {SHOWN: Cell(b"\x01", 1)}])
+@pytest.mark.parametrize("row", [{VALUE: Cell(b"\xff", 1)}, {b"d:v": Cell(b"x", 1)}, {VALUE: Cell(b"\x01", 1)}])
 def test_a_task_that_is_none_is_corrupt(row):
     with pytest.raises(Corrupt):
-        outbox.read(row)
+        outbox.read_task(row)
 
 
 def test_back_references_of_a_source_lie_together():
-    within = outbox.carriers_of(b"ab")
-    assert within.start <= outbox.back_reference(b"ab", b"x") < within.stop
-    held = outbox.holders_of(b"ab")
-    assert held.start <= outbox.hold(b"ab", b"x") < held.stop
+    within = outbox.holders_of(b"ab")
+    assert within.start <= outbox.back_reference_key(b"ab", b"x") < within.stop
+    held = outbox.holds_on(b"ab")
+    assert held.start <= outbox.hold_key(b"ab", b"x") < held.stop

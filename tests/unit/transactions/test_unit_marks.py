@@ -14,12 +14,12 @@ from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, Cell, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.unit import SHOWN, Operations, Unit
+from oneread.transactions.unit_of_work import VALUE, DerivedWrites, UnitOfWork
 
 KEYS = st.sampled_from([b"k", b"l", b"m"])
 OWNERS = st.sampled_from([b"one", b"two"])
 APPLIED = st.builds(
-    Operations,
+    DerivedWrites,
     puts=st.dictionaries(KEYS, OWNERS, max_size=2),
     deletes=st.lists(KEYS, max_size=2),
     deltas=st.lists(
@@ -46,9 +46,9 @@ def done(unit, steps):
             unit.apply(rest[0], 7)
         elif verb == "put":
             key, shown = rest
-            unit.put("roots", key, None if shown is None else {SHOWN: Cell(shown, 7)})
+            unit.put("roots", key, None if shown is None else {VALUE: Cell(shown, 7)})
         elif verb == "task":
-            outbox.put(unit, rest[0], 7)
+            outbox.add_task(unit, rest[0], 7)
         else:
             unit.followed[rest[0]] = None
 
@@ -65,7 +65,7 @@ def outcome(before, parts):
     seen = []
 
     def plan(several):
-        unit = Unit()
+        unit = UnitOfWork()
         yield from unit.load("roots", [b"k", b"l", b"m"])
         for part, kept in several:
             mark = unit.mark()
@@ -94,12 +94,12 @@ def test_parts_taken_back_leave_no_trace(before, first, second, third):
 
 
 def test_marks_nest():
-    unit = Unit()
+    unit = UnitOfWork()
     outer = unit.mark()
-    unit.apply(Operations({b"a": b"1"}, deltas=[(b"g", [1], 1)]), 7)
+    unit.apply(DerivedWrites({b"a": b"1"}, deltas=[(b"g", [1], 1)]), 7)
     inner = unit.mark()
-    unit.apply(Operations({b"a": b"2"}, deltas=[(b"g", [1], 1)], claimed={b"c": b"one"}), 8)
-    outbox.put(unit, b"source", 8)
+    unit.apply(DerivedWrites({b"a": b"2"}, deltas=[(b"g", [1], 1)], claimed={b"c": b"one"}), 8)
+    outbox.add_task(unit, b"source", 8)
     unit.restore(inner)
     driver = SyncDriver(MemoryEngine())
     driver.run(Atomically(lambda: unit.flush(100)).__iter__(), Trace())
@@ -112,13 +112,13 @@ def test_marks_nest():
 
 
 def test_a_refused_claim_is_taken_back_with_what_it_released():
-    unit = Unit()
-    unit.apply(Operations(claimed={b"taken": b"one"}), 7)
+    unit = UnitOfWork()
+    unit.apply(DerivedWrites(claimed={b"taken": b"one"}), 7)
     mark = unit.mark()
     with pytest.raises(AlreadyExists):
-        unit.apply(Operations(puts={b"a": b"1"}, released={b"own": b"two"}, claimed={b"taken": b"two"}), 8)
+        unit.apply(DerivedWrites(puts={b"a": b"1"}, released={b"own": b"two"}, claimed={b"taken": b"two"}), 8)
     unit.restore(mark)
-    unit.apply(Operations(claimed={b"own": b"two"}), 9)
+    unit.apply(DerivedWrites(claimed={b"own": b"two"}), 9)
     driver = SyncDriver(MemoryEngine())
     driver.run(Atomically(lambda: unit.flush(100)).__iter__(), Trace())
     assert sorted(key for key, _row in written(driver)["counts"]) == [b"own", b"taken"]

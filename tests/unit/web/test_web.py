@@ -15,7 +15,7 @@ from starlette.routing import Route, WebSocketRoute
 
 from oneread import Schema, connect, connect_async, errors, to_json
 from oneread.errors import BudgetExceeded, InvalidDeclaration, InvalidValue, UsageError
-from oneread.models.json_form import Form, form
+from oneread.models.json_form import JsonForm, form
 from oneread.web import BudgetMiddleware, PageQuery, database, database_called, entity_of, etag, if_version, lifespan
 from oneread.web.problems import ANSWERS, answer_to
 from tests.unit.web.applications import (
@@ -459,7 +459,7 @@ def test_a_lifespan_without_a_database_is_refused(wrong):
 
 def test_the_form_of_a_class_is_made_once_and_refuses_what_is_no_json():
     assert form(Thing) is form(Thing)
-    assert isinstance(form(Thing), Form)
+    assert isinstance(form(Thing), JsonForm)
     with pytest.raises(InvalidValue):
         form(Thing).convert({"code": object()})
 

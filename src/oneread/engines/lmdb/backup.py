@@ -28,7 +28,7 @@ _TRIES: Final = 10
 _LOOK_SECONDS: Final = 0.2
 
 
-def copied(environment: lmdb.Environment, path: str, target: str, progress: Callable[[int], object]) -> int:
+def copy_store(environment: lmdb.Environment, path: str, target: str, progress: Callable[[int], object]) -> int:
     """Copies the environment of the store at `path` into a new folder; returns the copy's bytes.
 
     Arguments:

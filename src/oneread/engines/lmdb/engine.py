@@ -16,7 +16,7 @@ import lmdb
 from oneread.engines import embedded
 from oneread.engines.lmdb import environment as environments
 from oneread.engines.lmdb import options, transaction
-from oneread.engines.lmdb.backup import copied
+from oneread.engines.lmdb.backup import copy_store
 from oneread.engines.lmdb.environment import Environment, Settings
 from oneread.engines.lmdb.options import Durability
 from oneread.engines.lmdb.row_format import decode_cell
@@ -191,14 +191,14 @@ class LmdbEngine:
     def copy_to(self, target: str, progress: Callable[[int], object]) -> int:
         visit = _Visit()  # nobody closes it meanwhile
         environment = run_uninterrupted(
-            lambda: environments.shared(self._path, self._settings, visit, self._timeout),
+            lambda: environments.acquire(self._path, self._settings, visit, self._timeout),
         )
         try:
             self._check_open()
             environment.files.check()
-            return copied(environment.lmdb, self._path, target, progress)
+            return copy_store(environment.lmdb, self._path, target, progress)
         finally:
-            run_uninterrupted(lambda: environments.leave(environment, visit, self._timeout))
+            run_uninterrupted(lambda: environments.release(environment, visit, self._timeout))
 
     def statistics(self) -> Statistics:
         tables = self._tables
@@ -227,7 +227,7 @@ class LmdbEngine:
             self._closed = True
             self._tables = _Shut(self._open)
             if self._environment is not None:
-                environments.leave(self._environment, self, self._timeout)
+                environments.release(self._environment, self, self._timeout)
                 self._environment = None
 
     def inherit(self) -> None:
@@ -243,12 +243,12 @@ class LmdbEngine:
         with self._opening:
             if self._environment is None:
                 self._check_open()
-                environment = environments.shared(self._path, self._settings, self, self._timeout)
+                environment = environments.acquire(self._path, self._settings, self, self._timeout)
                 try:
                     tables = environment.tables(self._prefix, self._timeout)
                     self._check_open()
                 except BaseException:
-                    environments.leave(environment, self, self._timeout)
+                    environments.release(environment, self, self._timeout)
                     raise
                 self._tables = tables
                 self._begin = environment.lmdb.begin

@@ -2,7 +2,7 @@
 
 Knows files, LMDB's settings, processes and threads. Must not know rows. After a fork the child never touches what it
 inherited, not even to close it: the reader slots it would clear are the parent's. It opens the folder again, on first
-use. `shared` and `leave` take locks, so engines call them where no signal handler interrupts. The law is
+use. `acquire` and `release` take locks, so engines call them where no signal handler interrupts. The law is
 docs/decisions/0012-one-environment.md.
 """
 
@@ -63,7 +63,7 @@ class User(Protocol):
 
 
 class Environment:
-    """An LMDB environment with its writer; made by `shared`, given back by `leave`."""
+    """An LMDB environment with its writer; made by `acquire`, given back by `release`."""
 
     def __init__(self, path: str, named: str, settings: Settings, timeout: float) -> None:
         self.path = path
@@ -115,7 +115,7 @@ class Environment:
         else:
             self.writer.close(self._release, timeout)
 
-    def forsake(self) -> None:
+    def abandon_after_fork(self) -> None:
         """In the child of a fork: keeps LMDB's objects from being cleared, and closes what is the child's own."""
         _Kept(self.lmdb)
         if self.turn is not None:
@@ -231,7 +231,7 @@ def register(engine: User) -> None:
     _engines[next(_numbers)] = weakref.ref(engine)
 
 
-def shared(path: str, settings: Settings, user: object, timeout: float) -> Environment:
+def acquire(path: str, settings: Settings, user: object, timeout: float) -> Environment:
     """The environment of a folder: the one this process has open already, or a new one.
 
     Users are remembered weakly, and closing twice is quiet: a user that an interrupt lost does not keep it open.
@@ -257,7 +257,7 @@ def shared(path: str, settings: Settings, user: object, timeout: float) -> Envir
         return environment
 
 
-def leave(environment: Environment, user: object, timeout: float) -> None:
+def release(environment: Environment, user: object, timeout: float) -> None:
     """Gives an environment back; the last user closes it."""
     with _locked(environment.path, timeout):
         others = _others(environment, user)
@@ -353,7 +353,7 @@ def _after_fork_in_child() -> None:
     inherited = list(_opened.values())
     _opened.clear()
     for environment in inherited:
-        environment.forsake()
+        environment.abandon_after_fork()
     for reference in list(_engines.values()):
         engine = reference()
         if engine is not None:

@@ -24,7 +24,7 @@ from oneread.store.engine import Answerer
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Row, RowMutation, RowRange, Table
 
-Cursor: TypeAlias = "lmdb.Cursor[bytes]"
+LmdbCursor: TypeAlias = "lmdb.Cursor[bytes]"
 Database: TypeAlias = "lmdb._Database"  # noqa: SLF001 - py-lmdb has no public name for it
 """A named database of LMDB."""
 
@@ -283,7 +283,7 @@ def between(
     return takewhile(lambda entry: entry[0] < stop, found) if stop else found
 
 
-def _onwards(cursor: Cursor, wanted: RowRange, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+def _onwards(cursor: LmdbCursor, wanted: RowRange, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values from one end of a range on, and beyond its other end."""
     start, stop = wanted.start, wanted.stop
     if reverse:

@@ -34,7 +34,7 @@ _PATIENCE: Final = 0.001
 """Least seconds between two looks of a caller at the writer's thread."""
 
 
-class Group(Protocol):
+class CommitGroup(Protocol):
     """One LMDB transaction that runs several jobs; each raises alone, and a failure of the store fails all of them."""
 
     def run(self, job: Job) -> None: ...
@@ -141,7 +141,7 @@ class Writer:
         turn: the lock among processes.
     """
 
-    def __init__(self, begin: Callable[[], Group], turn: Turn) -> None:
+    def __init__(self, begin: Callable[[], CommitGroup], turn: Turn) -> None:
         self._begin = begin
         self._turn = turn
         self._process = os.getpid()
@@ -303,7 +303,7 @@ class Writer:
                 _fail([job], failure)
 
     def _commit(self, jobs: list[Job]) -> None:
-        group: Group | None = None
+        group: CommitGroup | None = None
         committing = False
         try:
             group = self._begin()

@@ -3,7 +3,7 @@ import msgspec
 import pytest
 
 from oneread.engines.lmdb import LmdbEngine, engine, environment
-from oneread.engines.lmdb.environment import Settings, leave, shared
+from oneread.engines.lmdb.environment import Settings, acquire, release
 from oneread.errors import Closed, Corrupt, InvalidKey, InvalidUrl, LimitExceeded, OutcomeUnknown, Unavailable
 from oneread.store.requests import Increment, Mutate, Read, Replace, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
@@ -117,25 +117,25 @@ class User:
 def test_leaving_gives_the_folder_free_for_other_options(tmp_path):
     path, settings = str(tmp_path / "store"), Settings("none", read_only=False, map_size=1 << 30, max_readers=64)
     one, two = User(), User()
-    opened = shared(path, settings, one, 5)
-    assert shared(path, settings, two, 5) is opened
-    leave(opened, one, 5)
-    leave(opened, one, 5)  # twice is quiet, and is not counted for the other
+    opened = acquire(path, settings, one, 5)
+    assert acquire(path, settings, two, 5) is opened
+    release(opened, one, 5)
+    release(opened, one, 5)  # twice is quiet, and is not counted for the other
     assert environment._opened[path] is opened
     with pytest.raises(InvalidUrl, match="other options"):
-        shared(path, msgspec.structs.replace(settings, max_readers=32), one, 5)
-    leave(opened, two, 5)
+        acquire(path, msgspec.structs.replace(settings, max_readers=32), one, 5)
+    release(opened, two, 5)
     assert path not in environment._opened
 
 
 def test_a_user_that_was_lost_does_not_keep_a_folder_open(tmp_path):
     path, settings = str(tmp_path / "store"), Settings("none", read_only=False, map_size=1 << 30, max_readers=64)
     lost, user = User(), User()
-    first = shared(path, settings, lost, 5)
+    first = acquire(path, settings, lost, 5)
     del lost
-    second = shared(path, msgspec.structs.replace(settings, max_readers=32), user, 5)
+    second = acquire(path, msgspec.structs.replace(settings, max_readers=32), user, 5)
     assert second is not first
-    leave(second, user, 5)
+    release(second, user, 5)
     assert path not in environment._opened
 
 

@@ -1,0 +1,301 @@
+"""Calibration: measures the basic operations of a store, in a store of its own.
+
+Knows a database of its own small schema, and a clock. Must not know which engine it is. Each number is the difference
+of two operations that differ in one thing: a save with two index rows and one without are two index rows apart. What
+Python does for a row - encode, emit, diff - is in it, and is most of it on an embedded store. The law is
+docs/explanation/costs.md.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import count as counting
+from statistics import median
+from time import perf_counter
+from typing import Any, Final
+
+from oneread.costs.numbers import BASICS, SMALL_ROW
+from oneread.database._sync.database import Database
+from oneread.derivations.rules import by, count, greatest, mean, newest, shown, total
+from oneread.derivations.views import Aggregate, Index
+from oneread.evolution.schema import Schema
+from oneread.models.model import Key, Model
+from oneread.models.references import Copy
+
+STORED: Final = 4000
+"""Entities of each kind that are in the store while it is measured."""
+
+_GROUPS: Final = 200
+_LONG: Final = 20_000
+_BATCH: Final = 100
+_START: Final = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+class ReferredSource(Model[int]):
+    number: Key[int]
+    name: str
+    country: str
+
+
+class ShownSource(Copy[ReferredSource]):
+    name: str
+    country: str
+
+
+class Other(Copy[ReferredSource]):
+    name: str
+
+
+class Plain(Model[str, int]):
+    group: Key[str]
+    number: Key[int]
+    name: str
+    quantity: int
+    price: Decimal
+    made_at: datetime
+
+
+class Indexed(Model[str, int]):
+    group: Key[str]
+    number: Key[int]
+    name: str
+    quantity: int
+    price: Decimal
+    made_at: datetime
+
+
+class Grouped(Model[str, int]):
+    group: Key[str]
+    number: Key[int]
+    name: str
+    quantity: int
+    price: Decimal
+    made_at: datetime
+
+
+class Extreme(Model[str, int]):
+    group: Key[str]
+    number: Key[int]
+    name: str
+    quantity: int
+    price: Decimal
+    made_at: datetime
+
+
+class Unique(Model[str, int]):
+    group: Key[str]
+    number: Key[int]
+    name: str
+    quantity: int
+    price: Decimal
+    made_at: datetime
+
+
+class Referring(Model[str, int]):
+    group: Key[str]
+    number: Key[int]
+    first: ShownSource
+    second: Other
+    name: str
+    quantity: int
+    price: Decimal
+    made_at: datetime
+
+
+class IndexedByName(Index[Indexed]):
+    name: str = by(Indexed.name)
+    made_at: datetime = newest(Indexed.made_at)
+    quantity: int = shown(Indexed.quantity)
+
+
+class IndexedByGroup(Index[Indexed]):
+    group: str = by(Indexed.group)
+    made_at: datetime = newest(Indexed.made_at)
+    quantity: int = shown(Indexed.quantity)
+    price: Decimal = shown(Indexed.price)
+
+
+class GroupedByName(Aggregate[Grouped]):
+    name: str = by(Grouped.name)
+    number: int = count()
+    units: int = total(Grouped.quantity)
+    mean_price: Decimal | None = mean(Grouped.price)
+
+
+class GroupedByGroup(Aggregate[Grouped]):
+    group: str = by(Grouped.group)
+    number: int = count()
+    units: int = total(Grouped.quantity)
+    mean_price: Decimal | None = mean(Grouped.price)
+
+
+class ExtremeByName(Aggregate[Extreme]):
+    name: str = by(Extreme.name)
+    number: int = count()
+    units: int = total(Extreme.quantity)
+    mean_price: Decimal | None = mean(Extreme.price)
+    dearest: Decimal | None = greatest(Extreme.price)
+
+
+class ExtremeByGroup(Aggregate[Extreme]):
+    group: str = by(Extreme.group)
+    number: int = count()
+    units: int = total(Extreme.quantity)
+    mean_price: Decimal | None = mean(Extreme.price)
+    dearest: Decimal | None = greatest(Extreme.price)
+
+
+class UniquePrice(Index[Unique]):
+    unique = True
+
+    group: str = by(Unique.group)
+    number: int = by(Unique.number)
+
+
+SCHEMA: Final = Schema(
+    ReferredSource,
+    Plain,
+    Indexed,
+    Grouped,
+    Extreme,
+    Unique,
+    Referring,
+    IndexedByName,
+    IndexedByGroup,
+    GroupedByName,
+    GroupedByGroup,
+    ExtremeByName,
+    ExtremeByGroup,
+    UniquePrice,
+)
+"""What a store is measured with."""
+
+_LINES: Final[tuple[Any, ...]] = (Plain, Indexed, Grouped, Extreme, Unique)
+
+
+def measured(
+    db: Database, seconds: float, progress: Callable[[int, int], object] = lambda _done, _of: None
+) -> dict[str, float]:
+    """The numbers of `costs.numbers.BASICS`.
+
+    Writes some ten thousand small entities.
+
+    Arguments:
+        db: empty, opened under `SCHEMA`; what is measured is its engine, with its durability.
+        seconds: that it may take, about; filling the store comes on top.
+        progress: told how many rounds are done, of how many.
+    """
+    bench = _Bench(db)
+    bench.fill()
+    started = perf_counter()
+    rounds: list[dict[str, float]] = []
+    while not rounds or (perf_counter() - started) * (len(rounds) + 1) / len(rounds) < seconds:
+        rounds.append(bench.round())
+        spent = perf_counter() - started
+        progress(len(rounds), max(len(rounds), int(seconds / spent * len(rounds))))
+    taken = {name: median(each[name] for each in rounds) for name in rounds[0]}
+    return _numbers(taken)
+
+
+class _Bench:
+    """The measured operations, in turns: what slows one of them down slows the others as well."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._next = counting(STORED)
+        self._chance = random.Random(1)
+
+    def fill(self) -> None:
+        self._db.save_all(
+            [ReferredSource(number=each, name=f"Source {each}", country="Iceland") for each in range(_GROUPS)]
+        )
+        for model in _LINES:
+            self._db.save_all([self._line(model, number) for number in range(STORED)])
+        self._db.save_all([self._referring(number) for number in range(STORED)])
+        self._db.save(self._line(Plain, -1, "x" * _LONG))
+
+    def _line(self, model: Any, number: int, name: str = "") -> Any:
+        return model(**self._fields(number, name))
+
+    def _fields(self, number: int, name: str = "") -> dict[str, Any]:
+        return {
+            "group": f"group {number % _GROUPS}",
+            "number": number,
+            "name": name or f"a name that is {self._chance.randrange(_GROUPS)}",
+            "quantity": number % 100,
+            "price": Decimal(self._chance.randrange(10_000)) / 100,
+            "made_at": _START + timedelta(seconds=self._chance.randrange(10_000_000)),
+        }
+
+    def _referring(self, number: int) -> Referring:
+        first, second = self._chance.randrange(_GROUPS), self._chance.randrange(_GROUPS)
+        return Referring(first=ShownSource.of(first), second=Other.of(second), **self._fields(number))
+
+    def round(self) -> dict[str, float]:
+        """Seconds of each operation, once around."""
+        taken = {name: _time(run, given) for name, (run, given) in self._reads()}
+        for model in _LINES:
+            taken[model.__name__] = self._saves([self._line(model, next(self._next)) for _ in range(_BATCH)])
+        taken["Referring"] = self._saves([self._referring(next(self._next)) for _ in range(_BATCH)])
+        taken["long"] = self._saves([self._line(Plain, next(self._next), "x" * _LONG) for _ in range(_BATCH // 5)])
+        batch = [self._line(Plain, next(self._next)) for _ in range(_BATCH)]
+        taken["batch"] = _time(self._db.save_all, [(batch,)]) / _BATCH
+        return taken
+
+    def _saves(self, entities: list[Any]) -> float:
+        return _time(self._db.save, [(each,) for each in entities])
+
+    def _reads(self) -> Iterator[tuple[str, tuple[Callable[..., object], list[tuple[Any, ...]]]]]:
+        db, draw = self._db, self._chance.randrange
+        numbers = [draw(STORED) for _ in range(4 * _BATCH)]
+        keys = [(f"group {each % _GROUPS}", each) for each in numbers]
+        half = len(keys) // 2
+        some = [(Plain, *key) for key in keys[:half]] + [(Referring, *key) for key in keys[half:]]
+        yield "get", (db.get, some * 5)  # a few microseconds each: long enough to meet what disturbs others, too
+        yield "miss", (db.find, [(Plain, group, -number - 2) for group, number in keys])
+        yield "long get", (db.get, [(Plain, f"group {-1 % _GROUPS}", -1)] * _BATCH)
+        yield "group get", (db.get, [(GroupedByGroup, group) for group, _number in keys])
+        yield "page of 1", (self._page, [(IndexedByGroup, group, 1) for group, _number in keys])
+        yield "page of 15", (self._page, [(IndexedByGroup, group, 15) for group, _number in keys])
+        yield "entities of 15", (self._page, [(Indexed, group, 15) for group, _number in keys[:_BATCH]])
+
+    def _page(self, view: Any, group: str, limit: int) -> object:
+        return self._db.page(view, group, limit=limit)
+
+
+def _time(run: Callable[..., object], given: list[tuple[Any, ...]]) -> float:
+    started = perf_counter()
+    for each in given:
+        run(*each)
+    return (perf_counter() - started) / len(given)
+
+
+def _numbers(taken: dict[str, float]) -> dict[str, float]:
+    """What each thing takes by itself: differences, never below 0."""
+    entity = taken["batch"]
+    row = (taken["page of 15"] - taken["page of 1"]) / 14
+    page = taken["page of 1"] - 2 * row
+    plain = taken["Plain"]
+    group = (taken["Grouped"] - plain) / 2
+    index_row = (taken["Indexed"] - plain) / 2
+    found = {
+        "point": taken["get"],
+        "miss": taken["miss"],
+        "request": taken["group get"],
+        "page": page,
+        "row": row,
+        "entity row": (taken["entities of 15"] - page) / 16,
+        "byte read": (taken["long get"] - taken["get"]) / (_LONG - SMALL_ROW),
+        "commit": plain - entity,
+        "entity": entity,
+        "source": (taken["Referring"] - plain) / 2,
+        "index row": index_row,
+        "group": group,
+        "extremum": (taken["Extreme"] - taken["Grouped"]) / 2,
+        "claim": taken["Unique"] - plain - index_row,
+        "byte written": (taken["long"] - plain) / (_LONG - SMALL_ROW),
+    }
+    return {name: max(0.0, found[name]) for name in BASICS}

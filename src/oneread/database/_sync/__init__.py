@@ -1,0 +1,1 @@
+"""Generated twins of the asynchronous modules beside this folder, and nothing else: see tools/unasync.py."""

@@ -1,0 +1,170 @@
+"""How large a store is: by table from the engine's own counts, by model and view by reading every row.
+
+Knows the schema row, prefixes of keys and scans. Must not know declarations: what a store holds is named by the store.
+The law is docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from oneread.derivations.pending_tasks import count_set_aside, count_tasks
+from oneread.derivations.schema_rows import stored_schema
+from oneread.models.versions import StoredSchema
+from oneread.plans.plan import Plan
+from oneread.plans.progress import Progress, Reporter
+from oneread.store.requests import Found, Scan
+from oneread.store.rows import TABLES, RowRange, Table
+from oneread.store.statistics import Statistics
+from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
+from oneread.transactions.root import BODY
+from oneread.verify.scanner import check_ascending
+
+BATCH: Final = 2000
+"""Rows of one scan."""
+
+Standing: TypeAlias = Literal["readable", "building", "retired", "", "unknown"]
+
+_PREFIX: Final[Mapping[Table, int]] = {"roots": 2, "views": 4, "counts": 4}
+
+
+class SurveyPart(msgspec.Struct, frozen=True):
+    """The rows of one model, view, or kind of row.
+
+    Arguments:
+        table: they lie in.
+        name: whose they are, as the store calls it; a number in hexadecimal where nobody knows them.
+        rows: how many.
+        bytes: of their keys, columns' names and values; an engine adds its own.
+        deleted: those of entities that are deleted.
+        state: of a view.
+    """
+
+    table: Table
+    name: str
+    rows: int
+    bytes: int
+    deleted: int = 0
+    state: Standing = ""
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """What a store holds.
+
+    Arguments:
+        schema_version: of the schema that stands in the store.
+        unfinished: whether a backfill has something to do.
+        views: name to state.
+        tasks: fan-outs that wait in the outbox.
+        engine: what the engine says about itself; None when it says nothing.
+        parts: rows by model and view, when they were asked for.
+        set_aside: holders whose copies could not follow their source.
+    """
+
+    schema_version: int
+    unfinished: bool
+    views: dict[str, Standing]
+    tasks: int
+    engine: Statistics | None
+    parts: tuple[SurveyPart, ...] = ()
+    set_aside: int = 0
+
+
+def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Plan[Survey]:
+    """What a store holds. A few requests; with `exact`, every row is read, `BATCH` a request.
+
+    Arguments:
+        engine: what the engine says about itself.
+        progress: told of every scan.
+        exact: whether rows are counted by model and view. Rows that are written meanwhile may be missed or not.
+    """
+    stored = yield from stored_schema()
+    tasks = yield from count_tasks()
+    aside = yield from count_set_aside()
+    views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
+    parts: list[SurveyPart] = []
+    if exact:
+        names = _Names(stored)
+        for table in TABLES:
+            total = None if engine is None else engine.tables[table].rows
+            parts.extend((yield from _counted(table, names, progress, total)))
+    return Survey(stored.version, stored.unfinished, views, tasks, engine, tuple(parts), aside)
+
+
+class _Names:
+    """What the first bytes of a key stand for."""
+
+    def __init__(self, stored: StoredSchema) -> None:
+        self._kinds = {number.to_bytes(2, "big"): name for name, number in stored.kinds.items()}
+        self._views: dict[bytes, tuple[str, Standing]] = {
+            view.prefix: (name, view.state) for name, view in stored.views.items()
+        }
+        self._views.update({gone.prefix: (gone.name, "retired") for gone in stored.retired})
+
+    def of(self, table: Table, prefix: bytes) -> tuple[str, Standing]:
+        """The name and state of the rows under a prefix."""
+        if table == "system":
+            return prefix.decode("ascii", "replace"), ""
+        if table == "roots":
+            name = self._kinds.get(prefix)
+            return (prefix.hex(), "unknown") if name is None else (name, "")
+        if table == "views" and prefix in (BACK_REFERENCES, HOLDS):
+            return ("back-references" if prefix == BACK_REFERENCES else "holds"), ""
+        return self._views.get(prefix, (prefix.hex(), "unknown"))
+
+
+def _prefix_of(table: Table, key: bytes) -> bytes:
+    """The bytes of a key that say whose row it is."""
+    if table == "system":
+        return key.partition(b":")[0]
+    if table == "views" and key[:2] in (BACK_REFERENCES, HOLDS):
+        return key[:2]
+    return key[: _PREFIX[table]]
+
+
+class _Count(msgspec.Struct):
+    rows: int = 0
+    bytes: int = 0
+    deleted: int = 0
+
+
+def _counted(table: Table, names: _Names, progress: Reporter, total: int | None) -> Plan[list[SurveyPart]]:
+    counts: dict[bytes, _Count] = {}
+    within, done = RowRange(b"", b""), 0
+    while True:
+        rows = yield from Scan(table, within, BATCH, families="dm")
+        check_ascending(table, within, rows)
+        for prefix, several in _runs(table, rows):
+            _add(counts.setdefault(prefix, _Count()), several, roots=table == "roots")
+        done += len(rows)
+        progress(Progress(f"counting rows of {table}", done, total))
+        if len(rows) < BATCH:
+            break
+        within = within.behind(rows[-1][0])
+    found: list[SurveyPart] = []
+    for prefix, count in counts.items():
+        name, state = names.of(table, prefix)
+        found.append(SurveyPart(table, name, count.rows, count.bytes, count.deleted, state))
+    return found
+
+
+def _runs(table: Table, rows: list[Found]) -> list[tuple[bytes, list[Found]]]:
+    """Rows by whose they are; they come sorted, so that mostly the first and the last tell it for all."""
+    if not rows:
+        return []
+    first, last = _prefix_of(table, rows[0][0]), _prefix_of(table, rows[-1][0])
+    if first == last:
+        return [(first, rows)]
+    middle = len(rows) // 2
+    return _runs(table, rows[:middle]) + _runs(table, rows[middle:])
+
+
+def _add(count: _Count, rows: list[Found], *, roots: bool) -> None:
+    count.rows += len(rows)
+    count.bytes += sum([len(key) for key, _row in rows])
+    count.bytes += sum([len(column) + len(cell.value) for _key, row in rows for column, cell in row.items()])
+    if roots:
+        count.deleted += sum([BODY not in row for _key, row in rows])

@@ -1,0 +1,153 @@
+"""What waits in the outbox, as a person reads it.
+
+Knows tasks and names of rows. Must not know who does the tasks. The law is "Tasks" of the commit protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from oneread.derivations.catalog import Catalog
+from oneread.errors import Corrupt, UsageError
+from oneread.plans.plan import Plan
+from oneread.store.requests import Found, Scan
+from oneread.store.rows import Row, RowRange
+from oneread.transactions import outbox
+
+BATCH: Final = 500
+"""Tasks of one scan."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class WaitingTask(msgspec.Struct, frozen=True):
+    """One fan-out that is not done yet.
+
+    Arguments:
+        source: the entity whose copies are told of its new values.
+        done: carriers that were told so far.
+        readable: whether the task's row can be read; `verify` says more about one that cannot.
+    """
+
+    source: str
+    done: int
+    readable: bool = True
+
+
+def waiting_tasks(catalog: Catalog, limit: int) -> Plan[list[WaitingTask]]:
+    """The first tasks of the outbox. One request and at most `limit` rows."""
+    rows = yield from Scan("system", outbox.TASKS, limit)
+    return [_told(catalog, key, row) for key, row in rows]
+
+
+class SetAsideHolder(msgspec.Struct, frozen=True):
+    """A holder of copies that could not follow their source.
+
+    Arguments:
+        source: the entity that changed: `Customer(7)`.
+        holder: the entity whose copies are stale; empty when no holder of the source could be asked.
+        error: the class of the last error.
+        message: of the last error.
+        tries: how often it was tried.
+        since: when it was set aside, by the clock of the program that did it.
+        changed: whether the source or the holder has changed since the last try, so that the next drain tries again.
+    """
+
+    source: str
+    holder: str
+    error: str
+    message: str
+    tries: int
+    since: datetime
+    changed: bool = False
+
+
+def set_aside_holders(catalog: Catalog, limit: int) -> Plan[list[SetAsideHolder]]:
+    """The first holders that are set aside. Two requests for each `outbox.BATCH` of them.
+
+    Raises:
+        UsageError: `limit` is not a whole number, or less than 1.
+    """
+    if type(limit) is not int or limit < 1:
+        raise UsageError("limit: expected a whole number of holders, 1 or more", limit=limit)
+    found: list[SetAsideHolder] = []
+    within = outbox.SET_ASIDE
+    while len(found) < limit:
+        size = min(outbox.BATCH, limit - len(found))
+        rows = yield from Scan("system", within, size)
+        entries = [outbox.read_aside(row) for row in rows]
+        changed = {key for key, _shown in (yield from outbox.changed(entries))}
+        found.extend([_holder(catalog, entry, changed=entry.key in changed) for entry in entries])
+        if len(rows) < size:
+            break
+        within = within.behind(rows[-1][0])
+    return found
+
+
+def count_set_aside() -> Plan[int]:
+    """How many holders are set aside; a request for each `BATCH` of them."""
+    sizes: list[int] = []
+    yield from _over(outbox.SET_ASIDE, lambda rows: sizes.append(len(rows)))
+    return sum(sizes)
+
+
+def count_tasks() -> Plan[int]:
+    """How many tasks there are; a request for each `BATCH` of them."""
+    sizes: list[int] = []
+    yield from _over(outbox.TASKS, lambda rows: sizes.append(len(rows)))
+    return sum(sizes)
+
+
+def sources_with_pending_tasks() -> Plan[set[bytes]]:
+    """The keys of all entities whose carriers have yet to be told; a request for each `BATCH` of them.
+
+    Raises:
+        Corrupt: a task cannot be read.
+    """
+    found: set[bytes] = set()
+    yield from _over(outbox.TASKS, lambda rows: found.update(outbox.read_task(row).source for _key, row in rows))
+    return found
+
+
+def _over(within: RowRange, take: Callable[[list[Found]], None]) -> Plan[None]:
+    """Gives every row of a range of `system` to `take`, in batches."""
+    while True:
+        rows = yield from Scan("system", within, BATCH)
+        take(rows)
+        if len(rows) < BATCH:
+            return
+        within = within.behind(rows[-1][0])
+
+
+def _told(catalog: Catalog, key: bytes, row: Row) -> WaitingTask:
+    try:
+        task = outbox.read_task(row)
+        return WaitingTask(catalog.name_of(task.source), task.done)
+    except Corrupt:
+        return WaitingTask(key.hex(), 0, readable=False)
+
+
+def _holder(catalog: Catalog, entry: outbox.Entry, *, changed: bool) -> SetAsideHolder:
+    shown = entry.shown
+    if shown is None:
+        return SetAsideHolder(entry.key.hex(), "", "Corrupt", "this entry cannot be read", 0, _EPOCH)
+    return SetAsideHolder(
+        _name(catalog, shown.source),
+        _name(catalog, shown.holder),
+        shown.error,
+        shown.message,
+        shown.tries,
+        _EPOCH + timedelta(milliseconds=shown.since),
+        changed,
+    )
+
+
+def _name(catalog: Catalog, key: bytes) -> str:
+    try:
+        return catalog.name_of(key) if key else ""
+    except (Corrupt, ValueError, IndexError):
+        return key.hex()

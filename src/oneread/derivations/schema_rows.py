@@ -1,0 +1,68 @@
+"""The rows of a store that are about the store: its schema, and the fence that every commit looks at.
+
+Knows the schema row's content. Must not know declarations, or who changes the schema and why. The fence says in a few
+bytes what a commit must know: which versions of the schema may still write, and whether the schema row changed since
+this process read it. The law is "Schema history" of the decisions page and docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from oneread.errors import SchemaMismatch
+from oneread.models.versions import StoredSchema, decode, encode
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read, Replace
+from oneread.store.rows import Cell, Row
+from oneread.transactions.unit_of_work import VALUE
+
+SCHEMA_ROW: Final = b"schema"
+FENCE_ROW: Final = b"fence"
+
+
+def stored_schema() -> Plan[StoredSchema]:
+    """What the store remembers; an empty schema when nothing was ever declared. One request, one row."""
+    (row,) = yield from Read("system", [SCHEMA_ROW])
+    return StoredSchema() if row is None else decode(row[VALUE].value)
+
+
+def replace_schema(stored: StoredSchema, now: int) -> Plan[StoredSchema]:
+    """Lets the schema row and the fence stand as given, only inside `Atomically`; returns what stands now."""
+    changed = msgspec.structs.replace(stored, changes=stored.changes + 1)
+    rows: dict[bytes, Row | None] = {
+        SCHEMA_ROW: {VALUE: Cell(encode(changed), now)},
+        FENCE_ROW: {VALUE: Cell(fence(changed), now)},
+    }
+    yield from Replace("system", rows)
+    return changed
+
+
+def fence(stored: StoredSchema) -> bytes:
+    """The bytes of the fence row under a schema; a store that has no such row never changed its schema."""
+    return msgspec.msgpack.encode((stored.writers, stored.changes))
+
+
+_NEVER_CHANGED: Final = fence(StoredSchema())
+
+
+def fence_of(row: Row | None) -> bytes:
+    """The bytes of the fence row as it was read."""
+    return _NEVER_CHANGED if row is None or VALUE not in row else row[VALUE].value
+
+
+def schema_and_fence() -> Plan[tuple[StoredSchema, bytes]]:
+    """What the store remembers, and the bytes of the fence that were there before it. Two requests, two rows."""
+    (row,) = yield from Read("system", [FENCE_ROW])
+    return (yield from stored_schema()), fence_of(row)
+
+
+def refuse_overtaken(stored: StoredSchema, version: int) -> None:
+    """Raises SchemaMismatch unless a program under this version of the schema may still write."""
+    if version < stored.writers:
+        raise SchemaMismatch(
+            "a newer program has taken this store over, nothing was written; restart this one with the newer schema",
+            version=version,
+            store=stored.version,
+        )

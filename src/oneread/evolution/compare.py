@@ -1,0 +1,332 @@
+"""One entity class, then and now: where each field of today is in rows of the stored layout, and what is refused.
+
+Knows descriptions and what classes say of their past. Must not know the rest of the schema, nor stores. The law is
+"Schema history" of the decisions page and docs/explanation/schema-evolution.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from oneread.evolution.declared import DeclaredModel
+from oneread.models.descriptions import DescribedField, Nested, Types, fields_of, parsed, same_type, widens
+from oneread.models.evolving import latest_names
+from oneread.models.versions import Origin, StoredLayout
+
+_OF_A_KEY: Final = "the fields of a key stay as they are, renamed at most; declare another model, and load it"
+
+What: TypeAlias = Literal["added", "dropped", "renamed", "retyped", "widened", "changed", "reordered", "new generation"]
+
+_WHOLE: Final = "#"
+"""Stands in a path for which fields a copy has, in their order."""
+
+_DECLARE_AS_WAS: Final = "declare it as it was"
+_LACKING: Final = (
+    "entities from before show no such value until they are written anew, and never will where the source is deleted; "
+    "declare it `| None` in the Copy"
+)
+
+
+class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that is declared otherwise than it is stored.
+
+    Arguments:
+        what: in one word.
+        of: `model` or `view`.
+        name: in the store.
+        field: what differs in it; empty for the whole.
+        before, after: how it is stored and declared, as text.
+        refused: why it cannot be, and what to do instead; empty when it can.
+        loses: values in the store will be gone once a backfill has written the rows anew.
+    """
+
+    what: What
+    of: Literal["model", "view"]
+    name: str
+    field: str = ""
+    before: str = ""
+    after: str = ""
+    refused: str = ""
+    loses: bool = False
+
+
+class Comparison:
+    """What became of one entity class.
+
+    Arguments:
+        stored: its layout.
+        declared: its declaration.
+        aliases: name of a model's class, then or now, to its stored name.
+        free: no row lies in the store, so that nothing needs to be readable.
+
+    `origins` says of each path of today where it is in the stored layout, `moved` the other way round; `touched` are
+    paths of today whose values are new or of another meaning; `same` tells that documents are as they were.
+    """
+
+    def __init__(
+        self,
+        stored: StoredLayout,
+        declared: DeclaredModel,
+        aliases: Mapping[str, str],
+        *,
+        free: bool,
+    ) -> None:
+        self.stored = stored
+        self.declared = declared
+        self.free = free
+        self.differences: list[Difference] = []
+        self.origins: dict[str, Origin] = {}
+        self.touched: set[str] = set()
+        self._old_nested = Nested(
+            frozenset(), frozenset(stored.arrays if stored.is_known else declared.arrays), aliases
+        )
+        self._new_nested = Nested(declared.nested, frozenset(declared.arrays), aliases)
+        self.old = fields_of(stored.fields)
+        self.new = fields_of(declared.fields)
+        self._old_types = Types(((name, each.text) for name, each in self.old.items()), self._old_nested)
+        self._new_types = Types(((name, each.text) for name, each in self.new.items()), self._new_nested)
+        self.names = latest_names(declared.steps, self.old, self.new)
+        self.moved: dict[str, str] = dict(self.names)
+        self.inner_names: dict[str, dict[str, str]] = {}
+        for before, after in self.names.items():
+            if self.old[before].copy is not None and self.new[after].copy is not None:
+                self._name_inner(before, after)
+
+    def _name_inner(self, before: str, after: str) -> None:
+        steps = self.declared.copy_steps.get(after, ())
+        names = self.inner_names[after] = latest_names(steps, self.old[before].inner, self.new[after].inner)
+        self.moved |= {f"{before}.{old}": f"{after}.{new}" for old, new in names.items()}
+
+    def compare(self, routes: Mapping[str, Mapping[str, str]]) -> None:
+        """Compares field by field; `routes` says of each target what its paths of before are called now."""
+        former = {after: before for before, after in self.names.items()}
+        self._compare_keys()
+        for name, field in self.new.items():
+            if name not in former:
+                self._add(name, field)
+                continue
+            before = former[name]
+            if before != name:
+                self._tell("renamed", name, before, name)
+            self._compare_field(before, name, routes)
+        for name, field in self.old.items():
+            if name not in self.names and field.type.name != "Key":
+                self._tell("dropped", name, field.text, loses=not self.free)
+        order = [self.names[name] for name in self.old if name in self.names]
+        if order != [name for name in self.new if name in former]:
+            self._tell("reordered", "", ", ".join(order), ", ".join(self.new))
+        self._compare_promises()
+
+    def _tell(
+        self, what: What, field: str, before: str = "", after: str = "", *, refused: str = "", loses: bool = False
+    ) -> None:
+        self.differences.append(
+            Difference(
+                what, "model", self.declared.name, field, before, after, "" if self.free else refused, loses=loses
+            )
+        )
+
+    def _compare_keys(self) -> None:
+        before = tuple(self.names.get(name, name) for name, each in self.old.items() if each.type.name == "Key")
+        if before != self.declared.keys:
+            self._tell(
+                "changed", "", ", ".join(before), ", ".join(self.declared.keys),
+                refused=_OF_A_KEY,
+            )  # fmt: skip
+
+    def _add(self, name: str, field: DescribedField) -> None:
+        self.touched.add(name)
+        fits = name in self.declared.blanks
+        self._tell(
+            "added", name, after=field.text,
+            refused="" if fits else "entities from before lack this field; give it a default, or declare it `| None`",
+        )  # fmt: skip
+
+    def _compare_field(self, before: str, name: str, routes: Mapping[str, Mapping[str, str]]) -> None:
+        old, new = self.old[before], self.new[name]
+        self._refuse_other_target(before, name)
+        if old.copy is not None and new.copy is not None:
+            self.origins[name] = Origin(name, before)
+            self._compare_copies(before, name, routes)
+        elif old.copy is not None or new.copy is not None:
+            self._compare_mixed(before, name)
+        else:
+            self._compare_plain(before, name)
+
+    def _refuse_other_target(self, before: str, name: str) -> None:
+        old, new = dict(self.stored.targets).get(before), dict(self.declared.targets).get(name)
+        if self.stored.is_known and old and new and old != new:
+            self._tell(
+                "changed", name, old, new, refused="a field goes on referring to the same model; add another field"
+            )
+
+    def _compare_plain(self, before: str, name: str) -> None:
+        old, new = self.old[before], self.new[name]
+        kept = widens(self._old_types, old.type, self._new_types, new.type)
+        if kept and widens(self._new_types, new.type, self._old_types, old.type):
+            self.origins[name] = Origin(name, before)
+            return
+        was = self._was(name, old.text)
+        if was is not None:
+            self._tell("retyped", name, old.text, new.text)
+            self.origins[name] = Origin(name, before, (was,))
+            self.touched.add(name)
+            return
+        self.origins[name] = Origin(name, before)
+        if kept:
+            self._tell("widened", name, old.text, new.text)
+            return
+        self.touched.add(name)
+        self._tell(
+            "changed", name, old.text, new.text,
+            refused=_OF_A_KEY if name in self.declared.keys else "not every value that is stored is one of this type; "
+            "declare it as it was, or say how to make one: evolution = (retyped(name, was=..., by=...),)",
+        )  # fmt: skip
+
+    def _was(self, path: str, text: str) -> str | None:
+        """What `retyped` calls the type that is stored; None where nothing is said of it."""
+        for given in self.declared.was.get(path, ()):
+            if same_type(given, text, self._new_nested):
+                return given
+        return None
+
+    def _compare_copies(self, before: str, name: str, routes: Mapping[str, Mapping[str, str]]) -> None:
+        old, new = self.old[before], self.new[name]
+        self._compare_copy_promises(name, old, new)
+        target = dict(self.declared.targets).get(name, "")
+        former = {after: inner for inner, after in self.inner_names[name].items()}
+        for inner, text in new.inner.items():
+            path = f"{name}.{inner}"
+            if inner not in former:
+                self.lack(path, after=text)
+                continue
+            if former[inner] != inner:
+                self._tell("renamed", path, f"{before}.{former[inner]}", path)
+            self._compare_copied(
+                f"{before}.{former[inner]}", path, old.inner[former[inner]], text, routes.get(target, {})
+            )
+        for inner, text in old.inner.items():
+            if inner not in self.inner_names[name]:
+                self._tell("dropped", f"{name}.{inner}", text)
+        self._compare_inner_order(name, list(old.inner), list(new.inner))
+
+    def _compare_inner_order(self, name: str, old: list[str], new: list[str]) -> None:
+        """Rows of views that show the whole copy hold its fields in their order."""
+        order = [self.inner_names[name].get(inner, "") for inner in old]
+        if order != new:
+            self.touched.add(f"{name}.{_WHOLE}")
+        if [inner for inner in order if inner] != [inner for inner in new if inner in order]:
+            self._tell("reordered", name, ", ".join(order), ", ".join(new))
+
+    def _compare_copied(self, before: str, path: str, old: str, new: str, routes: Mapping[str, str]) -> None:
+        (old_text, old_route), (new_text, new_route) = _of(old), _of(new)
+        if renamed_route(old_route, routes) != new_route:
+            self.lack(path, old, new)
+            return
+        first, second = Types([("", old_text)], self._old_nested), Types([("", new_text)], self._new_nested)
+        kept = widens(first, first.by_name[""], second, second.by_name[""])
+        back = widens(second, second.by_name[""], first, first.by_name[""])
+        was = None if kept and back else self._was(path, old_text)
+        if was is not None:
+            self._tell("retyped", path, old_text, new_text)
+            self.touched.add(path)
+            self.origins[path] = Origin(path, before, (was,))
+        elif kept:
+            self.origins[path] = Origin(path, before)
+            if not back:
+                self._tell("widened", path, old_text, new_text)
+        else:
+            self.lack(path, old, new)
+
+    def lack(self, path: str, before: str = "", after: str = "") -> None:
+        """A copied value that rows from before do not have: it comes from its source, as they are written anew."""
+        self.origins.pop(path, None)
+        self.touched.add(path)
+        top, _, inner = path.partition(".")
+        text, _route = _of(self.new[top].inner[inner])
+        fits = top in self.declared.nullable or any(
+            each.name == "None" for each in (parsed(text), *parsed(text).arguments)
+        )
+        self._tell(
+            "changed" if before else "added", path, before, after or self.new[top].inner[inner],
+            refused="" if fits else _LACKING,
+        )  # fmt: skip
+
+    def _compare_copy_promises(self, name: str, old: DescribedField, new: DescribedField) -> None:
+        assert old.copy is not None
+        assert new.copy is not None
+        before, after = dict(old.copy.limits), dict(new.copy.limits)
+        texts = (old.text, new.text)
+        if before != after:
+            tighter = (before["missing_ok"], after["missing_ok"]) == ("True", "False")
+            tighter = tighter or (before["on_delete"] == "clear" != after["on_delete"])
+            self._tell(
+                "changed", name, *texts,
+                refused="copies without values may be stored, which this promise rules out; declare it as it was"
+                if tighter else "",
+            )  # fmt: skip
+        self._compare_optional(name, old, new)
+
+    def _compare_optional(self, name: str, old: DescribedField, new: DescribedField) -> None:
+        if old.optional and not new.optional:
+            self._tell("changed", name, old.text, new.text, refused=f"None may be stored here; {_DECLARE_AS_WAS}")
+        elif new.optional and not old.optional:
+            self._tell("widened", name, old.text, new.text)
+
+    def _compare_mixed(self, before: str, name: str) -> None:
+        """A reference that shows values now, or a copy that only refers now."""
+        old, new = self.old[before], self.new[name]
+        reference = new if old.copy is not None else old
+        bare = [each for each in (reference.type, *reference.type.arguments) if each.name == "Ref"]
+        if not bare:
+            self.touched.add(name)
+            self._tell(
+                "changed", name, old.text, new.text, refused=f"this was another kind of field; {_DECLARE_AS_WAS}"
+            )
+            return
+        self.origins[name] = Origin(name, before)
+        self.touched.add(name)
+        self._tell("changed", name, old.text, new.text)
+        self._compare_optional(name, old, new)
+        for inner in new.inner:
+            self.lack(f"{name}.{inner}")
+
+    def _compare_promises(self) -> None:
+        if not self.stored.is_known:
+            return
+        before = {self.names[name]: text for name, text in self.stored.promises if name in self.names}
+        for name, text in self.declared.promises:
+            if name in before and before[name] != text:
+                self._tell("changed", name, before[name], text)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether documents are as they were, and mean the same."""
+        return not self.differences
+
+
+def _of(text: str) -> tuple[str, str]:
+    """The type of a copied field, and the path in its source."""
+    kind, _, route = text.rpartition(" of ")
+    return kind, route
+
+
+def renamed_route(route: str, names: Mapping[str, str]) -> str:
+    """What a path is called now; of a path that is not known, its first field."""
+    if route in names:
+        return names[route]
+    first, dot, rest = route.partition(".")
+    return f"{names.get(first, first)}{dot}{rest}"
+
+
+def added_origins(older: Iterable[Origin], step: Mapping[str, Origin]) -> tuple[Origin, ...]:
+    """Where each field of today is in an older layout, by way of the layout after that one."""
+    known = {each.field: each for each in older}
+    return tuple(
+        Origin(path, known[origin.of].of, (*known[origin.of].was, *origin.was))
+        for path, origin in step.items()
+        if origin.of in known
+    )

@@ -1,0 +1,229 @@
+"""What a schema's classes say, written down so that it can be compared with what a store remembers.
+
+Knows declarations and how they compile. Must not know stores, or which differences matter: evolution/plan.py says.
+The law is "Schema history" of the decisions page and "The schema row" of docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from types import NoneType
+from typing import Any, get_args, is_typeddict
+
+import msgspec
+
+from oneread.derivations.access import Accesses
+from oneread.derivations.catalog import Catalog, extremum_names, stored_name
+from oneread.derivations.copies import Reference
+from oneread.derivations.rules import Rule, rules_of
+from oneread.derivations.views import View
+from oneread.evolution.declared import DeclaredModel, DeclaredRule, DeclaredSchema, DeclaredView, Far, rule_text
+from oneread.models.annotations import field_types, unwrap, without_alias
+from oneread.models.evolving import Retyped, steps_of
+from oneread.models.fields import defaults_of
+from oneread.models.fingerprints import describe, text_of
+from oneread.models.model import Model, key_names
+from oneread.models.paths import Path, path_of
+from oneread.models.references import Copy, copied_names
+from oneread.models.registry import root_model
+from oneread.models.shadow import is_copy
+from oneread.models.versions import Description, digest_of
+
+
+def declare_schema(catalog: Catalog, views: tuple[type[View[Any]], ...], names: Mapping[str, Any]) -> DeclaredSchema:
+    """A schema as a store remembers it.
+
+    Arguments:
+        catalog: the schema compiled, under whatever numbers.
+        views: its views.
+        names: its classes by name.
+    """
+    writer = _Declarer(catalog, names)
+    models = tuple(writer.model(cls) for cls in catalog.models)
+    described = {each.name: dict(each.fields) for each in models}
+    found = tuple(writer.view(view, described) for view in views)
+    digest = digest_of(
+        (
+            sorted((each.name, each.kind, each.fields, each.promises, each.targets, each.arrays) for each in models),
+            sorted((each.name, each.kind, each.model, each.fields, each.hidden) for each in found),
+        )
+    )
+    return DeclaredSchema(models, found, digest)
+
+
+class _Declarer:
+    def __init__(self, catalog: Catalog, names: Mapping[str, Any]) -> None:
+        self._catalog = catalog
+        self._names = names
+        self._accesses = Accesses(names)
+
+    def model(self, cls: type[Model[Any]]) -> DeclaredModel:
+        entity_type = self._catalog.entity_types[cls]
+        types = field_types(cls, self._names)
+        copies = {each.name: each.copy for each in entity_type.references if each.copy is not None}
+        nested = list(_nested(cls, self._names, set()))
+        return DeclaredModel(
+            stored_name(cls),
+            stored_name(root_model(cls)),
+            self._fields_of(cls),
+            cls.__name__,
+            key_names(cls),
+            blanks=frozenset(
+                name
+                for name, _text, has_default in describe(cls, self._names)
+                if has_default or _may_be_none(types[name])
+            ),
+            nullable=frozenset(
+                each.name
+                for each in entity_type.references
+                if each.copy and (each.missing_ok or each.on_delete == "clear")
+            ),
+            nested=frozenset(f"{each.__name__}.{name}" for each in nested for name in _defaulted(each)),
+            arrays=tuple(sorted(each.__name__ for each in nested if _is_array(each))),
+            promises=tuple((each.name, _promises(each)) for each in entity_type.references if each.copy is None),
+            targets=tuple((each.name, stored_name(each.kind.cls)) for each in entity_type.references),
+            copied=tuple(
+                Far(f"{each.name}.{name}", stored_name(each.kind.cls), route)
+                for each in entity_type.references
+                for name, route in each.routes
+            ),
+            hidden=tuple(
+                Far(name, stored_name(each.kind.cls), name.removeprefix(f"{each.name}."))
+                for each in entity_type.references
+                for name, _get, _type in each.hidden
+            ),
+            tells=() if entity_type.told is None else tuple(entity_type.told.types),
+            steps=steps_of(cls),
+            copy_steps={name: steps_of(copy) for name, copy in copies.items()},
+            was=self._was({"": cls} | {f"{name}.": copy for name, copy in copies.items()}),
+        )
+
+    def _was(self, classes: Mapping[str, type]) -> dict[str, frozenset[str]]:
+        """What fields were before, as described, by path; `classes` by what stands in front of their fields."""
+        found: dict[str, frozenset[str]] = {}
+        for prefix, cls in classes.items():
+            for each in steps_of(cls):
+                if isinstance(each, Retyped):
+                    text = text_of(each.was, cls, each.name, self._names)
+                    found[prefix + each.name] = found.get(prefix + each.name, frozenset()) | {text}
+        return found
+
+    def _fields_of(self, cls: type[msgspec.Struct]) -> Description:
+        """A class's fields and types, classes spelled out; the fields of its copies included, and what they promise."""
+        found: list[tuple[str, str]] = []
+        types = field_types(cls, self._names)
+        for name, text, _default in describe(cls, self._names):
+            copy, optional, _metadata = unwrap(types[name])
+            if not is_copy(copy):
+                found.append((name, text))
+                continue
+            promises = f"on_delete={copy.on_delete}, missing_ok={copy.missing_ok}"
+            found.append((name, f"{copy.__name__}({promises}){' | None' if optional else ''}"))
+            found.extend(self._copied(name, copy))
+        return tuple(found)
+
+    def _copied(self, name: str, copy: type[Copy[Any]]) -> Description:
+        """What one field of a carrier copies: types, and where in the source each value is from."""
+        sources = defaults_of(copy)
+        return tuple(
+            (f"{name}.{inner}", f"{text} of {sources[inner] if isinstance(sources[inner], Path) else inner}")
+            for inner, text, _default in describe(copy, self._names)
+            if inner in copied_names(copy)
+        )
+
+    def view(self, view: type[View[Any]], described: Mapping[str, dict[str, str]]) -> DeclaredView:
+        model = self._viewed(view)
+        rules = tuple(self._rule(name, rule, model) for name, rule in rules_of(view).items())
+        fields = [(rule.name, rule_text(rule, rule.path, described[stored_name(model)])) for rule in rules]
+        if view.where is not None:
+            fields.append(("where", view.where.canonical().hex()))
+        is_unique = bool(getattr(view, "unique", False))
+        if is_unique:
+            fields.append(("unique", "true"))
+        return DeclaredView(
+            stored_name(view),
+            stored_name(root_model(model)),
+            stored_name(model),
+            tuple(fields),
+            tuple(extremum_names(view).values()),
+            rules,
+            view.where,
+            {}
+            if view.where is None
+            else {".".join(path.names): self._way(model, path.names) for path in view.where.paths()},
+            is_unique,
+        )
+
+    def _viewed(self, view: type[View[Any]]) -> type[Model[Any]]:
+        given = view.type_arguments[0]
+        name = getattr(given, "__forward_arg__", given)
+        model: type[Model[Any]] = self._names[name] if isinstance(name, str) else given
+        return model
+
+    def _rule(self, name: str, rule: Rule, model: type[Model[Any]]) -> DeclaredRule:
+        path = None if rule.field is None else path_of(rule.field)
+        after: list[str] = [rule.size or "", rule.none or ""]
+        after.extend(word for word, is_set in (("descending", rule.descending), ("hashed", rule.hashed)) if is_set)
+        if path is not None and path.every:
+            after.append("each")
+        return DeclaredRule(
+            name,
+            (rule.kind, rule.fold or ""),
+            "" if path is None else ".".join(path.names),
+            tuple(after),
+            () if path is None else self._way(model, path.names),
+        )
+
+    def _way(self, model: type[Model[Any]], route: tuple[str, ...]) -> Description:
+        """From reference to reference to a value: where in each entity on the way it is."""
+        hidden = self._accesses.of_route(model, route).hidden
+        if hidden is None:
+            return ((stored_name(model), ".".join(route)),)
+        return ((stored_name(model), hidden.reference), *self._way(hidden.target, hidden.route))
+
+
+def _promises(reference: Reference) -> str:
+    return f"on_delete={reference.on_delete}, missing_ok={reference.missing_ok}"
+
+
+def _may_be_none(annotation: Any) -> bool:
+    if unwrap(annotation).optional:
+        return True
+    return NoneType in get_args(without_alias(annotation))
+
+
+def _nested(cls: Any, names: Mapping[str, Any], seen: set[Any]) -> Iterator[type]:
+    """The classes with fields that are used as types in a class, copies and models apart."""
+    for annotation in field_types(cls, names).values():
+        yield from _classes_in(annotation, names, seen)
+
+
+def _classes_in(annotation: Any, names: Mapping[str, Any], seen: set[Any]) -> Iterator[type]:
+    annotation = without_alias(annotation)
+    for each in get_args(annotation):
+        yield from _classes_in(each, names, seen)
+    if not isinstance(annotation, type) or annotation in seen or issubclass(annotation, (Model, Copy)):
+        return
+    seen.add(annotation)
+    if field_types(annotation, names):
+        yield annotation
+        yield from _nested(annotation, names, seen)
+
+
+def _is_array(cls: Any) -> bool:
+    config = getattr(cls, "__struct_config__", None)
+    return issubclass(cls, tuple) if config is None else bool(config.array_like)
+
+
+def _defaulted(cls: Any) -> Iterator[str]:
+    """The fields of a nested class that may be left out."""
+    if isinstance(cls, type) and issubclass(cls, msgspec.Struct):
+        yield from (name for name, default in defaults_of(cls).items() if default is not msgspec.NODEFAULT)
+    elif dataclasses.is_dataclass(cls):
+        missing = dataclasses.MISSING
+        yield from (each.name for each in dataclasses.fields(cls) if {each.default, each.default_factory} != {missing})
+    elif is_typeddict(cls):
+        yield from cls.__optional_keys__
+    else:
+        yield from getattr(cls, "_field_defaults", {})

@@ -1,0 +1,411 @@
+"""Migrating: what a declared schema would change in a store, changing it, and going back.
+
+Knows the schema row, its history, and which kinds have rows. Must not know engines or faces. A plan writes nothing; to
+apply it is one transaction, however large the store is, because rows are written anew later, by a backfill.
+The law is "Schema history" of the decisions page and docs/explanation/schema-evolution.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from oneread.derivations.schema_rows import replace_schema, stored_schema
+from oneread.errors import SchemaMismatch
+from oneread.evolution.compare import Difference
+from oneread.evolution.declared import DeclaredModel, DeclaredSchema
+from oneread.evolution.plan import Evolved, evolve, refuse, refuse_undeclared, undeclared
+from oneread.evolution.position import BackfillPosition, position
+from oneread.models.evolving import Renamed
+from oneread.models.versions import StoredSchema, ViewState
+from oneread.plans.effects import Atomically, Now
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read, Replace, Scan
+from oneread.store.rows import Row, RowRange
+from oneread.transactions.root import BODY
+from oneread.verify.scanner import check_ascending
+
+BATCH: Final = 2000
+"""Rows of one scan."""
+
+_OLDER: Final = (
+    "this schema is an older version of the store's; `oneread migrate rollback` makes it the newest again, "
+    "where nothing is lost"
+)
+_LOSES: Final = "going back loses what this field holds; say so with --lose MODEL.FIELD, or stay with the newer schema"
+_POPULATED: Final = "this model still has entities; delete them before it is dropped"
+_STILL_WANTED: Final = "this is declared; take it out of the schema before it is dropped"
+_NOT_THERE: Final = "the store has no model or view of this name"
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """What a declared schema changes in a store.
+
+    Arguments:
+        version: of the schema that stands in the store.
+        becomes: the version that it would be; the same when nothing is to be done.
+        differences: one by one, the refused ones with the reason and what to do.
+        missing: (model, field, type) for which `retyped` must be declared, because rows of that type may be there.
+        cuts_off: versions of the schema that may write now and could not from then on.
+        builds: views that would not be readable until a backfill is done.
+        rows: entities that a backfill would write anew, by model; of models that it would only look at, none.
+    """
+
+    version: int
+    becomes: int
+    differences: tuple[Difference, ...]
+    missing: tuple[tuple[str, str, str], ...]
+    cuts_off: tuple[int, ...]
+    builds: tuple[str, ...]
+    rows: dict[str, int]
+
+    @property
+    def refused(self) -> bool:
+        """Whether the schema cannot be opened as it is."""
+        return bool(self.missing) or any(each.refused for each in self.differences)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether the store stands as is declared."""
+        return not self.differences and not self.missing and self.version == self.becomes
+
+
+class Version(msgspec.Struct, frozen=True):
+    """One version of the schema.
+
+    Arguments:
+        version: its number.
+        at: when it was declared first.
+        may_write: programs under it may still write.
+        declared: it is the schema of this program.
+    """
+
+    version: int
+    at: datetime
+    may_write: bool
+    declared: bool
+
+
+class StandingView(msgspec.Struct, frozen=True):
+    """A view as it stands in the store."""
+
+    name: str
+    state: ViewState
+    generation: int
+
+
+class OlderRows(msgspec.Struct, frozen=True):
+    """A layout that rows may still have.
+
+    Arguments:
+        model: whose.
+        layout: its number.
+        needs: fields for which `retyped` must stay declared.
+    """
+
+    model: str
+    layout: int
+    needs: tuple[str, ...]
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Where a store stands.
+
+    Arguments:
+        version: of its schema.
+        versions: all that are remembered, oldest first.
+        views: by name.
+        older: layouts that rows may still have, until a backfill has written them anew.
+        retired: generations of views that a backfill is to take away, as `name, generation`.
+        unfinished: whether a backfill has something to do.
+        backfill: how far it is, in words; empty when none was begun.
+    """
+
+    version: int
+    versions: tuple[Version, ...]
+    views: tuple[StandingView, ...]
+    older: tuple[OlderRows, ...]
+    retired: tuple[str, ...]
+    unfinished: bool
+    backfill: str
+
+
+def evolve_schema(declared: DeclaredSchema, stored: StoredSchema, drop: Collection[str] = ()) -> Plan[Evolved]:
+    """What a declared schema would make of the stored one. A scan of one row for each model that is stored."""
+    populated: dict[str, bool] = {}
+    for name in stored.kinds:
+        rows = yield from Scan("roots", _rows_of(stored.kinds, name), 1)
+        populated[name] = bool(rows)
+    return evolve(stored, declared, populated, (yield from Now()), drop)
+
+
+def _rows_of(kinds: Mapping[str, int], name: str) -> RowRange:
+    return RowRange.under(kinds[name].to_bytes(2, "big"))
+
+
+def plan_migration(declared: DeclaredSchema, drop: Collection[str] = (), *, count: bool = True) -> Plan[Planned]:
+    """What opening, or applying, would change; nothing is written.
+
+    Arguments:
+        declared: the schema of this program.
+        drop: models and views to forget.
+        count: whether rows that would be written anew are counted, which reads them, `BATCH` a request.
+    """
+    stored = yield from stored_schema()
+    yield from _refuse_drops(stored, declared, drop, bury=False)
+    drop = _still_there(stored, drop)
+    if _version_of(stored, declared) not in (0, stored.version) and not drop:
+        return _older_version(stored, declared)
+    return (yield from _described(stored, declared, (yield from evolve_schema(declared, stored, drop)), count=count))
+
+
+def _version_of(stored: StoredSchema, declared: DeclaredSchema) -> int:
+    """The newest version that this schema was; 0 when it never was one."""
+    return max((past.version for past in stored.history if past.declared == declared.digest), default=0)
+
+
+def _older_version(stored: StoredSchema, declared: DeclaredSchema) -> Planned:
+    version = _version_of(stored, declared)
+    cut = Difference(
+        "changed", "model", "the whole schema", "", f"version {stored.version}", f"version {version}", _OLDER
+    )
+    may_write = version >= stored.writers
+    return Planned(stored.version, stored.version, () if may_write else (cut,), (), (), (), {})
+
+
+def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved, *, count: bool) -> Plan[Planned]:
+    after = evolved.stored
+    rows: dict[str, int] = {}
+    rewritten = {after.layouts[name].kind for name in after.older if after.older[name] != stored.older.get(name)}
+    building = {
+        name: view for name, view in after.views.items() if view.state == "building" and stored.views.get(name) != view
+    }
+    for kind in sorted(rewritten | {view.kind for view in building.values()}):
+        if count and kind in stored.kinds:
+            rows[kind] = yield from _count(_rows_of(stored.kinds, kind))
+    names = {each.name for each in declared.views}
+    return Planned(
+        stored.version,
+        after.version,
+        evolved.differences,
+        tuple(undeclared(after, declared)),
+        tuple(sorted({past.version for past in stored.history if past.version >= stored.writers}))
+        if evolved.cuts_off
+        else (),
+        tuple(name for name in building if name in names),
+        rows,
+    )
+
+
+def _count(within: RowRange) -> Plan[int]:
+    found = 0
+    while True:
+        rows = yield from Scan("roots", within, BATCH)
+        check_ascending("roots", within, rows)
+        found += len(rows)
+        if len(rows) < BATCH:
+            return found
+        within = within.behind(rows[-1][0])
+
+
+def apply_migration(declared: DeclaredSchema, drop: Collection[str] = ()) -> Plan[Planned]:
+    """Makes the declared schema the newest version, forgetting what is named; returns what changed.
+
+    One transaction, and before it, for a model that is dropped, a scan and a transaction for each `BATCH` of its
+    deleted entities.
+
+    Raises:
+        SchemaMismatch: something cannot be; nothing was written.
+    """
+    before = yield from plan_migration(declared, drop, count=False)
+    stored = yield from stored_schema()
+    yield from _accepted(stored, declared, drop)  # what is refused must not have buried anything
+    yield from _refuse_drops(stored, declared, drop, bury=True)
+    yield from Atomically(lambda: _apply(declared, drop))
+    return before
+
+
+def _accepted(stored: StoredSchema, declared: DeclaredSchema, drop: Collection[str]) -> Plan[StoredSchema]:
+    """The next version of the stored schema; the given one where nothing is to be done.
+
+    Raises:
+        SchemaMismatch: something is refused.
+    """
+    drop = _still_there(stored, drop)
+    version = _version_of(stored, declared)
+    if version and version < stored.writers:
+        raise SchemaMismatch(_OLDER, version=version, newest=stored.version)
+    if version and not drop:
+        return stored
+    evolved = yield from evolve_schema(declared, stored, drop)
+    refuse(evolved)
+    refuse_undeclared(evolved.stored, declared)
+    return evolved.stored
+
+
+def _apply(declared: DeclaredSchema, drop: Collection[str]) -> Plan[None]:
+    """Inside a transaction; entities that came to be after the first look are found here."""
+    stored = yield from stored_schema()
+    accepted = yield from _accepted(stored, declared, drop)
+    if accepted is stored:
+        return
+    for name in drop:
+        if name in stored.kinds:
+            if (yield from Scan("roots", _rows_of(stored.kinds, name), 1)):
+                raise SchemaMismatch(_POPULATED, model=name)
+        elif name in stored.layouts:
+            yield from _refuse_populated(stored, name, bury=False)
+    yield from replace_schema(accepted, (yield from Now()))
+
+
+def _purge_tombstones(keys: list[bytes]) -> Plan[None]:
+    """Inside a transaction: takes away what is left of those entities that are still deleted."""
+    rows = yield from Read("roots", keys)
+    gone: dict[bytes, Row | None] = {
+        key: None for key, row in zip(keys, rows, strict=True) if row is not None and BODY not in row
+    }
+    if gone:
+        yield from Replace("roots", gone)
+
+
+def _still_there(stored: StoredSchema, drop: Collection[str]) -> Collection[str]:
+    """What of this the store has; the rest was dropped before, by a program that may have been killed since."""
+    return [name for name in drop if name in stored.layouts or name in stored.views]
+
+
+def _refuse_drops(stored: StoredSchema, declared: DeclaredSchema, drop: Collection[str], *, bury: bool) -> Plan[None]:
+    """Refuses to forget what is declared, what was never there, and models that have entities."""
+    names = {each.name for each in declared.models} | {each.name for each in declared.views}
+    for name in sorted(drop):
+        if name in names:
+            raise SchemaMismatch(_STILL_WANTED, name=name)
+        layout = stored.layouts.get(name)
+        if layout is None and name not in stored.views:
+            if name in stored.dropped:
+                continue
+            raise SchemaMismatch(_NOT_THERE, name=name, models=sorted(stored.layouts), views=sorted(stored.views))
+        if layout is not None:
+            yield from _refuse_populated(stored, name, bury=bury)
+
+
+def _refuse_populated(stored: StoredSchema, name: str, *, bury: bool) -> Plan[None]:
+    """Looks at every row of a model's table for an entity of it; with `bury`, rows of deleted ones are taken away."""
+    layout = stored.layouts[name]
+    numbers = {layout.number, *(older.number for older in stored.older.get(name, ()))}
+    is_whole = layout.kind == name
+    within = _rows_of(stored.kinds, layout.kind)
+    while True:
+        rows = yield from Scan("roots", within, BATCH)
+        check_ascending("roots", within, rows)
+        for key, row in rows:
+            if BODY in row and (is_whole or int.from_bytes(row[BODY].value[:2], "big") & 0x7FFF in numbers):
+                raise SchemaMismatch(_POPULATED, model=name, key=key.hex())
+        if is_whole and bury and rows:
+            yield from Atomically(partial(_purge_tombstones, [key for key, _row in rows]))
+        if len(rows) < BATCH:
+            return
+        within = within.behind(rows[-1][0])
+
+
+def roll_back(declared: DeclaredSchema, lose: Collection[str] = ()) -> Plan[Planned]:
+    """Makes an older program's schema the newest version.
+
+    Renamings since then are undone by themselves while the store remembers them; views that it does not have are
+    forgotten, since they can be built again.
+
+    Arguments:
+        declared: the schema of the older program.
+        lose: `Model.field` of each field whose values may go, and names of models that may be forgotten.
+
+    Raises:
+        SchemaMismatch: something would be lost, or cannot be; nothing was written.
+    """
+    result: list[Planned] = []
+    yield from Atomically(lambda: _roll_back(declared, frozenset(lose), result))
+    return result[-1]
+
+
+def _roll_back(declared: DeclaredSchema, lose: frozenset[str], result: list[Planned]) -> Plan[None]:
+    stored = yield from stored_schema()
+    given = _undoing(declared, stored)
+    hidden = {name for view in given.views for name in view.hidden}
+    drop = {name for name in stored.views if name not in hidden} - {view.name for view in given.views}
+    models = {name for name in stored.layouts if name not in {model.name for model in given.models}}
+    evolved = yield from evolve_schema(given, stored, drop | (models & lose))
+    refuse(evolved)
+    for each in evolved.differences:
+        if each.loses and each.of == "model" and each.field and f"{each.name}.{each.field}" not in lose:
+            raise SchemaMismatch(_LOSES, model=each.name, field=each.field)
+    for name in models:
+        yield from _refuse_populated(stored, name, bury=False)
+    refuse_undeclared(evolved.stored, given)
+    result.append((yield from _described(stored, given, evolved, count=False)))
+    if evolved.stored is not stored:
+        yield from replace_schema(evolved.stored, (yield from Now()))
+
+
+def _undoing(declared: DeclaredSchema, stored: StoredSchema) -> DeclaredSchema:
+    """The schema with the renamings that lead back to it."""
+    return msgspec.structs.replace(declared, models=tuple(_undone(model, stored) for model in declared.models))
+
+
+def _undone(model: DeclaredModel, stored: StoredSchema) -> DeclaredModel:
+    known = (*stored.former.get(model.name, ()), *stored.older.get(model.name, ()))
+    layout = next((each for each in reversed(known) if each.fields == model.fields), None)
+    if layout is None:
+        return model
+    moved = [(origin.field, origin.of) for origin in layout.origins if origin.field != origin.of]
+    tops = tuple(Renamed(field, of) for field, of in moved if "." not in field)
+    inner = {
+        name: (
+            *steps,
+            *(Renamed(*_ends(field, of)) for field, of in moved if of.startswith(f"{name}.") and _moved(field, of)),
+        )
+        for name, steps in model.copy_steps.items()
+    }
+    return msgspec.structs.replace(model, steps=(*model.steps, *tops), copy_steps=inner)
+
+
+def _ends(field: str, of: str) -> tuple[str, str]:
+    return field.partition(".")[2], of.partition(".")[2]
+
+
+def _moved(field: str, of: str) -> bool:
+    now, then = _ends(field, of)
+    return now != then
+
+
+def status(declared: DeclaredSchema | None) -> Plan[Status]:
+    """Where a store stands. Two requests, two rows."""
+    stored = yield from stored_schema()
+    found = yield from position()
+    return Status(
+        stored.version,
+        tuple(
+            Version(
+                past.version,
+                datetime.fromtimestamp(past.at / 1000, UTC),
+                past.version >= stored.writers,
+                declared is not None and past.declared == declared.digest,
+            )
+            for past in stored.history
+        ),
+        tuple(StandingView(name, view.state, view.generation) for name, view in stored.views.items()),
+        tuple(
+            OlderRows(name, layout.number, tuple(sorted(each.field for each in layout.origins if each.was)))
+            for name, layouts in stored.older.items()
+            for layout in layouts
+        ),
+        tuple(f"{each.name}, {each.generation}" for each in stored.retired),
+        stored.unfinished,
+        "" if found is None or found.version != stored.version else _in_words(found),
+    )
+
+
+def _in_words(at: BackfillPosition) -> str:
+    total = f" of about {at.total:,}" if at.total else ""
+    return f"pass {at.passes}: {at.looked:,}{total} looked at, {at.recommitted:,} written anew, {at.refused:,} refused"

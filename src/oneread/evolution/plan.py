@@ -1,0 +1,410 @@
+"""How a declared schema becomes the next version of the stored one, or why it cannot.
+
+Knows descriptions, numbers and what classes say of their past. Must not know stores: who calls says which kinds have
+rows. Everything is compared before anything is refused, so that all differences can be told at once.
+The law is "Schema history" and "View states" of the decisions page and docs/explanation/schema-evolution.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from oneread.errors import SchemaMismatch
+from oneread.evolution.compare import (
+    Comparison,
+    Difference,
+    added_origins,
+    renamed_route,
+)
+from oneread.evolution.declared import DeclaredModel, DeclaredSchema, DeclaredView, rule_text
+from oneread.models.descriptions import Nested, same_type
+from oneread.models.expressions import rerouted
+from oneread.models.versions import Past, Retired, StoredLayout, StoredSchema, StoredView, ViewState
+
+LAST_NUMBER: Final = 0x7FFF
+"""Two bytes, the top bit of a layout's number is taken."""
+
+_CLASS_MISSING: Final = (
+    "the store holds this and the schema does not declare it; declare it (`stored_as` after a rename of the class), "
+    "or drop it: oneread migrate apply --drop NAME"
+)
+_UNDECLARED: Final = (
+    "rows from before hold this field as another type; declare retyped(...) until a backfill has rewritten them"
+)
+
+
+class Evolved(msgspec.Struct, frozen=True):
+    """What a declared schema makes of the stored one.
+
+    Arguments:
+        stored: the next version, were nothing refused; the given one where nothing differs.
+        differences: all of them, the refused ones too.
+        cuts_off: programs under older versions can neither write nor read from then on.
+    """
+
+    stored: StoredSchema
+    differences: tuple[Difference, ...]
+    cuts_off: bool
+
+
+def evolve(
+    stored: StoredSchema,
+    declared: DeclaredSchema,
+    populated: Mapping[str, bool],
+    now: int,
+    drop: Collection[str] = (),
+) -> Evolved:
+    """Compares what is declared with what is stored.
+
+    Arguments:
+        stored: what the store remembers.
+        declared: the schema of this program.
+        populated: whether a stored kind has rows; one that is not named has none.
+        now: milliseconds since 1970, for the history.
+        drop: stored names of models and views that shall be forgotten.
+    """
+    evolution = _Evolution(stored, declared, populated, frozenset(drop))
+    return evolution.result(now)
+
+
+def refuse(evolved: Evolved) -> None:
+    """Raises SchemaMismatch for the first difference that cannot be; nothing was written."""
+    refused = [each for each in evolved.differences if each.refused]
+    if not refused:
+        return
+    first = refused[0]
+    raise SchemaMismatch(
+        first.refused,
+        **{first.of: first.name},
+        **({"field": first.field} if first.field else {}),
+        **({"stored": first.before} if first.before else {}),
+        **({"declared": first.after} if first.after else {}),
+        changed=[each.field or each.name for each in refused],
+    )
+
+
+def undeclared(stored: StoredSchema, declared: DeclaredSchema) -> list[tuple[str, str, str]]:
+    """(model, field, type) of what rows from before need to be read and the schema does not say any more."""
+    missing: list[tuple[str, str, str]] = []
+    for model in declared.models:
+        nested = Nested(model.nested, frozenset(model.arrays))
+        for layout in stored.older.get(model.name, ()):
+            missing.extend(
+                (model.name, origin.field, was)
+                for origin in layout.origins
+                for was in origin.was
+                if not any(same_type(was, each, nested) for each in model.was.get(origin.field, ()))
+            )
+    return missing
+
+
+def refuse_undeclared(stored: StoredSchema, declared: DeclaredSchema) -> None:
+    """Raises SchemaMismatch where a function is missing without which rows from before cannot be read."""
+    for model, field, was in undeclared(stored, declared)[:1]:
+        raise SchemaMismatch(_UNDECLARED, model=model, field=field, was=was)
+
+
+class _Evolution:
+    def __init__(
+        self, stored: StoredSchema, declared: DeclaredSchema, populated: Mapping[str, bool], drop: frozenset[str]
+    ) -> None:
+        self._stored = stored
+        self._declared = declared
+        self._populated = populated
+        self._drop = drop
+        self._differences: list[Difference] = []
+        self._last = stored.last
+        self._cuts_off = False
+        self._kinds = dict(stored.kinds)
+        self._layouts = dict(stored.layouts)
+        self._older = dict(stored.older)
+        self._former = stored.former
+        self._views = dict(stored.views)
+        self._retired = list(stored.retired)
+        self._kind_of = {each.name: each.kind for each in declared.models}
+        self._touched: set[tuple[str, str]] = set()
+        self._renew: set[str] = set()
+        self._retell: set[str] = set()
+        aliases = {layout.cls: name for name, layout in stored.layouts.items() if layout.cls}
+        aliases |= {each.cls: each.name for each in declared.models}
+        self._compared = {
+            model.name: Comparison(
+                stored.layouts[model.name], model, aliases, free=not populated.get(model.kind, False)
+            )
+            for model in declared.models
+            if model.name in stored.layouts
+        }
+        self._routes = self._all_routes()
+
+    def _all_routes(self) -> dict[str, dict[str, str]]:
+        """Of each model, what paths that were stored are called now; those of its variants too."""
+        by_kind: dict[str, dict[str, str]] = {}
+        for name, each in self._compared.items():
+            kind = by_kind.setdefault(self._kind_of[name], {})
+            for before, after in each.moved.items():
+                kind.setdefault(before, after)
+        return {name: by_kind.get(kind, {}) for name, kind in self._kind_of.items()}
+
+    def result(self, now: int) -> Evolved:
+        self._find_missing()
+        for each in self._compared.values():
+            each.compare(self._routes)
+            kind = each.declared.kind
+            if each.stored.kind != kind:
+                self._refuse_other_kind(each)
+            self._touched |= {(kind, path) for path in each.touched}
+        self._spread()
+        for model in self._declared.models:
+            self._next_layout(model)
+        for view in self._declared.views:
+            self._next_view(view)
+        self._differences[:0] = [one for each in self._compared.values() for one in each.differences]
+        return Evolved(self._next(now), tuple(self._differences), self._cuts_off)
+
+    def _refuse_other_kind(self, compared: Comparison) -> None:
+        kinds = compared.stored.kind, compared.declared.kind
+        why = "an entity class stays in the table of its model; declare another class"
+        self._differences.append(Difference("changed", "model", compared.declared.name, "", *kinds, why))
+
+    def _find_missing(self) -> None:
+        declared = {each.name for each in self._declared.models}
+        for name in self._stored.layouts:
+            if name not in declared:
+                self._forget("model", name)
+                if name in self._drop:
+                    del self._layouts[name]
+                    self._older.pop(name, None)
+                    self._former = {each: layouts for each, layouts in self._former.items() if each != name}
+        kinds = {layout.kind for layout in self._layouts.values()}
+        self._kinds = {name: number for name, number in self._kinds.items() if name in kinds}
+        declared = {each.name for each in self._declared.views}
+        hidden = {name for each in self._declared.views for name in each.hidden}
+        for name in self._stored.views:
+            owner = name.rpartition(".")[0]
+            if name in declared or name in hidden or owner in declared:
+                continue  # a least or greatest that is gone goes with its view's generation
+            if owner not in self._stored.views:
+                self._forget("view", name)
+            if name in self._drop or owner in self._drop:
+                self._retire(name)
+                del self._views[name]
+
+    def _forget(self, of: Literal["model", "view"], name: str) -> None:
+        why = "" if name in self._drop else _CLASS_MISSING
+        self._differences.append(Difference("dropped", of, name, refused=why, loses=of == "model"))
+        self._cuts_off = True
+
+    def _retire(self, name: str) -> None:
+        known = self._stored.views[name]
+        if self._populated.get(known.kind, False):
+            self._retired.append(Retired(name, known.number, known.generation))
+        self._cuts_off = True
+
+    def _spread(self) -> None:
+        """A value of another meaning makes every value that is copied from it one, open or out of sight."""
+        grown = True
+        while grown:
+            grown = False
+            for each in self._compared.values():
+                grown |= self._spread_to(each)
+        for each in self._compared.values():
+            if any(self._is_touched(each.declared.kind, path, whole=True) for path in each.declared.tells):
+                self._retell.add(each.declared.kind)
+
+    def _spread_to(self, each: Comparison) -> bool:
+        kind, before = each.declared.kind, len(self._touched)
+        for far in each.declared.copied:
+            origin = each.origins.get(far.path)
+            if (
+                origin is not None
+                and not origin.was
+                and self._is_touched(self._kind(far.target), far.route, whole=True)
+            ):
+                each.lack(far.path, far.path, far.path)
+                self._touched.add((kind, far.path))
+        for far in each.declared.hidden:
+            if self._is_touched(self._kind(far.target), far.route, whole=True):
+                self._touched.add((kind, far.path))
+                self._renew.add(each.declared.name)
+        return len(self._touched) > before
+
+    def _kind(self, model: str) -> str:
+        return self._kind_of.get(model, model)
+
+    def _is_touched(self, kind: str, path: str, *, whole: bool) -> bool:
+        """Whether a path, or what it leads through, or anything in it where it is shown as a whole, has changed."""
+        return any(
+            of == kind and (path == each or path.startswith(f"{each}.") or (whole and each.startswith(f"{path}.")))
+            for of, each in self._touched
+        )
+
+    def _number(self) -> int:
+        self._last += 1
+        if self._last > LAST_NUMBER:
+            raise SchemaMismatch(
+                "this store has had too many models and views; dump it and load it into a new one", limit=LAST_NUMBER
+            )
+        return self._last
+
+    def _next_layout(self, model: DeclaredModel) -> None:
+        if model.kind not in self._kinds:
+            self._kinds[model.kind] = self._number()
+        each = self._compared.get(model.name)
+        if each is None:
+            self._layouts[model.name] = _layout(self._number(), model)
+            self._cuts_off |= self._binds_others(model)
+            return
+        renew, retell = model.name in self._renew, model.kind in self._retell
+        if each.is_same and not (renew or retell):
+            self._layouts[model.name] = _layout(each.stored.number, model)
+            return
+        self._cuts_off = True
+        self._layouts[model.name] = _layout(self._number(), model)
+        if each.free:
+            self._older.pop(model.name, None)
+            return
+        former = msgspec.structs.replace(each.stored, origins=tuple(each.origins.values()), renew=renew, retell=retell)
+        earlier = tuple(_behind(one, each, renew=renew, retell=retell) for one in self._older.get(model.name, ()))
+        self._older[model.name] = (*earlier, former)
+        gone = tuple(_behind(one, each, renew=renew, retell=retell) for one in self._former.get(model.name, ()))
+        self._former = self._former | ({model.name: gone} if gone else {})
+
+    def _binds_others(self, model: DeclaredModel) -> bool:
+        """Whether programs that do not know a new model would do wrong to its entities when they write others."""
+        holding = {name for name, text in model.promises if "on_delete=refuse" in text}
+        targets = {far.target for far in (*model.copied, *model.hidden)}
+        targets |= {target for name, target in model.targets if name in holding}
+        targets |= {target for name, target in model.targets if name in _copies(model)}
+        return any(self._populated.get(self._kind(target), False) for target in targets)
+
+    def _next_view(self, view: DeclaredView) -> None:
+        state: ViewState = "building" if self._populated.get(view.kind, False) else "readable"
+        known = self._stored.views.get(view.name)
+        if known is None:
+            self._differences.append(Difference("added", "view", view.name, after=state))
+            if state == "readable" and view.kind in self._stored.kinds:
+                self._cuts_off = True  # what older programs would write from now on is not in it
+            for name in (view.name, *view.hidden):
+                self._views[name] = StoredView(self._number(), 1, state, view.kind, view.fields, view.model)
+            return
+        own = [name for name in self._stored.views if name.rpartition(".")[0] == view.name]
+        if self._is_same_view(known, view) and set(own) == set(view.hidden):
+            for name in (view.name, *view.hidden):
+                self._views[name] = msgspec.structs.replace(
+                    self._stored.views[name], fields=view.fields, model=view.model
+                )
+            return
+        self._differences.append(
+            Difference(
+                "new generation",
+                "view",
+                view.name,
+                "",
+                _rules(known.fields, view.fields),
+                _rules(view.fields, known.fields),
+            )
+        )
+        for name in (view.name, *own):
+            self._retire(name)
+            del self._views[name]
+        for name in (view.name, *view.hidden):
+            self._views[name] = self._next_generation(name, view, state)
+
+    def _next_generation(self, name: str, view: DeclaredView, state: ViewState) -> StoredView:
+        before = self._stored.views.get(name)
+        if before is None or before.generation == LAST_NUMBER:
+            return StoredView(self._number(), 1, state, view.kind, view.fields, view.model)
+        return StoredView(before.number, before.generation + 1, state, view.kind, view.fields, view.model)
+
+    def _is_same_view(self, known: StoredView, view: DeclaredView) -> bool:
+        """Whether a view's rows are as they would be: the same rules, names apart, on values that mean the same."""
+        if known.kind != view.kind or known.model not in ("", view.model) or view.model not in self._compared:
+            return False
+        ways = [rule.way for rule in view.rules if rule.way] + list(view.conditions.values())
+        for *through, (model, path) in ways:
+            if self._is_touched(self._kind(model), path, whole=True):
+                return False
+            if any(self._is_touched(self._kind(on), step, whole=False) for on, step in through):
+                return False
+        return known.fields == self._as_before(view)
+
+    def _as_before(self, view: DeclaredView) -> tuple[tuple[str, str], ...]:
+        """What the store would keep of a view's rules, had its fields the names and types from before."""
+        types = dict(self._compared[view.model].stored.fields)
+        rules = [(rule.name, rule_text(rule, self._path_before(rule.way, rule.path), types)) for rule in view.rules]
+        if view.condition is not None:
+            names = {path: self._path_before(way, path) for path, way in view.conditions.items()}
+            rules.append(("where", rerouted(view.condition, names).canonical().hex()))
+        return (*rules, ("unique", "true")) if view.unique else tuple(rules)
+
+    def _path_before(self, way: Iterable[tuple[str, str]], path: str) -> str:
+        """What a path was called."""
+        parts = []
+        for model, step in way:
+            former = {after: before for before, after in self._routes.get(model, {}).items()}
+            parts.append(renamed_route(step, former))
+        return ".".join(parts) or path
+
+    def _next(self, now: int) -> StoredSchema:
+        stored = self._stored
+        found = msgspec.structs.replace(
+            stored,
+            last=self._last,
+            kinds=self._kinds,
+            layouts=self._layouts,
+            views=self._views,
+            older=self._older,
+            former=self._former,
+            retired=tuple(self._retired),
+            dropped=tuple(sorted((self._drop | {*stored.dropped}) - self._layouts.keys() - self._views.keys())),
+        )
+        is_new = self._last != stored.last or self._cuts_off
+        version = stored.version + 1 if is_new else stored.version
+        if found == stored and any(past.declared == self._declared.digest for past in stored.history):
+            return stored
+        return msgspec.structs.replace(
+            found,
+            version=version,
+            writers=version if self._cuts_off and stored.version else stored.writers,
+            history=(*stored.history, Past(version, self._declared.digest, now)),
+        )
+
+
+def _layout(number: int, model: DeclaredModel) -> StoredLayout:
+    return StoredLayout(
+        number,
+        model.kind,
+        model.fields,
+        cls=model.cls,
+        promises=model.promises,
+        targets=model.targets,
+        arrays=model.arrays,
+        is_known=True,
+    )
+
+
+def _behind(layout: StoredLayout, step: Comparison, *, renew: bool, retell: bool) -> StoredLayout:
+    """An older layout after one more step."""
+    return msgspec.structs.replace(
+        layout,
+        origins=added_origins(layout.origins, step.origins),
+        renew=layout.renew or renew,
+        retell=layout.retell or retell,
+    )
+
+
+def _copied_paths(model: DeclaredModel) -> list[str]:
+    return [name for name, _text in model.fields if "." in name]
+
+
+def _copies(model: DeclaredModel) -> set[str]:
+    return {name.partition(".")[0] for name in _copied_paths(model)}
+
+
+def _rules(fields: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]]) -> str:
+    """Those that are not the same on the other side."""
+    known = set(others)
+    return "; ".join(f"{name}: {text}" for name, text in fields if (name, text) not in known)

@@ -1,0 +1,118 @@
+"""A schema: the declarations that belong together, checked as a whole.
+
+Knows declarations. Must not know stores: it is compiled for one when that is opened. The law is "Two kinds of mistakes,
+two moments" of the API page: whatever cannot work is refused here, with the class, the field and what to write instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast, get_args, get_origin
+
+from oneread.derivations.catalog import Catalog, SchemaNumbers, extremum_names, stored_name
+from oneread.derivations.checks import check_model, check_view
+from oneread.derivations.views import View
+from oneread.errors import InvalidDeclaration
+from oneread.evolution.declare import declare_schema
+from oneread.evolution.declared import DeclaredSchema
+from oneread.models.annotations import Named, Names, field_types, unwrap
+from oneread.models.evolving import steps_of
+from oneread.models.model import Model
+from oneread.models.references import Copy
+from oneread.models.registry import root_model
+from oneread.models.shadow import is_ref
+
+Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[View[Any]]
+
+
+class Schema:
+    """The models and views of one application: `Schema(Customer, Product, Purchase, PurchasesOfBuyer)`.
+
+    Arguments:
+        declarations: model classes (each variant too) and view classes, in any order. Copy classes are found through
+            the models.
+        inline: carriers of a source's copies that are changed within its commit; more become a task. Default 1,000.
+
+    Raises:
+        InvalidDeclaration: something is missing, of the wrong type, unbounded, or depends on itself.
+    """
+
+    def __init__(self, *declarations: Declaration, inline: int = 1000) -> None:
+        self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is(each, Model))
+        self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is(each, View))
+        self.inline = inline
+        if type(inline) is not int or inline < 0:
+            raise InvalidDeclaration("inline is a number of carriers, 0 or more", inline=inline)
+        self._names = Named((*self.models, *self.views))
+        self._check_classes(declarations)
+        self._compiled = self.catalog(self._provisional())
+        for copy in {
+            each.copy for entity_type in self._compiled.entity_types.values() for each in entity_type.references
+        }:
+            steps_of(copy or Copy)
+
+    def _check_classes(self, declarations: tuple[Declaration, ...]) -> None:
+        if not self.models:
+            raise InvalidDeclaration("a schema needs a model", given=declarations)
+        for each in declarations:
+            if not (_is(each, Model) or _is(each, View)):
+                raise InvalidDeclaration("a schema takes classes of models and views", given=each)
+        for names in ([each.__name__ for each in declarations], [stored_name(each) for each in declarations]):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise InvalidDeclaration("two declarations have one name", names=twice)
+        for model in self.models:
+            if root_model(model) not in self.models:
+                raise InvalidDeclaration(
+                    "a variant needs its model in the schema", variant=model, model=root_model(model)
+                )
+            check_model(model, self._names)
+            steps_of(model)
+            _check_bounds(model, self._names)
+        for view in self.views:
+            check_view(view, self._names)
+
+    def named(self) -> dict[str, Any]:
+        """The declared classes by name."""
+        return dict(self._names)
+
+    def _provisional(self) -> SchemaNumbers:
+        """Numbers that are good for checking only."""
+        hidden = [name for view in self.views for name in _hidden(view)]
+        return SchemaNumbers(
+            {stored_name(root_model(model)): place for place, model in enumerate(self.models)},
+            {stored_name(model): place for place, model in enumerate(self.models)},
+            {name: (place + 1, 1) for place, name in enumerate([*map(stored_name, self.views), *hidden])},
+        )
+
+    def unstored(self) -> Catalog:
+        """The schema compiled with numbers of its own, for those who ask about declarations and no store."""
+        return self.catalog(self._provisional())
+
+    def catalog(self, numbers: SchemaNumbers) -> Catalog:
+        """The schema compiled with the numbers of one store."""
+        return Catalog(self.models, self.views, numbers)
+
+    def declared(self) -> DeclaredSchema:
+        """The schema as a store remembers it."""
+        return declare_schema(self._compiled, self.views, self._names)
+
+
+def _hidden(view: type[View[Any]]) -> tuple[str, ...]:
+    return tuple(extremum_names(view).values())
+
+
+def _is(given: Any, base: type) -> bool:
+    return isinstance(given, type) and issubclass(given, base) and given is not base
+
+
+def _check_bounds(model: type[Model[Any]], names: Names) -> None:
+    """A list of references must say how long it may become: each element is rows in every index by it."""
+    for name, annotation in field_types(model, names).items():
+        bare, _optional, metadata = unwrap(annotation)
+        several = get_origin(bare) in (list, set, frozenset) and is_ref(unwrap(get_args(bare)[0]).bare)
+        if several and not any(getattr(each, "max_length", None) for each in metadata):
+            raise InvalidDeclaration(
+                "a list of references needs a declared maximum: Annotated[list[Ref[Tag]], msgspec.Meta(max_length=20)]",
+                model=model,
+                field=name,
+            )

@@ -1,0 +1,271 @@
+"""A unit of work: a read-your-writes overlay over the store, flushed once.
+
+Knows rows, deltas and claims. Must not know models. Whatever happens in one transaction happens here first: rows that
+were read or written are seen again without asking, two deltas of one row meet, and a unique value that changes hands
+inside the unit is no conflict. The law is "A unit of work" of the decisions page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from oneread.errors import AlreadyExists, OnereadError
+from oneread.plans.plan import Plan
+from oneread.store.requests import Found, Read, Replace, Scan
+from oneread.store.rows import MAX_STAMP, TABLES, Cell, Row, RowRange, Table
+from oneread.transactions.deltas import Delta, Number
+
+VALUE: Final = b"d:b"
+"""The one column of rows that are not commit rows: index rows, sums, claims, tasks."""
+
+
+class DerivedWrites(msgspec.Struct, frozen=True, gc=False):
+    """The derived operations of one commit, fully determined, as data.
+
+    What an intent holds on engines whose span is one row.
+
+    Arguments:
+        puts: index rows and back-references: key in `views` to the bytes shown.
+        deletes: keys in `views`.
+        deltas: (key in `counts`, amounts, sign) of every contribution gained or lost.
+        released: unique values given up: claim key in `counts` to who gives it up.
+        claimed: unique values taken: claim key to (who takes it, how to name the conflict).
+    """
+
+    puts: dict[bytes, bytes] = {}
+    deletes: list[bytes] = []
+    deltas: list[tuple[bytes, Sequence[Number | None], int]] = []
+    released: dict[bytes, bytes] = {}
+    claimed: dict[bytes, bytes] = {}
+
+
+NO_DERIVED_WRITES: Final = DerivedWrites()
+
+
+class RowCache(dict[bytes, "Row | None"]):
+    """Rows by key, with what somebody made of a row kept beside it for as long as the row stands.
+
+    `now` is the clock of the commit that decides on them, in milliseconds since 1970.
+    """
+
+    __slots__ = ("made", "now")
+
+    def __init__(self) -> None:
+        self.made: dict[bytes, Any] = {}
+        self.now = 0
+
+
+class HoldersRefused(Exception):
+    """A unit cannot be flushed because of holders that followed a source: each with the error it is refused with."""
+
+    def __init__(self, holders: dict[bytes, Exception]) -> None:
+        super().__init__(holders)
+        self.holders = holders
+
+
+class Mark(NamedTuple):
+    """A moment of a unit, to which `restore` goes back: how much it had logged, and how much each list held."""
+
+    logged: int
+    applied: int
+    tasks: int
+    followed: int
+
+
+_ABSENT: Final = object()
+"""What the log keeps of a key that a mapping did not have."""
+
+
+class UnitOfWork:
+    """The overlay. Not for several threads at once.
+
+    Arguments:
+        name_of: a commit row's key as errors show it.
+
+    `tasks` are the keys of the tasks that were put into the outbox; `loaded` are the commit rows as the store had them;
+    `followed` those of carriers that followed a source, in that order.
+    """
+
+    def __init__(self, name_of: Callable[[bytes], object] = bytes.hex) -> None:
+        self.name_of = name_of
+        self.tasks: list[bytes] = []
+        self.loaded: dict[bytes, Row | None] = {}
+        self.followed: dict[bytes, None] = {}
+        self._known: dict[Table, RowCache] = {
+            "roots": RowCache(),
+            "views": RowCache(),
+            "counts": RowCache(),
+            "system": RowCache(),
+        }
+        self._changed: dict[Table, dict[bytes, Row | None]] = {"roots": {}, "views": {}, "counts": {}, "system": {}}
+        self._deltas: dict[bytes, Delta] = {}
+        self._released: dict[bytes, bytes] = {}
+        self._claimed: dict[bytes, bytes] = {}
+        self._applied: list[tuple[bytes, DerivedWrites]] = []
+        self._log: list[tuple[dict[bytes, Any], bytes, Any]] | None = None
+
+    def mark(self) -> Mark:
+        """Begins to log what changes, so that `restore` can go back to this moment; marks nest."""
+        if self._log is None:  # a commit that nobody takes back in part pays nothing
+            self._log = []
+        return Mark(len(self._log), len(self._applied), len(self.tasks), len(self.followed))
+
+    def restore(self, mark: Mark) -> None:
+        """Takes back everything that was put or applied after the mark; rows that were read stay known."""
+        log = self._log
+        assert log is not None, "restore needs a mark of this unit"
+        while len(log) > mark.logged:
+            mapping, key, before = log.pop()
+            if before is _ABSENT:
+                mapping.pop(key, None)
+            else:
+                mapping[key] = before
+            if isinstance(mapping, RowCache):
+                mapping.made.pop(key, None)
+        del self._applied[mark.applied :]
+        del self.tasks[mark.tasks :]
+        while len(self.followed) > mark.followed:
+            self.followed.popitem()
+
+    def _changing(self, mapping: dict[bytes, Any], keys: Iterable[bytes]) -> None:
+        """Logs what a mapping holds under keys that are about to change."""
+        if self._log is not None:
+            self._log.extend([(mapping, key, mapping.get(key, _ABSENT)) for key in keys])
+
+    def load(self, table: Table, keys: Iterable[bytes]) -> Plan[None]:
+        """Reads those rows that are not known yet, in one request, or in none."""
+        known = self._known[table]
+        wanted = [key for key in dict.fromkeys(keys) if key not in known]
+        if wanted:
+            found = dict(zip(wanted, (yield from Read(table, wanted, "dm")), strict=True))
+            known.update(found)
+            if table == "roots":
+                self.loaded.update(found)
+
+    def get(self, table: Table, key: bytes) -> Row | None:
+        """A row that was loaded or put before."""
+        return self._known[table][key]
+
+    def put(self, table: Table, key: bytes, row: Row | None) -> None:
+        """Lets a row stand as given, or be gone."""
+        known, changed = self._known[table], self._changed[table]
+        if self._log is not None:
+            self._log += ((known, key, known.get(key, _ABSENT)), (changed, key, changed.get(key, _ABSENT)))
+        known[key] = row
+        known.made.pop(key, None)
+        changed[key] = row
+
+    def known(self, table: Table) -> RowCache:
+        """Every row of a table that was read or written so far."""
+        return self._known[table]
+
+    def scan(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
+        """The first rows of a range as they stand with this unit's changes."""
+        changed = {
+            key: row
+            for key, row in self._changed[table].items()
+            if within.start <= key and (not within.stop or key < within.stop)
+        }
+        stored = yield from Scan(table, within, limit + len(changed), families="dm")
+        merged = dict(stored) | changed
+        return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
+
+    def apply(self, operations: DerivedWrites, version: int, owner: bytes = b"") -> None:
+        """Takes in the derived operations of one commit; every row they put is stamped with that commit's version.
+
+        `owner` is the key of its commit row.
+        """
+        views = self._changed["views"]  # nobody reads them by key
+        if self._log is not None:
+            self._changing(views, [*operations.deletes, *operations.puts])
+            if operations.released or operations.claimed:
+                self._changing(self._released, operations.released)
+                self._changing(self._claimed, [*operations.released, *operations.claimed])
+            self._applied.append((owner, operations))
+        for key in operations.deletes:
+            views[key] = None
+        for key, shown in operations.puts.items():
+            views[key] = {VALUE: Cell(shown, version)}
+        for key, amounts, sign in operations.deltas:
+            self._delta(key).add(amounts, sign)
+        for key, holder in operations.released.items():
+            if self._claimed.get(key) == holder:
+                del self._claimed[key]
+            else:
+                self._released[key] = holder
+        for key, claimer in operations.claimed.items():
+            if self._claimed.setdefault(key, claimer) != claimer:
+                raise AlreadyExists(
+                    "this value is declared unique and is taken", owner=self.name_of(self._claimed[key])
+                )
+
+    def _delta(self, key: bytes) -> Delta:
+        """What is added to a counts row so far; one of its own when the log keeps the one before."""
+        delta = self._deltas.get(key)
+        if delta is None or self._log is not None:
+            self._changing(self._deltas, (key,))
+            delta = self._deltas[key] = Delta() if delta is None else delta.copied()
+        return delta
+
+    def flush(self, now: int) -> Plan[None]:
+        """Settles deltas and claims and writes everything that changed, one request a table.
+
+        Raises:
+            HoldersRefused: what cannot be settled comes from holders that follow; nothing was written.
+            OnereadError: it comes from what users want.
+        """
+        yield from self.load(
+            "counts", [key for key, delta in self._deltas.items() if delta.changes] + [*self._released, *self._claimed]
+        )
+        refused: dict[bytes, Exception] = {}
+        self._apply_deltas(now, refused)
+        self._apply_claims(now, refused)
+        if refused:
+            raise HoldersRefused(refused)
+        for table in TABLES:
+            if self._changed[table]:
+                yield from Replace(table, self._changed[table])
+
+    def _apply_deltas(self, now: int, refused: dict[bytes, Exception]) -> None:
+        for key, delta in self._deltas.items():
+            if delta.changes:
+                row = self.get("counts", key)
+                try:
+                    shown = delta.onto(None if row is None else row[VALUE].value)
+                except OnereadError as error:
+                    self._refuse(error, self._contributing(key), refused)
+                    continue
+                self.put("counts", key, None if shown is None else {VALUE: Cell(shown, later(row, now))})
+
+    def _contributing(self, group: bytes) -> list[bytes]:
+        """The holders that add to a group or take from it, as far as was logged."""
+        return [owner for owner, each in self._applied if any(key == group for key, _amounts, _sign in each.deltas)]
+
+    def _apply_claims(self, now: int, refused: dict[bytes, Exception]) -> None:
+        for key, owner in self._claimed.items():
+            row = self.get("counts", key)
+            if row is not None and row[VALUE].value not in (owner, self._released.get(key)):
+                taken = row[VALUE].value
+                error = AlreadyExists("this value is declared unique and is taken", owner=self.name_of(taken))
+                self._refuse(error, (owner,), refused)
+                continue
+            self.put("counts", key, {VALUE: Cell(owner, later(row, now))})
+        for key, holder in self._released.items():
+            row = self.get("counts", key)
+            if key not in self._claimed and row is not None and row[VALUE].value == holder:
+                self.put("counts", key, None)
+
+    def _refuse(self, error: Exception, owners: Iterable[bytes], refused: dict[bytes, Exception]) -> None:
+        """Refuses the holders among those whom an error comes from; what no holder brought about is raised."""
+        holders = [owner for owner in owners if owner in self.followed]
+        if not holders:
+            raise error
+        refused.update(dict.fromkeys(holders, error))
+
+
+def later(row: Row | None, now: int) -> int:
+    """A stamp that is never older than the one before it, whatever the clock says."""
+    return now if row is None else min(MAX_STAMP, max([now, *(cell.stamp + 1 for cell in row.values())]))

@@ -1,0 +1,1 @@
+"""Moves many entities in or out: bulk writes with checkpoints, dumps, CSV, loads."""

@@ -1,0 +1,120 @@
+"""CSV dumps: the living entities of one model, a row each under a header.
+
+Knows forms. Must not know files. A reference by a key of one part is its value, by several parts a column for each
+(`product.order`); what is neither text nor a number is JSON in its cell. None is an empty cell; text that is empty or
+begins with a quote is written as JSON, so that both come back. The law is docs/formats/dumps.md.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from oneread.derivations.catalog import Catalog, stored_name
+from oneread.errors import InvalidValue
+from oneread.plans.effects import Snapshot
+from oneread.plans.plan import Plan
+from oneread.plans.progress import Progress, Reporter
+from oneread.store.requests import Scan
+from oneread.store.rows import RowRange
+from oneread.transactions.root import parse_root
+from oneread.transfer.dump import BATCH
+from oneread.transfer.forms import ColumnForm
+from oneread.verify.scanner import check_ascending
+
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class CsvDump:
+    """Writes the living entities of one model, variants left out.
+
+    Arguments:
+        catalog: the schema compiled for the store.
+        model: whose entities.
+        write: takes each row as a line of CSV.
+        progress: told after every batch.
+    """
+
+    def __init__(self, catalog: Catalog, model: type, write: Callable[[bytes], object], progress: Reporter) -> None:
+        self._catalog = catalog
+        self._form = ColumnForm(catalog.entity_types[model])
+        self._write = write
+        self._progress = progress
+        self._several = {
+            name: each.kind.names
+            for name, each in self._form.references.items()
+            if not each.many and len(each.kind.names) > 1
+        }
+        self.entities = 0
+
+    @property
+    def columns(self) -> list[str]:
+        """The header."""
+        return [
+            column
+            for name in self._form.names
+            for column in ([f"{name}.{part}" for part in self._several[name]] if name in self._several else [name])
+        ]
+
+    def whole(self) -> Plan[int]:
+        """Writes the header and all rows from one moment of the store; returns how many entities there are."""
+        return Snapshot(self.rows).__iter__()
+
+    def rows(self) -> Plan[int]:
+        """Writes the header and all rows.
+
+        Raises:
+            InvalidValue: a value has no exact form in CSV; a dump as JSON lines holds it.
+        """
+        self._line(self.columns)
+        kind = self._form.entity_type.kind
+        within = RowRange.under(kind.prefix)
+        while True:
+            found = yield from Scan("roots", within, BATCH)
+            check_ascending("roots", within, found)
+            for key, row in found:
+                body = parse_root(row).body
+                entity = None if body is None else kind.layouts.decode(body)
+                if type(entity) is self._form.cls:
+                    self._line(self._cells(entity, key))
+                    self.entities += 1
+            self._progress(Progress(f"dumping {stored_name(self._form.cls)}", self.entities))
+            if len(found) < BATCH:
+                return self.entities
+            within = within.behind(found[-1][0])
+
+    def _cells(self, entity: Any, key: bytes) -> list[str]:
+        text = self._form.written(entity)
+        if text is None:
+            raise InvalidValue(
+                "an entity holds a value that CSV cannot bring back exactly; dump JSON lines",
+                key=self._catalog.name_of(key),
+            )
+        cells: list[str] = []
+        for name, value in _decode(text).items():
+            reference = self._form.references.get(name)
+            if name in self._several:
+                cells += [""] * len(self._several[name]) if value is None else [_cell(part) for part in value]
+            elif reference is not None and not reference.many and value is not None:
+                cells.append(_cell(value[0]))
+            else:
+                cells.append(_cell(value))
+        return cells
+
+    def _line(self, cells: list[str]) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(cells)
+        self._write(text.getvalue().encode())
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return _encode(value).decode() if not value or value.startswith('"') else value
+    return _encode(value).decode()

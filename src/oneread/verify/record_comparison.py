@@ -1,0 +1,106 @@
+"""Whether two emitted records say the same, although their bytes differ.
+
+Knows tokens and carriers. Must not know rows, or how an entity is emitted. Code from before 0031 listed contributions
+in the order of one process and kept no digest of an extremum; that is not wrong. Values are compared by the bytes that
+they are stored as: NaN is like itself.
+The law is "The emitted record" of docs/formats/rows.md and docs/decisions/0031-one-form-of-equal-values.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from oneread.derivations.emitted_record import COPIED, HELD, HIDDEN, REFERENCES, ROWS, SUMS, UNIQUE, Record
+from oneread.derivations.entity_type import EntityType
+from oneread.errors import OnereadError
+from oneread.models.set_order import stored_form
+
+_BAD_SHAPE: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, OverflowError)
+_SEVERAL: Final = frozenset({SUMS, UNIQUE, REFERENCES, HELD})
+
+
+class Prefixes(NamedTuple):
+    """The views whose contributions earlier code recorded otherwise, by the prefix of their rows.
+
+    Arguments:
+        extrema: of each least and greatest.
+        unordered: of each index whose rows show sets inside of other values.
+    """
+
+    extrema: Container[bytes]
+    unordered: Container[bytes]
+
+
+class RecordDifference(NamedTuple):
+    """Where two records differ.
+
+    Arguments:
+        tokens: whose contributions differ, in order.
+        unsure: index rows of which the record keeps another digest than expected, and that digest: right if it is that
+            of the row that is there.
+    """
+
+    tokens: tuple[bytes, ...]
+    unsure: Mapping[bytes, bytes]
+
+
+def compare_records(entity_type: EntityType, found: Record, wanted: Record, prefixes: Prefixes) -> RecordDifference:
+    """Compares what a commit row remembers with what it should.
+
+    Arguments:
+        carrier: of the entity's class.
+        found: as it is stored, decoded.
+        wanted: as it is made now, encoded and decoded.
+        prefixes: views whose contributions earlier code recorded otherwise.
+    """
+    tokens: list[bytes] = []
+    unsure: dict[bytes, bytes] = {}
+    for token in sorted(found.keys() | wanted.keys()):
+        if token not in found or token not in wanted:
+            tokens.append(token)
+            continue
+        have, want = found[token], wanted[token]
+        try:
+            if stored_form(have) != stored_form(want) and not _is_alike(entity_type, token, have, want):
+                if token[:1] != ROWS:
+                    tokens.append(token)
+                else:
+                    unsure |= _compare_rows(token[1:], have, want, prefixes)
+        except _BAD_SHAPE:
+            tokens.append(token)
+    return RecordDifference(tuple(tokens), unsure)
+
+
+def _is_alike(entity_type: EntityType, token: bytes, have: Any, want: Any) -> bool:
+    """Whether contributions whose bytes differ say the same."""
+    if token[:1] in _SEVERAL:
+        return sorted(map(stored_form, have)) == sorted(map(stored_form, want))
+    if token == HIDDEN:
+        values, expected = entity_type.used_in({HIDDEN: have}), entity_type.used_in({HIDDEN: want})
+        return have.keys() == want.keys() and all(
+            stored_form(values.get(name)) == stored_form(value) for name, value in expected.items()
+        )
+    return token == COPIED and entity_type.told is not None and entity_type.told.is_of_before(have, want)
+
+
+def _compare_rows(prefix: bytes, have: Any, want: Any, prefixes: Prefixes) -> dict[bytes, bytes]:
+    """The rows whose digests alone do not say whether they are right.
+
+    Raises:
+        ValueError: other rows are remembered, or a digest is wrong.
+    """
+    digests, expected = dict(have), dict(want)
+    if digests.keys() != expected.keys() or len(digests) != len(have):
+        raise ValueError
+    unsure: dict[bytes, bytes] = {}
+    for suffix, digest in expected.items():
+        kept = digests[suffix]
+        if kept == digest or (kept == b"" and prefix in prefixes.extrema):
+            continue
+        if prefix not in prefixes.unordered or not isinstance(kept, bytes):
+            raise ValueError
+        unsure[prefix + suffix] = kept
+    return unsure

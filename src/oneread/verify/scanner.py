@@ -1,0 +1,146 @@
+"""Walking through a store: batches of rows, at a pace, told to whoever watches, past rows that cannot be read.
+
+Knows reads, time and reports. Must not know what the rows mean. A row whose bytes the engine cannot read is given as a
+row without cells, so that the rest is looked at all the same. The law is "The store contract" of the architecture page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from oneread.errors import Corrupt
+from oneread.plans.effects import Now, Sleep
+from oneread.plans.plan import Plan
+from oneread.plans.progress import Progress, Reporter
+from oneread.store.requests import Found, Read, Scan
+from oneread.store.rows import Row, RowRange, Table
+
+BATCH: Final = 500
+"""Rows of one request."""
+
+DISAGREE: Final = "the store answers scans and reads by key differently: the file is damaged; restore a backup"
+_OUT_OF_ORDER: Final = "the rows of a scan are not in ascending order: the file is damaged; restore a backup"
+
+
+def check_ascending(table: Table, within: RowRange, found: list[Found]) -> None:
+    """Raises Corrupt when the keys of a scan do not ascend, or lie outside of its range.
+
+    A damaged page may hide rows from a scan or show them twice, while each row is found by its key.
+    """
+    before = within.start
+    for place, (key, _row) in enumerate(found):
+        if key < before or (place and key == before):
+            raise Corrupt(_OUT_OF_ORDER, table=table, key=key.hex(), after=before.hex())
+        before = key
+    if found and within.stop and before >= within.stop:
+        raise Corrupt(_OUT_OF_ORDER, table=table, key=before.hex(), before=within.stop.hex())
+
+
+Take = Callable[[list[Found]], "Plan[None] | None"]
+"""What is done with a batch of rows."""
+
+
+class TooOld(Exception):
+    """The snapshot is older than it may become."""
+
+
+class Scanner:
+    """Reads many rows.
+
+    Arguments:
+        pace: rows per second at most; None for as many as can be.
+        max_age: seconds that one snapshot may take; then `TooOld` is raised.
+        progress: told after every batch.
+    """
+
+    def __init__(self, pace: float | None, max_age: float, progress: Reporter) -> None:
+        self._pace = pace
+        self._max_age = max_age
+        self._progress = progress
+        self._begun = 0
+        self._allowed = 0.0
+        self._phase = ""
+        self._done = 0
+        self.rows = 0
+        self.faults = 0
+        self.cursor = ""
+
+    def begin(self) -> Plan[None]:
+        """A new snapshot begins."""
+        self._begun = yield from Now()
+        self._allowed = float(self._begun)
+
+    def phase(self, name: str) -> None:
+        """What follows is called so in progress."""
+        self._phase, self._done = name, 0
+
+    def scan_all(self, table: Table, within: RowRange, take: Take) -> Plan[None]:
+        """Gives every row of a range to `take`, in batches in the order of the keys.
+
+        Raises:
+            Corrupt: the keys do not ascend, or a row is another one when it is read by its key.
+        """
+        while True:
+            found = yield from self._scan(table, within)
+            check_ascending(table, within, found)
+            if found:
+                yield from self._check_reads(table, found)
+                more = take(found)
+                if more is not None:
+                    yield from more
+                yield from self._told(len(found))
+            if len(found) < BATCH:
+                return
+            within = within.behind(found[-1][0])
+
+    def _check_reads(self, table: Table, found: list[Found]) -> Plan[None]:
+        """Scans and reads go different ways through the file's pages, and a damaged one may mislead either."""
+        again = yield from self._read(table, [key for key, _row in found])
+        for (key, row), read in zip(found, again, strict=True):
+            if read != row:
+                raise Corrupt(DISAGREE, table=table, key=key.hex())
+
+    def read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
+        """Rows by key; one that cannot be read has no cells."""
+        self.rows += len(keys)
+        return (yield from self._read(table, keys))
+
+    def _read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
+        try:
+            return (yield from Read(table, keys, "dm")) if keys else []
+        except Corrupt:
+            if len(keys) == 1:
+                return [{}]
+        rows: list[Row | None] = []
+        for key in keys:
+            rows += yield from self._read(table, [key])
+        return rows
+
+    def _scan(self, table: Table, within: RowRange) -> Plan[list[Found]]:
+        """A full batch unless the range is exhausted."""
+        try:
+            return (yield from Scan(table, within, BATCH, families="dm"))
+        except Corrupt as failure:
+            broken = failure.facts.get("key")
+            if not isinstance(broken, bytes) or broken < within.start:
+                raise
+        found = yield from Scan(table, RowRange(within.start, broken), BATCH - 1, families="dm")
+        if len(found) == BATCH - 1:
+            return [*found, *(yield from self._scan(table, within.behind(found[-1][0])))][:BATCH]
+        found.append((broken, {}))
+        rest = yield from self._scan(table, within.behind(broken))
+        return [*found, *rest][:BATCH]
+
+    def _told(self, rows: int) -> Plan[None]:
+        """Says how far it is, and rests when it was faster than it may be."""
+        self.rows += rows
+        self._done += rows
+        self._progress(Progress(self._phase, self._done, None, self.faults, self.cursor))
+        now = yield from Now()
+        if now - self._begun > self._max_age * 1000:
+            raise TooOld
+        if self._pace is not None:
+            self._allowed = max(self._allowed, now - 1000.0) + rows * 1000 / self._pace
+            if self._allowed > now:
+                yield from Sleep((self._allowed - now) / 1000)

@@ -1,0 +1,209 @@
+"""Verify: whether everything derived in a store is exactly what its entities say, while it is in use.
+
+Knows inspections and snapshots. Must not know engines or faces. Each kind is inspected in one snapshot of the whole
+store, so writers go on and are never half seen. The law is "Verify and repair of aggregates" of the decisions page and
+docs/decisions/0013-verify-by-digests.md.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final
+
+import msgspec
+
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.schema_rows import stored_schema
+from oneread.errors import UsageError
+from oneread.models.registry import EntityKind
+from oneread.plans.arguments import check_function
+from oneread.plans.effects import Snapshot
+from oneread.plans.plan import Plan
+from oneread.plans.progress import KEEP, MAX_AGE, Ahead, Fault, FaultKind, OnFault, Reporter, no_progress
+from oneread.verify.digest_pass import DigestPass
+from oneread.verify.keyspace import StoreKeyspaces
+from oneread.verify.locate_pass import LocatePass
+from oneread.verify.orphans import Orphans
+from oneread.verify.report import FaultReporter, Finding, Report
+from oneread.verify.scanner import Scanner, TooOld
+
+_LEFTOVERS: Final = ""
+
+
+class Verification(msgspec.Struct, frozen=True):
+    """What a verification found.
+
+    Arguments:
+        faults: the first ones, in the order in which they were found.
+        found: how many there are, by view (or `entity`, `copy`, ...) and kind of fault.
+        entities: looked at.
+        rows: read.
+        skipped: models, and `leftovers`, that were not compared because the snapshot grew too old.
+        cursor: `resume=` goes on behind the parts that were done; empty when everything was.
+        ahead: entities whose versions lie more than a minute ahead of the clock, the first of each model; no faults.
+        ahead_count: how many there are.
+    """
+
+    faults: tuple[Fault, ...]
+    found: dict[str, dict[FaultKind, int]]
+    entities: int
+    rows: int
+    skipped: tuple[str, ...]
+    cursor: str
+    ahead: tuple[Ahead, ...] = ()
+    ahead_count: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """Nothing is wrong, and everything was compared."""
+        return not self.found and not self.skipped
+
+    @property
+    def total(self) -> int:
+        """Faults found."""
+        return sum(sum(kinds.values()) for kinds in self.found.values())
+
+
+class _Done(msgspec.Struct, array_like=True):
+    """What a cursor holds: the parts that were done."""
+
+    parts: list[str] = []
+    entities: int = 0
+    rows: int = 0
+    found: dict[str, dict[FaultKind, int]] = {}
+    ahead: int = 0
+
+
+class VerifyOptions(msgspec.Struct, frozen=True):
+    """How a store is verified.
+
+    Arguments:
+        wanted: views and models to look at; empty for everything.
+        pace: rows per second at most.
+        max_age: seconds that one snapshot may take.
+        on_fault: called with every fault when it is found.
+        progress: called after every batch.
+        keep: faults that are kept.
+        resume: the cursor of an earlier verification.
+    """
+
+    wanted: tuple[type, ...] = ()
+    pace: float | None = None
+    max_age: float = MAX_AGE
+    on_fault: OnFault | None = None
+    progress: Reporter = no_progress
+    keep: int = KEEP
+    resume: str | None = None
+
+
+class Verifier:
+    """One verification.
+
+    Arguments:
+        catalog: the schema compiled for the store.
+        options: how.
+        sink: takes every finding with what its mending needs.
+    """
+
+    def __init__(self, catalog: Catalog, options: VerifyOptions, sink: Report | None = None) -> None:
+        _check(options)
+        self._catalog = catalog
+        self._options = options
+        self._sink = sink
+        self._scanner = Scanner(options.pace, options.max_age, options.progress)
+        self._done = _Done() if options.resume is None else _from_cursor(options.resume)
+        self._faults: list[Fault] = []
+        self._ahead: list[Ahead] = []
+        self._skipped: list[str] = []
+
+    def plan(self) -> Plan[Verification]:
+        """Inspects what is asked for, each kind and the leftovers in a snapshot of its own.
+
+        Raises:
+            UsageError: a class that is no view or model of the schema.
+            Unsupported: the engine has no snapshots.
+        """
+        keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), self._options.wanted)
+        kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
+        parts = [*kinds] if self._options.wanted else [*kinds, _LEFTOVERS]
+        for name in parts:
+            if name not in self._done.parts:
+                yield from self._part(name, kinds.get(name))
+        done = self._done
+        cursor = "" if set(parts) <= set(done.parts) else _cursor(done)
+        return Verification(
+            tuple(self._faults),
+            done.found,
+            done.entities,
+            done.rows,
+            tuple(self._skipped),
+            cursor,
+            tuple(self._ahead),
+            done.ahead,
+        )
+
+    def _part(self, name: str, kind: EntityKind | None) -> Plan[None]:
+        try:
+            looked = yield from Snapshot(lambda: self._look(kind))
+        except TooOld:
+            self._skipped.append(name or "leftovers")
+            return
+        done = self._done
+        done.parts.append(name)
+        if looked is not None:
+            done.entities += looked.entities
+            done.ahead += looked.ahead_count
+            self._ahead.extend(looked.ahead)
+        done.rows += self._scanner.rows
+        self._scanner.rows = 0
+        self._scanner.cursor = _cursor(done)
+
+    def _look(self, kind: EntityKind | None) -> Plan[DigestPass | None]:
+        """One part, in one moment; the schema is read in that moment too."""
+        keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), self._options.wanted)
+        reporter = FaultReporter(keyspaces, self._take)
+        yield from self._scanner.begin()
+        if kind is None:
+            yield from Orphans(keyspaces, self._scanner, reporter).plan()
+            return None
+        inspection = DigestPass(keyspaces, kind, self._scanner, reporter)
+        yield from inspection.run()
+        yield from LocatePass(inspection).plan()
+        return inspection
+
+    def _take(self, finding: Finding) -> None:
+        fault = finding.fault
+        kinds = self._done.found.setdefault(fault.view, {})
+        kinds[fault.kind] = kinds.get(fault.kind, 0) + 1
+        self._scanner.faults += 1
+        if len(self._faults) < self._options.keep:
+            self._faults.append(fault)
+        if self._options.on_fault is not None:
+            self._options.on_fault(fault)
+        if self._sink is not None:
+            self._sink(finding)
+
+
+def _check(options: VerifyOptions) -> None:
+    check_function("progress", options.progress)
+    if options.on_fault is not None:
+        check_function("on_fault", options.on_fault)
+    for name in ("pace", "max_age"):
+        value: object = getattr(options, name)
+        if value is None and name == "pace":
+            continue
+        if type(value) not in (int, float) or not value > 0:  # type: ignore[operator]
+            raise UsageError("a number above 0", option=name, value=value)
+    if type(options.keep) is not int or options.keep < 0:
+        raise UsageError("a whole number, 0 or more", option="keep", value=options.keep)
+
+
+def _cursor(done: _Done) -> str:
+    return urlsafe_b64encode(msgspec.msgpack.encode(done)).decode().rstrip("=")
+
+
+def _from_cursor(cursor: str) -> _Done:
+    try:
+        return msgspec.msgpack.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=_Done)
+    except (ValueError, TypeError, msgspec.MsgspecError) as error:
+        raise UsageError("this is no cursor of a verification", cursor=cursor) from error
