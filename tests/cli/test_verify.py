@@ -62,7 +62,7 @@ def damaged(url):
     """A store that lacks three rows of NotesOfAuthor."""
 
     def body(catalog):
-        prefix = catalog.indexes[notes.NotesOfAuthor].prefix
+        prefix = catalog.views[notes.NotesOfAuthor].prefix
         rows = yield from Scan("views", RowRange(prefix, prefix + b"\xff"), 3)
         yield from Replace("views", {key: None for key, _row in rows})
 

@@ -62,8 +62,8 @@ def command(
     known = schema_of(schema)
     (cls,) = declared(known, [model])
     with reading(db, known) as database:
-        view = database.operations.catalog.indexes.get(cls)
-        if view is not None and not view.unique:
+        view = database.operations.catalog.views.get(cls)
+        if view is not None and not view.can_find:
             raise InvalidQuery("get needs a unique index; `oneread page` shows this one", view=cls)
         parts = whole_key(cls, wanted(database.operations.catalog, cls), key)
         entity = database.get(cls, *parts)

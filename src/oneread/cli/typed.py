@@ -36,7 +36,7 @@ class WantedType(NamedTuple):
 
 def wanted(catalog: Catalog, cls: Any) -> list[WantedType]:
     """What the key of a model or view is made of, in order; a reference takes the parts of its own key."""
-    view = catalog.indexes.get(cls) or catalog.aggregates.get(cls)
+    view = catalog.views.get(cls)
     if view is not None:
         return _of_view(view.key)
     return [WantedType(element.name, element.type) for element in catalog.kinds[cls].codec.elements]

@@ -31,7 +31,7 @@ class Costs:
     """
 
     def __init__(self, catalog: Catalog, inline: int) -> None:
-        self._views: tuple[type, ...] = (*catalog.indexes, *catalog.aggregates)
+        self._views: tuple[type, ...] = tuple(catalog.views)
         weights = EntityCosts(catalog, {each.__name__: each for each in (*catalog.models, *self._views)})
         self._catalog = catalog
         self._reads = Reads(weights)
@@ -40,7 +40,7 @@ class Costs:
     def get(self, cls: Any) -> Bound:
         """`get`, `find` and `exists` of a model, an aggregate or a unique index."""
         self._known(cls)
-        if cls in self._catalog.indexes and not self._catalog.indexes[cls].unique:
+        if cls in self._catalog.views and not self._catalog.views[cls].can_find:
             raise UsageError("get needs a unique index; ask for a page of this one", view=cls)
         return self._reads.get(cls)
 
@@ -119,7 +119,7 @@ class Costs:
             found += [self.get(model), self.page(model)]
             found += [self._written(verb, model) for verb in WRITTEN]
         for view in self._views:
-            if view in self._catalog.aggregates or self._catalog.indexes[view].unique:
+            if self._catalog.views[view].can_find:
                 found.append(self.get(view))
             found.append(self.page(view))
         return sorted(found, key=lambda bound: (bound.target, bound.verb))

@@ -114,16 +114,16 @@ class FanOuts:
             [
                 (share, rows)
                 for share in self._weights.of[cls].shares
-                if share.table == table and (rows := touched(share, following))
+                if share.form.table == table and (rows := touched(share, following))
             ]
             for cls, following in steps
         ]
         sizes = [share.key.plus(share.held) for shares in touches for share, _rows in shares]
-        names = dict.fromkeys(share.because for shares in touches for share, _rows in shares)
+        names = dict.fromkeys(share.form.name for shares in touches for share, _rows in shares)
         return Touched(
             ", ".join(names),
             max((sum(rows for share, rows in shares if not share.alone) for shares in touches), default=0),
-            len({share.because for shares in touches for share, _rows in shares if share.alone}),
+            len({share.form.name for shares in touches for share, _rows in shares if share.alone}),
             greatest(sizes) if sizes else NOTHING,
             frozenset().union(*(share.undeclared for shares in touches for share, _rows in shares)),
         )

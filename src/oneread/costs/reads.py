@@ -28,14 +28,13 @@ class Reads:
         """`get`, `find` and `exists` of an entity, a group of an aggregate, or a row of a unique index."""
         total = BoundBuilder()
         name = cls.__name__
-        if cls in self._catalog.indexes:
-            row = self._share(cls, "index rows")
-            total.add("row", "scan", "views", "index row", name, 1, row.key.plus(row.held))
-        elif cls in self._catalog.aggregates:
-            total.add("group", "read", "counts", "group", name, 1, self._share(cls, "group").held)
-            self._extrema(total, cls, 1)
-        else:
+        if cls not in self._catalog.views:
             total.add("entity", "read", "roots", "entity", name, 1, self._shown(cls))
+        for share in self._shares(cls):
+            form = share.form
+            if form.found is not None:
+                size = share.held if form.found == "read" else share.key.plus(share.held)
+                total.add(form.name, form.found, form.table, form.one, form.name, 1, size)
         return total.bound(verb, name)
 
     def get_many(self, cls: Any, keys: int) -> Bound:
@@ -69,33 +68,24 @@ class Reads:
         requests, rows = scans(limit, any_of, budget if sifted else None)
         total = BoundBuilder()
         total.add("rows", "scan", table, what, cls.__name__, rows, size, requests)
-        if cls in self._catalog.aggregates:
-            self._extrema(total, cls, limit + budget if where else limit)
+        shown = limit + budget if where else limit
+        for share in self._shares(cls):
+            form = share.form
+            if form.paged == "each":
+                size = share.key.plus(share.held)
+                total.add(form.name, "scan", form.table, form.many, form.name, shown, size, shown)
         return total.bound(verb or f"page(limit={limit})", cls.__name__)
 
     def _listed(self, cls: Any) -> tuple[Any, str, Size]:
         """The table that is scanned, what its rows are, and their size."""
-        if cls in self._catalog.indexes:
-            row = self._share(cls, "index rows")
-            return "views", "index rows", row.key.plus(row.held)
-        if cls in self._catalog.aggregates:
-            group = self._share(cls, "group")
-            return "counts", "groups", group.key.plus(group.held)
+        for share in self._shares(cls):
+            if share.form.paged == "rows":
+                return share.form.table, share.form.many, share.key.plus(share.held)
         key = self._weights.key(self._catalog.kinds[cls])
         return "roots", "entities", key.plus(self._shown(cls))
 
-    def _extrema(self, total: BoundBuilder, cls: Any, groups: int) -> None:
-        """A scan of one row for each least and greatest of each group."""
-        for share in self._shares(cls):
-            if share.sort == "extremum rows":
-                size = share.key.plus(share.held)
-                total.add(share.because, "scan", "views", "extremum", share.because, groups, size, groups)
-
     def _shares(self, cls: Any) -> Sequence[ViewCost]:
-        return self._weights.views[cls]
-
-    def _share(self, cls: Any, sort: str) -> ViewCost:
-        return next(share for share in self._shares(cls) if share.sort == sort)
+        return self._weights.views.get(cls, ())
 
     def _shown(self, cls: Any) -> Size:
         """A commit row that is found under a class: of whatever variant lies there."""

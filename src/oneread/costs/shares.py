@@ -7,15 +7,15 @@ fields touches each row of a share never, once, or twice. The law is docs/explan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from oneread.costs.sizes import FLAG, HEADER, NOTHING, OPEN, Size, Sizes, element, greatest, most_elements
-from oneread.derivations.aggregates import AggregateView
+from oneread.derivations.access import FieldRoute
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference
+from oneread.derivations.derivation import CompiledView, RowForm
 from oneread.derivations.entity_type import EntityType
-from oneread.derivations.indexes import IndexView
 from oneread.derivations.keyed import VALUES_BYTES, KeyRule
 from oneread.derivations.rules import Rule, rules_of
 from oneread.models.annotations import Names, field_types, unwrap
@@ -23,12 +23,7 @@ from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import KEY_BYTES, EntityKind, reference_target
 from oneread.models.shadow import is_copy
-from oneread.store.rows import Table
 from oneread.transactions.deltas import MAGNITUDE
-
-CostRoute: TypeAlias = tuple[str, ...]
-
-Sort: TypeAlias = Literal["index rows", "group", "extremum rows", "claim", "back-references", "holds"]
 
 AMOUNT: Final = Size(2 * MAGNITUDE + 100 + HEADER, 8)
 """A Decimal sum; `deltas` refuses what has more digits."""
@@ -38,15 +33,11 @@ _KIND: Final = Size(2, 2)
 
 
 class ViewCost(NamedTuple):
-    """What one entity has in one view, or of one kind of row.
+    """What one entity has in one keyspace.
 
     Arguments:
-        because: the declaration.
-        sort: what its rows are.
-        table: where they lie.
+        form: what the rows are, and which fields they depend on.
         rows: how many there are at most.
-        place: the paths that their keys depend on.
-        value: the paths that what they hold depends on.
         where: the paths that decide whether there are any.
         key, held: bytes of each.
         told: bytes of each in the emitted record.
@@ -54,13 +45,9 @@ class ViewCost(NamedTuple):
         undeclared: the list that no maximum is declared for, if each of its elements is a row.
     """
 
-    because: str
-    sort: Sort
-    table: Table
+    form: RowForm
     rows: int
-    place: frozenset[CostRoute]
-    value: frozenset[CostRoute]
-    where: frozenset[CostRoute]
+    where: frozenset[FieldRoute]
     key: Size
     held: Size
     told: Size
@@ -79,11 +66,11 @@ class FollowedFields(NamedTuple):
     reference: str
     copy: bool
 
-    def touches(self, route: CostRoute) -> bool:
+    def touches(self, route: FieldRoute) -> bool:
         """Whether a value may change that is reached by this path."""
         return route[0] == self.reference and (len(route) > 1)
 
-    def shows(self, route: CostRoute) -> bool:
+    def shows(self, route: FieldRoute) -> bool:
         """Likewise, of a value that is shown, as whole copies are."""
         return route[0] == self.reference and (len(route) > 1 or self.copy)
 
@@ -94,20 +81,20 @@ class Fields(NamedTuple):
     names: frozenset[str] | None
     keys: frozenset[str]
 
-    def touches(self, route: CostRoute) -> bool:
+    def touches(self, route: FieldRoute) -> bool:
         """Whether a value may change that is reached by this path."""
         return route[0] not in self.keys if self.names is None else route[0] in self.names
 
-    def shows(self, route: CostRoute) -> bool:
+    def shows(self, route: FieldRoute) -> bool:
         """Likewise."""
         return self.touches(route)
 
 
 def touched(share: ViewCost, change: Fields | FollowedFields) -> int:
     """How many rows of a share a change writes or takes away, at most."""
-    if any(map(change.touches, share.place)):
+    if any(map(change.touches, share.form.place)):
         return 2 * share.rows
-    return share.rows if any(map(change.shows, share.value)) or any(map(change.touches, share.where)) else 0
+    return share.rows if any(map(change.shows, share.form.value)) or any(map(change.touches, share.where)) else 0
 
 
 class EntityCost(NamedTuple):
@@ -153,9 +140,9 @@ class EntityCosts:
         self.catalog = catalog
         self._names = names
         self._sizes = Sizes(names)
-        self.views: dict[type, tuple[ViewCost, ...]] = {}
-        self.views.update({cls: tuple(self._indexed(view)) for cls, view in catalog.indexes.items()})
-        self.views.update({cls: tuple(self._folded(view)) for cls, view in catalog.aggregates.items()})
+        self.views: dict[type, tuple[ViewCost, ...]] = {
+            cls: tuple(self._of_form(view, form) for form in view.forms()) for cls, view in catalog.views.items()
+        }
         self.of: dict[type, EntityCost] = {
             cls: self._weight(entity_type) for cls, entity_type in catalog.entity_types.items()
         }
@@ -172,7 +159,7 @@ class EntityCosts:
     def _weight(self, entity_type: EntityType) -> EntityCost:
         kind, cls = entity_type.kind, entity_type.cls
         counts = {each.name: self._many(cls, each) for each in entity_type.references}
-        shares = [share for view in entity_type.derivations for share in self.views[_declared(view)]]
+        shares = [share for view in entity_type.derivations for share in self.views[view.cls]]
         shares += [
             self._pointing(entity_type, each, counts[each.name], "back-references") for each in entity_type.tracked
         ]
@@ -195,14 +182,14 @@ class EntityCosts:
             return 1
         return most_elements(unwrap(field_types(cls, self._names)[reference.name]).metadata)
 
-    def _pointing(self, entity_type: EntityType, reference: Reference, count: int, sort: Sort) -> ViewCost:
+    def _pointing(self, entity_type: EntityType, reference: Reference, count: int, sort: str) -> ViewCost:
         place, kind = frozenset({(reference.name,)}), entity_type.kind
         key = _KIND.plus(self.key(reference.kind), self.key(kind))
         told = self.key(reference.kind).plus(Size(HEADER, 2))
-        none: frozenset[CostRoute] = frozenset()
         named = kind.cls if reference.name in kind.cls.__struct_fields__ else entity_type.cls
         because = f"{named.__name__}.{reference.name}"
-        return ViewCost(because, sort, "views", count, place, none, none, key, FLAG, told)
+        form = RowForm(because, sort, sort, sort, "views", place, frozenset(), "value")
+        return ViewCost(form, count, frozenset(), key, FLAG, told)
 
     def _record(self, entity_type: EntityType, shares: list[ViewCost]) -> Size:
         """The emitted record: what is told now, or of a deleted entity what it told last."""
@@ -239,66 +226,47 @@ class EntityCosts:
         annotation = field_types(cls, self._names).get(last, kind)
         return self._sizes.field(cls, last, annotation).plus(FLAG)
 
-    def _indexed(self, view: IndexView) -> Iterator[ViewCost]:
-        rules = rules_of(view.cls)
+    def _of_form(self, view: CompiledView, form: RowForm) -> ViewCost:
+        """What one entity has in one keyspace of a view."""
         kind = self.catalog.kinds[view.model]
-        values = self._values(view.key.parts)
-        key = _PREFIX.plus(values, self._suffix(kind))
-        shown = [self._shown(view.cls, name, rule) for name, rule in rules.items()]
-        row = Size(2 * HEADER, 3).plus(Size(4 * KEY_BYTES, self._suffix(kind).typical), *shown)
-        place = frozenset(path_of(part.rule.field).names for part in view.key.parts)
-        value = frozenset(path_of(rule.field).names for rule in rules.values() if rule.kind == "shown")
-        where = _where(view.cls)
+        values, suffix = self._values(view.key.parts), self._suffix(kind)
+        if form.ends is not None:
+            values = values.plus(element(form.ends[0])).within(VALUES_BYTES)
+        holds, told = self._held_by(view, form)
+        is_owned = form.holds in ("row", "value")  # the key ends in that of its entity
+        place = values.plus(suffix) if is_owned else values
         count, undeclared = self._rows_of(view.key.parts)
-        told = values.plus(self._suffix(kind), Size(16 + 3 * HEADER, 18))
-        name = view.cls.__name__
-        yield ViewCost(name, "index rows", "views", count, place, value, where, key, row, told, undeclared=undeclared)
-        if view.unique:
-            owner = self.key(kind)
-            none: frozenset[CostRoute] = frozenset()
-            told = values.plus(Size(HEADER, 2))
-            yield ViewCost(name, "claim", "counts", count, place, none, where, _PREFIX.plus(values), owner, told)
-
-    def _folded(self, view: AggregateView) -> Iterator[ViewCost]:
-        rules = rules_of(view.cls)
-        kind = self.catalog.kinds[view.model]
-        values = self._values(view.key.parts)
-        place = frozenset(path_of(part.rule.field).names for part in view.key.parts)
-        count, undeclared = self._rows_of(view.key.parts)
-        where = _where(view.cls)
-        amounts = self._amounts(rules)
-        summed = frozenset(
-            path_of(rule.field).names
-            for rule in rules.values()
-            if rule.kind == "fold" and rule.field is not None and rule.fold not in ("least", "greatest")
+        return ViewCost(
+            form,
+            count,
+            _where(view.cls),
+            _PREFIX.plus(place),
+            holds,
+            place.plus(told),
+            alone=form.holds == "numbers" and not view.key.parts,
+            undeclared=undeclared,
         )
-        name, alone = view.cls.__name__, not view.key.parts
-        told = values.plus(amounts, Size(2 * HEADER, 3))
-        key = _PREFIX.plus(values)
-        yield ViewCost(name, "group", "counts", count, place, summed, where, key, amounts, told, alone, undeclared)
-        for extremum in view.extrema:
-            path = path_of(rules[extremum.field].field)
-            size = values.plus(element(extremum.type)).within(VALUES_BYTES).plus(self._suffix(kind))
-            value = Size(HEADER, 1).plus(self._at(path))
-            places, none = place | {path.names}, frozenset[CostRoute]()
-            what = f"{name}.{extremum.field}"
-            told = size.plus(Size(2 * HEADER, 3))
-            yield ViewCost(what, "extremum rows", "views", count, places, none, where, _PREFIX.plus(size), value, told)
 
-    def _amounts(self, rules: Mapping[str, Rule]) -> Size:
-        """The numbers of a group's row: contributions, and a sum and a number of values for each field."""
-        places: dict[str, Size] = {}
-        for rule in rules.values():
-            if rule.kind != "fold" or rule.field is None or rule.fold in ("least", "greatest"):
-                continue
-            path = path_of(rule.field)
-            if rule.fold in ("count", "mean"):
-                places[f"values {path}"] = Size(9, 2)
-            if rule.fold in ("total", "mean"):
-                bare = unwrap(self._annotation(path)).bare
-                whole = self._at(path).plus(Size(HEADER + 8, 1)) if bare is int else AMOUNT
-                places[f"sum {path}"] = whole
-        return Size(HEADER + 9, 3).plus(*places.values())
+    def _held_by(self, view: CompiledView, form: RowForm) -> tuple[Size, Size]:
+        """What a row holds, and what the record holds of it besides its key."""
+        kind = self.catalog.kinds[view.model]
+        if form.holds == "row":
+            shown = [self._shown(view.cls, name, rule) for name, rule in rules_of(view.cls).items()]
+            reference = Size(4 * KEY_BYTES, self._suffix(kind).typical)
+            return Size(2 * HEADER, 3).plus(reference, *shown), Size(16 + 3 * HEADER, 18)
+        if form.holds == "owner":
+            return self.key(kind), Size(HEADER, 2)
+        if form.ends is not None:
+            return Size(HEADER, 1).plus(self._at(form.ends[1])), Size(2 * HEADER, 3)
+        amounts = Size(HEADER + 9, 3).plus(*map(self._amount, form.numbers))
+        return amounts, amounts.plus(Size(2 * HEADER, 3))
+
+    def _amount(self, path: Path | None) -> Size:
+        """A number of a group's row: a count, or the sum of the values at a path."""
+        if path is None:
+            return Size(9, 2)
+        is_whole = unwrap(self._annotation(path)).bare is int
+        return self._at(path).plus(Size(HEADER + 8, 1)) if is_whole else AMOUNT
 
     def _values(self, parts: tuple[KeyRule, ...]) -> Size:
         """The values of a view's key rules."""
@@ -343,10 +311,5 @@ class EntityCosts:
         return self._sizes.field(cls, name, self._annotation(path)).plus(FLAG)
 
 
-def _declared(view: Any) -> type:
-    cls: type = view.cls
-    return cls
-
-
-def _where(view: Any) -> frozenset[CostRoute]:
+def _where(view: Any) -> frozenset[FieldRoute]:
     return frozenset() if view.where is None else frozenset(path.names for path in view.where.paths())

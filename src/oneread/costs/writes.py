@@ -220,9 +220,9 @@ class Writes:
             change = self._fields(each, fields if verb == "patch" else None)
             for share in self._weights.of[each].shares:
                 rows = self._of_share(verb, share, change, new=each is cls or (verb != "save" and each in written))
-                before = found.get((share.because, share.sort))
+                before = found.get((share.form.name, share.form.sort))
                 if rows and (before is None or before.rows < rows):
-                    found[share.because, share.sort] = WrittenRows(share, rows)
+                    found[share.form.name, share.form.sort] = WrittenRows(share, rows)
         return list(found.values())
 
     def _of_share(self, verb: Verb, share: ViewCost, change: Fields, *, new: bool) -> int:
@@ -238,10 +238,10 @@ class Writes:
     ) -> None:
         """Groups and unique values are read before they are added to and compared."""
         for share, rows in own:
-            if share.table == "counts":
+            if share.form.table == "counts":
                 total.missing(share.undeclared)
                 many = 1 if share.alone else rows * entities
-                total.add("settle", "read", "counts", share.sort, share.because, many, share.held)
+                total.add("settle", "read", "counts", share.form.sort, share.form.name, many, share.held)
         if fan is not None:
             counts = fan.counts
             rows = counts.rows * following + (counts.once if following else 0)
@@ -259,10 +259,10 @@ class Writes:
         tables: tuple[Table, ...] = ("views", "counts")
         for table in tables:
             for share, rows in own:
-                if share.table == table:
+                if share.form.table == table:
                     total.missing(share.undeclared)
                     many = 1 if share.alone else rows * entities
-                    total.add(table, "write", table, share.sort, share.because, many, share.key.plus(share.held))
+                    total.add(table, "write", table, share.form.sort, share.form.name, many, share.key.plus(share.held))
             if fan is not None:
                 touch = fan.views if table == "views" else fan.counts
                 rows = touch.rows * following + (touch.once if following else 0)

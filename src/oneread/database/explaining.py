@@ -14,7 +14,7 @@ from msgspec import UNSET
 from oneread import costs
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
-from oneread.database.operations import Operations
+from oneread.database.operations import Operations, found_by
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned
 from oneread.database.patches import patching
 from oneread.errors import InvalidKey, InvalidQuery, UsageError, shown
@@ -58,19 +58,9 @@ class Explainer:
             return self._told(call, [f"read roots {self._name(place)}: {place.hex()}"], self.costs.get(model))
         bound = self.costs.get(model)
         self._operations.fence.check(model)
-        index = self._catalog.indexes.get(model)
-        view = index if index is not None else self._catalog.aggregates[model]
-        values = view.key.flat(key)
-        if len(values) != len(view.key.codec.elements):
-            raise InvalidQuery("this row of a view is found by all of its values", view=model, given=key)
-        place = view.prefix + view.key.codec.encode(values)
-        if index is not None:
-            return self._told(call, [f"scan views for the first row of {place.hex()}..."], bound)
-        extrema = [
-            f"scan views for the first row of {(each.prefix + place[4:]).hex()}... ({each.field})"
-            for each in self._catalog.aggregates[model].extrema
-        ]
-        return self._told(call, [f"read counts {place.hex()}", *extrema], bound)
+        view = self._catalog.views[model]
+        place = view.prefix + view.key.codec.encode(found_by(view, key))
+        return self._told(call, view.explain_find(place), bound)
 
     def get_many(self, model: Any, keys: Iterable[tuple[Any, ...]]) -> Explanation:
         """What `get_many` would do."""

@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from oneread.database.operations import Operations, amounts_in, extreme
+from oneread.database.operations import Operations
 from oneread.database.results import METADATA_ATTRIBUTE
-from oneread.derivations.aggregates import AggregateView
-from oneread.derivations.indexes import IndexView
+from oneread.derivations.derivation import CompiledView
 from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
 from oneread.models.annotations import Names
 from oneread.models.condition_checks import ConditionChecks
 from oneread.models.registry import EntityKind
-from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.root import BODY
-from oneread.transactions.unit_of_work import VALUE
 
 ShowRows: TypeAlias = Callable[[Sequence[Found]], Plan[list[Any]]]
 """Rows of a page to what the user sees."""
@@ -73,10 +70,8 @@ def listed(operations: Operations, cls: Any) -> Listed:
     """What a page of this model or view reads."""
     catalog = operations.catalog
     operations.fence.check(cls)
-    if cls in catalog.indexes:
-        return _index(catalog.indexes[cls], catalog.names)
-    if cls in catalog.aggregates:
-        return _aggregate(catalog.aggregates[cls], catalog.names)
+    if cls in catalog.views:
+        return _of_view(catalog.views[cls], catalog.names)
     if cls in catalog.kinds:
         return _entities(catalog.kinds[cls], cls, catalog.names)
     raise UsageError("this class is no model or view of the schema", given=cls)
@@ -86,43 +81,14 @@ def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
     return tuple(codec.prefix_encoder(count) for count in range(len(codec.elements) + 1))
 
 
-def _of_view(
-    view: IndexView | AggregateView,
-    table: Table,
-    shown: ShowRows,
-    docs: Callable[[list[bytes]], list[Any]] | None,
-    names: Names,
-) -> Listed:
+def _of_view(view: CompiledView, names: Names) -> Listed:
     number, generation = int.from_bytes(view.prefix[:2], "big"), int.from_bytes(view.prefix[2:], "big")
-    codec, flat = view.key.codec, view.key.flat
-    limit, hashed = view.cls.max_limit, view.key.hashed
-    conditions = ConditionChecks(
-        names, view.cls, frozenset(each.field for each in view.key.parts if each.access.copy is not None)
-    )
+    key, limit = view.key, view.cls.max_limit
+    conditions = ConditionChecks(names, view.cls, frozenset(each.field for each in key.parts if each.access.copy))
     return Listed(
-        view.cls,
-        table,
-        view.prefix,
-        codec,
-        flat,
-        number,
-        generation,
-        limit,
-        shown,
-        None,
-        docs,
-        _encoders(codec),
-        conditions,
-        hashed,
-    )
-
-
-def _index(view: IndexView, names: Names) -> Listed:
-    def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
-        yield from ()
-        return view.rows([row[VALUE].value for _key, row in rows])
-
-    return _of_view(view, "views", shown, view.rows, names)
+        view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
+        view.show, None, view.decode_rows, _encoders(key.codec), conditions, key.hashed,
+    )  # fmt: skip
 
 
 def _entities(kind: EntityKind, cls: Any, names: Names) -> Listed:
@@ -157,22 +123,3 @@ def _entities(kind: EntityKind, cls: Any, names: Names) -> Listed:
 
 def _as_given(given: tuple[Any, ...]) -> tuple[Any, ...]:
     return given
-
-
-def _aggregate(view: AggregateView, names: Names) -> Listed:
-    def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
-        groups = [key[len(view.prefix) :] for key, _row in rows]
-        wanted = [extreme(view, each, group) for group in groups for each in view.extrema]
-        found = (yield from Together(wanted)) if wanted else []
-        width = len(view.extrema)
-        names = [each.field for each in view.extrema]
-        return [
-            view.instance(
-                view.key.codec.decode(group),
-                amounts_in(row),
-                dict(zip(names, found[place * width : (place + 1) * width], strict=True)),
-            )
-            for place, (group, (_key, row)) in enumerate(zip(groups, rows, strict=True))
-        ]
-
-    return _of_view(view, "counts", shown, None, names)

@@ -13,25 +13,23 @@ import msgspec
 
 from oneread.database.draining import Drain
 from oneread.database.patches import patching
-from oneread.derivations.aggregates import AggregateView, Extremum
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, follower
+from oneread.derivations.derivation import CompiledView
 from oneread.derivations.entity_type import EntityType
-from oneread.derivations.indexes import IndexView
 from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
 from oneread.evolution.fence import Fence
 from oneread.models.fields import GENERATED, Marker
 from oneread.models.generated import uuid7
 from oneread.models.registry import EntityKind
-from oneread.plans.effects import Atomically, Now, Random, Together
+from oneread.plans.effects import Atomically, Now, Random
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.deltas import decode_amounts
 from oneread.transactions.native import Cascade, Change, Refused, asking_again, report_followed
 from oneread.transactions.root import BODY, parse_root
-from oneread.transactions.unit_of_work import VALUE, UnitOfWork
+from oneread.transactions.unit_of_work import UnitOfWork
 
 T = TypeVar("T")
 
@@ -183,12 +181,10 @@ class Operations:
 
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
         """An entity and its version, or the row of a view; None when there is none."""
-        if model in self.catalog.aggregates:
+        view = self.catalog.views.get(model)
+        if view is not None:
             yield from self.fence.check_readable(model)
-            return (yield from self._fold(self.catalog.aggregates[model], key)), 0
-        if model in self.catalog.indexes:
-            yield from self.fence.check_readable(model)
-            return (yield from self._only(self.catalog.indexes[model], key)), 0
+            return (yield from view.find(found_by(view, key))), 0
         kind = self.kind(model)
         (row,) = yield from Read("roots", [kind.key(key)])
         return self._entity(model, row)
@@ -221,32 +217,6 @@ class Operations:
         if self.fence.retired:
             self.lists.clear()
 
-    def _only(self, view: IndexView, key: tuple[Any, ...]) -> Plan[Any]:
-        """The one row of a unique index."""
-        if not view.unique:
-            raise InvalidQuery("get needs a unique index; take a page of this one", view=view.cls)
-        values = view.key.flat(key)
-        if len(values) != len(view.key.codec.elements):
-            raise InvalidQuery("a unique index is found by all of its values", view=view.cls, given=key)
-        within = view.key.codec.prefix_range(values, prefix=view.prefix)
-        rows = yield from Scan("views", RowRange(within.start, within.stop or b""), 1)
-        return view.rows([rows[0][1][VALUE].value])[0] if rows else None
-
-    def _fold(self, view: AggregateView, key: tuple[Any, ...]) -> Plan[Any]:
-        """One group of an aggregate; an empty one has zeros."""
-        values = view.key.flat(key)
-        if len(values) != len(view.key.codec.elements):
-            raise InvalidQuery("a group of an aggregate is found by all of its values", view=view.cls, given=key)
-        group = view.key.codec.encode(values)
-        if not view.extrema:
-            (row,) = yield from Read("counts", [view.prefix + group])
-            return view.instance(values, amounts_in(row), {})
-        numbers: Plan[Any] = _counts(view.prefix + group)
-        found = yield from Together([numbers, *(extreme(view, each, group) for each in view.extrema)])
-        return view.instance(values, found[0], dict(zip([each.field for each in view.extrema], found[1:], strict=True)))
-
-    # The outbox.
-
     def drain_step(self, batch: int) -> Plan[bool]:
         """One batch of one task of the outbox; False when there is nothing to do."""
         return self.outbox.step(batch)
@@ -256,17 +226,15 @@ class Operations:
         return self.outbox.task_batch(key, batch)
 
 
-def amounts_in(row: Row | None) -> Any:
-    """The numbers of a group's row."""
-    return decode_amounts(None if row is None else row[VALUE].value)
+def found_by(view: CompiledView, key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of the key's elements by which `get` finds one row.
 
-
-def _counts(key: bytes) -> Plan[Any]:
-    (row,) = yield from Read("counts", [key])
-    return amounts_in(row)
-
-
-def extreme(view: AggregateView, extremum: Extremum, group: bytes) -> Plan[Any]:
-    """The least or greatest value of a group: the first row of its hidden index."""
-    rows = yield from Scan("views", RowRange.under(extremum.prefix + group), 1)
-    return view.extremum_value(extremum, rows[0][1][VALUE].value) if rows else None
+    Raises:
+        InvalidQuery: the view has pages only, or these are not all of its values.
+    """
+    if not view.can_find:
+        raise InvalidQuery("get needs a unique index; take a page of this one", view=view.cls)
+    values = view.key.flat(key)
+    if len(values) != len(view.key.codec.elements):
+        raise InvalidQuery("a row of a view is found by all of its values", view=view.cls, given=key)
+    return values

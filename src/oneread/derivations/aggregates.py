@@ -7,7 +7,7 @@ The law is docs/formats/rows.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -15,24 +15,41 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
-from oneread.derivations.access import Access, Accesses
+from oneread.derivations.access import Access
+from oneread.derivations.derivation import (
+    PREFIX_BYTES,
+    Compiling,
+    Keyspace,
+    LocalFind,
+    OwnerOffset,
+    RowForm,
+    key_paths,
+    key_values,
+)
 from oneread.derivations.emitted_record import ROWS, SUMS, short_hash
 from oneread.derivations.indexes import check_type, condition
 from oneread.derivations.keyed import VALUES_BYTES, Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate
 from oneread.encoding.codec import Codec
+from oneread.encoding.ranges import prefix_range
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded
 from oneread.models.annotations import field_types
-from oneread.models.model import Model
-from oneread.models.paths import path_of
+from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind, element
 from oneread.models.set_order import has_one_form
 from oneread.models.wide import pack_wide, unpack_wide
-from oneread.transactions.deltas import Number, digits_of, exact_number, plain
+from oneread.plans.effects import Together
+from oneread.plans.plan import Plan
+from oneread.store.engine import Engine
+from oneread.store.requests import Found, Read, Scan
+from oneread.store.rows import Row, RowRange, Table
+from oneread.transactions.deltas import Number, decode_amounts, digits_of, exact_number, plain
+from oneread.transactions.unit_of_work import VALUE
 
 MEAN_DIGITS: Final = 28
+_EXTREMA: Final = ("least", "greatest")
 
 _MEAN = Context(prec=MEAN_DIGITS)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -74,28 +91,29 @@ class AggregateView:
 
     Arguments:
         cls: the declaration.
-        model: whose entities it folds.
-        prefix: the view's id and generation, four bytes.
-        prefixes: of the hidden index of each field with least(...) or greatest(...).
+        compiling: what it is compiled with; `prefixes` are of the hidden index of each least(...) and greatest(...).
     """
 
-    def __init__(
-        self,
-        cls: type[Aggregate[Any]],
-        model: type[Model[Any]],
-        prefix: bytes,
-        prefixes: Mapping[str, bytes],
-        accesses: Accesses,
-        kinds: Mapping[type, EntityKind],
-    ) -> None:
+    table: Table = "counts"
+    can_find = True
+    decode_rows: Callable[[list[bytes]], list[Any]] | None = None
+
+    def __init__(self, cls: type[Aggregate[Any]], compiling: Compiling) -> None:
+        model, prefix, prefixes, accesses = compiling.model, compiling.prefix, compiling.prefixes, compiling.accesses
         self.cls = cls
         self.model = model
         self.prefix = prefix
+        if hasattr(cls, "unique"):
+            raise InvalidDeclaration("unique is for an index; an aggregate has one row a group", view=cls)
         self._rules = rules_of(cls)
         self._accesses = accesses
         self._types = field_types(cls, accesses.names)
         self.key = ViewKey(
-            cls, model, {name: rule for name, rule in self._rules.items() if rule.kind == "key"}, accesses, kinds
+            cls,
+            model,
+            {name: rule for name, rule in self._rules.items() if rule.kind == "key"},
+            accesses,
+            compiling.kinds,
         )
         for part in self.key.parts:
             check_type(cls, part.field, self._types[part.field], part.access, optional=part.rule.none is not None)
@@ -108,7 +126,7 @@ class AggregateView:
         self._slots: dict[str, Slot] = {"contributions": Slot("1", whole=True)}
         self.folded: list[Folded] = []
         self.extrema: list[Extremum] = []
-        self.taken: list[tuple[str, Access, Callable[[Any], object]]] = []
+        self._taken: list[tuple[str, Access, Callable[[Any], object]]] = []
         for name, rule in self._rules.items():
             if rule.kind != "key":
                 self._fold(name, rule, prefixes)
@@ -131,7 +149,7 @@ class AggregateView:
         access = self._accesses.of_path(self.cls, name, rule.field, self.model)
         if access.many:
             raise InvalidDeclaration("a fold takes one value of an entity", view=self.cls, field=name)
-        if rule.fold in ("least", "greatest"):
+        if rule.fold in _EXTREMA:
             self._extremum(name, rule, access, prefixes[name])
         elif rule.fold == "count":
             place = self._slot(f"values of {path_of(rule.field)}", _presence(access))
@@ -151,7 +169,7 @@ class AggregateView:
                 "only int, float, Decimal and timedelta can be summed", view=self.cls, field=name, type=kind
             )
         if kind in (Decimal, float):
-            self.taken.append((name, access, lambda value: digits_of(exact_number(value))))
+            self._taken.append((name, access, lambda value: digits_of(exact_number(value))))
         place = self._slot(f"sum of {path_of(rule.field)}", _amount(access))
         if rule.fold == "total":
             self.folded.append(Folded(name, _total(place, _BACK[kind])))
@@ -162,7 +180,7 @@ class AggregateView:
     def _extremum(self, name: str, rule: Rule, access: Access, prefix: bytes) -> None:
         codec = Codec((element(name, access.type, self.cls, descending=rule.fold == "greatest"),))
         signature = f"{access.code} {rule.fold}"
-        self.taken.append((name, access, lambda value: codec.encode((value,))))
+        self._taken.append((name, access, lambda value: codec.encode((value,))))
         self.extrema.append(Extremum(name, prefix, ROWS + prefix, signature, access.code, codec, access.type))
 
     def _generated(self) -> Emit:
@@ -245,6 +263,141 @@ class AggregateView:
             return self._decoders[extremum.prefix](packed)[0]
         except msgspec.MsgspecError:  # an int beyond 64 bits
             return msgspec.convert(unpack_wide(packed), tuple[extremum.type])[0]  # type: ignore[name-defined]
+
+    def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
+        name, values, decode = self.cls.__name__, key_values(self.key), self.key.codec.decode_prefix
+        groups = Keyspace(self.prefix, "counts", name, kind, values, width=self.width)
+        return (
+            groups,
+            *(
+                Keyspace(each.prefix, "views", f"{name}.{each.field}", kind, values, _behind(decode, each.codec), undigested=True)
+                for each in self.extrema
+            ),
+        )
+
+    def taken_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
+        return [*((part.field, part.access, part.check()) for part in self.key.parts), *self._taken]
+
+    def find(self, values: tuple[Any, ...]) -> Plan[Any]:
+        group = self.key.codec.encode(values)
+        if not self.extrema:
+            (row,) = yield from Read("counts", [self.prefix + group])
+            return self.instance(values, amounts_in(row), {})
+        numbers: Plan[Any] = _counts(self.prefix + group)
+        found = yield from Together([numbers, *(self._extreme(each, group) for each in self.extrema)])
+        return self.instance(values, found[0], dict(zip([each.field for each in self.extrema], found[1:], strict=True)))
+
+    def _extreme(self, extremum: Extremum, group: bytes) -> Plan[Any]:
+        """The least or greatest value of a group: what the first row of its hidden index holds."""
+        start, stop = prefix_range(extremum.prefix + group)
+        rows = yield from Scan("views", RowRange(start, stop or b""), 1)
+        return self.extremum_value(extremum, rows[0][1][VALUE].value) if rows else None
+
+    def local_find(self, engine: Engine) -> LocalFind | None:
+        prefix, encode, point, column = self.prefix, self.key.codec.encode, engine.point, engine.column
+
+        def find(values: tuple[Any, ...]) -> tuple[Any, int, int]:
+            group = encode(values)
+            cell = point("counts", prefix + group, VALUE)
+            rows, size, packed = 1, 0, None
+            if cell is not None:
+                packed = cell.value
+                size = len(packed)
+            extrema: dict[str, Any] = {}
+            for each in self.extrema:
+                start, stop = prefix_range(each.prefix + group)
+                found = column("views", RowRange(start, stop or b""), 1, VALUE)
+                extrema[each.field] = None
+                for key, value in found:
+                    extrema[each.field] = self.extremum_value(each, value)
+                    rows += 1
+                    size += len(key) + len(value)
+            return self.instance(values, decode_amounts(packed), extrema), rows, size
+
+        return find
+
+    def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
+        groups = [key[len(self.prefix) :] for key, _row in found]
+        wanted = [self._extreme(each, group) for group in groups for each in self.extrema]
+        values = (yield from Together(wanted)) if wanted else []
+        width, names = len(self.extrema), [each.field for each in self.extrema]
+        return [
+            self.instance(
+                self.key.codec.decode(group),
+                amounts_in(row),
+                dict(zip(names, values[place * width : (place + 1) * width], strict=True)),
+            )
+            for place, (group, (_key, row)) in enumerate(zip(groups, found, strict=True))
+        ]
+
+    def explain_find(self, place: bytes) -> list[str]:
+        group = place[PREFIX_BYTES:]
+        return [
+            f"read counts {place.hex()}",
+            *(
+                f"scan views for the first row of {(each.prefix + group).hex()}... ({each.field})"
+                for each in self.extrema
+            ),
+        ]
+
+    def forms(self) -> tuple[RowForm, ...]:
+        name, place, folds = self.cls.__name__, key_paths(self.key), self._rules
+        summed = frozenset(
+            path_of(rule.field).names
+            for rule in folds.values()
+            if rule.kind == "fold" and rule.field is not None and rule.fold not in _EXTREMA
+        )
+        groups = RowForm(
+            name, "group", "group", "groups", "counts", place, summed, "numbers",
+            found="read", paged="rows", numbers=tuple(_numbers_of(folds)),
+        )  # fmt: skip
+        extrema = [(each, path_of(folds[each.field].field)) for each in self.extrema]
+        return (
+            groups,
+            *(
+                RowForm(
+                    f"{name}.{each.field}",
+                    "extremum rows",
+                    "extremum",
+                    "extremum",
+                    "views",
+                    place | {path.names},
+                    frozenset(),
+                    "value",
+                    found="scan",
+                    paged="each",
+                    ends=(each.type, path),
+                )
+                for each, path in extrema
+            ),
+        )
+
+
+def amounts_in(row: Row | None) -> list[Number]:
+    """The numbers of a group's row."""
+    return decode_amounts(None if row is None else row[VALUE].value)
+
+
+def _counts(key: bytes) -> Plan[list[Number]]:
+    (row,) = yield from Read("counts", [key])
+    return amounts_in(row)
+
+
+def _behind(group: Callable[[bytes, int], tuple[Any, int]], value: Codec) -> OwnerOffset:
+    return lambda key: value.decode_prefix(key, group(key, PREFIX_BYTES)[1])[1]
+
+
+def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:
+    """The numbers of a group's row besides the contributions: a sum, and a number of values, for each field."""
+    known: set[tuple[str, Path]] = set()
+    for rule in folds.values():
+        if rule.kind != "fold" or rule.field is None or rule.fold in _EXTREMA:
+            continue
+        path = path_of(rule.field)
+        for what, is_needed in (("values", rule.fold in ("count", "mean")), ("sum", rule.fold in ("total", "mean"))):
+            if is_needed and (what, path) not in known:
+                known.add((what, path))
+                yield path if what == "sum" else None
 
 
 def _as_declared(access: Access, values: tuple[Any, ...]) -> Any:

@@ -26,7 +26,7 @@ from oneread.derivations.copies import (
     nullable_copy_classes,
     references_of,
 )
-from oneread.derivations.derivation import Derivation
+from oneread.derivations.derivation import CompiledView, Compiling, compile_view, register
 from oneread.derivations.entity_type import EntityState, EntityType
 from oneread.derivations.indexes import IndexView
 from oneread.derivations.probes import Probes
@@ -42,6 +42,9 @@ from oneread.models.registry import EntityKind, root_model
 from oneread.models.set_order import holds_sets
 from oneread.models.versions import StoredLayout, view_prefix
 from oneread.transactions.root import Root
+
+register(Index, IndexView)
+register(Aggregate, AggregateView)
 
 
 class SchemaNumbers(msgspec.Struct, frozen=True):
@@ -107,8 +110,7 @@ class Catalog:
         self._awaited: set[type] = set()
         self.probes = Probes(self._accesses)
         self._compile_copies()
-        self.indexes: dict[type, IndexView] = {}
-        self.aggregates: dict[type, AggregateView] = {}
+        self.views: dict[type, CompiledView] = {}
         for view in views:
             self._add_view(view)
         self._wire_hidden()
@@ -181,23 +183,12 @@ class Catalog:
 
     def _add_view(self, view: type[View[Any]]) -> None:
         model = self._viewed(view)
-        prefix = view_prefix(*self._numbers.views[stored_name(view)])
-        if issubclass(view, Index):
-            self.indexes[view] = IndexView(view, model, prefix, self._accesses, self.kinds, self._nullable)
-        elif issubclass(view, Aggregate):
-            prefixes = {field: view_prefix(*self._numbers.views[name]) for field, name in extremum_names(view).items()}
-            self.aggregates[view] = AggregateView(view, model, prefix, prefixes, self._accesses, self.kinds)
-        else:
-            raise InvalidDeclaration("a view is an Index or an Aggregate", view=view)
-        self._add_probes(view)
-
-    def _add_probes(self, view: type[View[Any]]) -> None:
-        """Whoever a view takes values from is asked whether the view can hold new ones."""
-        compiled_view = self.indexes.get(view) or self.aggregates[view]
-        taken = [(part.field, part.access, part.check()) for part in compiled_view.key.parts]
-        if isinstance(compiled_view, AggregateView):
-            taken.extend(compiled_view.taken)
-        for field, access, check in taken:
+        numbers = self._numbers.views
+        prefixes = {field: view_prefix(*numbers[name]) for field, name in extremum_names(view).items()}
+        prefix = view_prefix(*numbers[stored_name(view)])
+        compiling = Compiling(model, prefix, prefixes, self._accesses, self.kinds, self._nullable)
+        compiled_view = self.views[view] = compile_view(view, compiling)
+        for field, access, check in compiled_view.taken_values():
             if access.through is not None:
                 self.probes.add_value(access.through, view, field, check)
 
@@ -214,7 +205,7 @@ class Catalog:
 
     def _wire_hidden(self) -> None:
         """Every path of a view that leaves the entity makes its carriers hold the value out of sight."""
-        for view in (*self.indexes, *self.aggregates):
+        for view in self.views:
             model = self._viewed(view)
             for name, rule in rules_of(view).items():
                 if rule.field is not None:
@@ -230,8 +221,7 @@ class Catalog:
         kind.layouts.add(layout)
         for older in self._numbers.older.get(stored_name(cls), ()):
             kind.layouts.add_older(OlderLayout(older, layout, self._names))
-        views: tuple[Derivation, ...] = (*self.indexes.values(), *self.aggregates.values())
-        derivations = tuple(view for view in views if self.kinds[view.model] is kind)
+        derivations = tuple(view for view in self.views.values() if self.kinds[view.model] is kind)
         told = self._told.get(kind.cls)
         getters = None if told is None else self._copied_values(kind.cls, told)
         return EntityType(cls, kind, layout, self._references[cls], derivations, getters)

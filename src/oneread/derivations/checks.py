@@ -14,7 +14,7 @@ from uuid import UUID
 
 from oneread.derivations.rules import NonePlace, Rule, Size, rules_of
 from oneread.derivations.storable import check_storable
-from oneread.derivations.views import Aggregate, View
+from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
 from oneread.models.annotations import field_types, unwrap
 from oneread.models.condition_checks import refuse_declared
@@ -96,8 +96,8 @@ def _check_marker(model: type, name: str, marker: Marker, bare: Any) -> None:
 def check_view(view: type[View[Any]], names: Names) -> None:
     """A view's options, rules and condition."""
     check_options(view)
-    if type(getattr(view, "unique", False)) is not bool or (issubclass(view, Aggregate) and hasattr(view, "unique")):
-        raise InvalidDeclaration("unique is True or False, and for an index", view=view)
+    if type(getattr(view, "unique", False)) is not bool:
+        raise InvalidDeclaration("unique is True or False", view=view)
     types = field_types(view, names)
     for name, rule in rules_of(view).items():
         _check_words(view, name, rule)

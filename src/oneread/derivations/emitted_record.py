@@ -119,7 +119,7 @@ def record_diff(key: bytes, old: Record, new: Record, shown: Mapping[bytes, byte
 
 
 def first_writes(key: bytes, emission: Emission) -> DerivedWrites:
-    """The operations of an entity that told nobody anything before: `record_diff` against nothing, without looking for it."""
+    """The writes of an entity that contributed nothing before: `record_diff` against nothing."""
     record, shown, deltas, claims, _made = emission
     for source in record.get(REFERENCES, ()):
         shown[back_reference_key(source, key)] = _PRESENT

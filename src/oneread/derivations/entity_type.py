@@ -14,7 +14,7 @@ import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import NO_SOURCE, CopiedValues, Reference, Source
-from oneread.derivations.derivation import Derivation
+from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import COPIED, HELD, HIDDEN, LAST_VALUES, REFERENCES, Emission, Record
 from oneread.derivations.keyed import reference_signature
 from oneread.models.fields import CREATED, GENERATED, UPDATED, defaults_of
@@ -84,7 +84,7 @@ class EntityType:
         kind: EntityKind,
         layout: Layout[Any],
         references: Mapping[str, Reference],
-        derivations: tuple[Derivation, ...],
+        derivations: tuple[CompiledView, ...],
         told: CopiedValues | None,
     ) -> None:
         self.cls = cls

@@ -7,12 +7,21 @@ one range read. The law is docs/formats/rows.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
+from oneread.derivations.derivation import (
+    PREFIX_BYTES,
+    Compiling,
+    Keyspace,
+    LocalFind,
+    RowForm,
+    key_paths,
+    key_values,
+)
 from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash
 from oneread.derivations.keyed import STARTS, Emit, KeyRule, ViewKey, in_utc
 from oneread.derivations.rules import Rule, rules_of
@@ -23,10 +32,16 @@ from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
 from oneread.models.model import Model
+from oneread.models.paths import path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import holds_sets, is_set, order_sets
 from oneread.models.wide import pack_wide
+from oneread.plans.plan import Plan
+from oneread.store.engine import Engine
+from oneread.store.requests import Found, Scan
+from oneread.store.rows import RowRange, Table
+from oneread.transactions.unit_of_work import VALUE
 
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
@@ -36,20 +51,13 @@ class IndexView:
 
     Arguments:
         cls: the declaration.
-        model: whose entities it orders.
-        prefix: the view's id and generation, four bytes.
-        layout: of its rows.
+        compiling: what it is compiled with.
     """
 
-    def __init__(
-        self,
-        cls: type[Index[Any]],
-        model: type[Model[Any]],
-        prefix: bytes,
-        accesses: Accesses,
-        kinds: Mapping[type, EntityKind],
-        nullable: frozenset[type],
-    ) -> None:
+    table: Table = "views"
+
+    def __init__(self, cls: type[Index[Any]], compiling: Compiling) -> None:
+        model, prefix, accesses = compiling.model, compiling.prefix, compiling.accesses
         self.cls = cls
         self.model = model
         self.prefix = prefix
@@ -57,17 +65,18 @@ class IndexView:
         if any(rule.kind == "fold" for rule in rules.values()):
             raise InvalidDeclaration("an index has no totals; declare an Aggregate", view=cls)
         self.key = ViewKey(
-            cls, model, {name: rule for name, rule in rules.items() if rule.kind == "key"}, accesses, kinds
+            cls, model, {name: rule for name, rule in rules.items() if rule.kind == "key"}, accesses, compiling.kinds
         )
         if not self.key.parts:
             raise InvalidDeclaration("an index needs a key rule: by(...), newest(...), ...", view=cls)
         referring = {part.field: part.access.copy for part in self.key.parts if part.access.copy is not None}
-        self.layout: Layout[Any] = Layout(cls, None, nullable=nullable | set(referring.values()), names=accesses.names)
+        self.layout: Layout[Any] = Layout(
+            cls, None, nullable=compiling.nullable | set(referring.values()), names=accesses.names
+        )
         self._empty = _emptying(referring)
         shapes = [each for field in self.layout.fields for each in (field, *field.fields)]
-        self.had_no_order = any(each.sets and _is_deep(each.concrete, accesses.names) for each in shapes)
-        """Code from before gave sets inside of other values, which rows of this index may show, no order."""
-        self.unique = cls.unique
+        self._had_no_order = any(each.sets and _is_deep(each.concrete, accesses.names) for each in shapes)
+        self.unique = self.can_find = cls.unique
         if self.unique and any(part.access.through is not None for part in self.key.parts):
             raise InvalidDeclaration("a unique value is the entity's own, never copied from another", view=cls)
         rows, claims = ROWS + prefix, UNIQUE + prefix
@@ -96,7 +105,7 @@ class IndexView:
     def _wide(self, row: tuple[Any, ...]) -> bytes:
         return self.layout.wide_prefix + pack_wide(row)
 
-    def in_order(self, doc: bytes) -> bytes:
+    def _in_order(self, doc: bytes) -> bytes:
         """The document of a row with its sets in order, as it is made now; as it is where it differs in more."""
         try:
             made = self.layout.encode(self.layout.decode(doc))
@@ -104,11 +113,49 @@ class IndexView:
             return doc
         return made if sorted(made) == sorted(doc) else doc
 
-    def rows(self, docs: list[bytes]) -> list[Any]:
-        """The rows that lie in the index, as users see them; a copy that only groups refers and is not filled."""
+    def decode_rows(self, docs: list[bytes]) -> list[Any]:
+        """The rows of the index as users see them; a copy that only groups refers and is not filled."""
         found = self.layout.decode_many(docs)
         self._empty(found)
         return found
+
+    def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
+        name, values, decode = self.cls.__name__, key_values(self.key), self.key.codec.decode_prefix
+        in_order = self._in_order if self._had_no_order else None
+        rows = Keyspace(
+            self.prefix, "views", name, kind, values, lambda key: decode(key, PREFIX_BYTES)[1], in_order=in_order
+        )
+        return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
+
+    def taken_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
+        return [(part.field, part.access, part.check()) for part in self.key.parts]
+
+    def find(self, values: tuple[Any, ...]) -> Plan[Any]:
+        within = self.key.codec.prefix_range(values, prefix=self.prefix)
+        rows = yield from Scan("views", RowRange(within.start, within.stop or b""), 1)
+        return self.decode_rows([rows[0][1][VALUE].value])[0] if rows else None
+
+    def local_find(self, engine: Engine) -> LocalFind | None:  # noqa: ARG002 - part of the contract
+        return None
+
+    def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
+        yield from ()
+        return self.decode_rows([row[VALUE].value for _key, row in found])
+
+    def explain_find(self, place: bytes) -> list[str]:
+        return [f"scan views for the first row of {place.hex()}..."]
+
+    def forms(self) -> tuple[RowForm, ...]:
+        place = key_paths(self.key)
+        shown = frozenset(path_of(rule.field).names for rule in rules_of(self.cls).values() if rule.kind == "shown")
+        name = self.cls.__name__
+        rows = RowForm(
+            name, "index rows", "index row", "index rows", "views", place, shown, "row",
+            found="scan" if self.unique else None, paged="rows",
+        )  # fmt: skip
+        if not self.unique:
+            return (rows,)
+        return (rows, RowForm(name, "claim", "claim", "claims", "counts", place, frozenset(), "owner"))
 
 
 def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:

@@ -36,8 +36,7 @@ class Fence:
         self.version = version
         self.is_stale = False
         self._seen = seen
-        self._prefixes: dict[type, bytes] = {view: each.prefix for view, each in catalog.indexes.items()}
-        self._prefixes.update({view: each.prefix for view, each in catalog.aggregates.items()})
+        self._prefixes: dict[type, bytes] = {view: each.prefix for view, each in catalog.views.items()}
         self._building = building
         self._overtaken: StoredSchema | None = None
         self.retired: frozenset[type] = frozenset()

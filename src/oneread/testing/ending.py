@@ -64,11 +64,9 @@ def agrees(oracle: Oracle, audit: Audit, driver: SyncDriver, operations: Operati
     shape = _own if blurred else look
     _same("entities", {name: shape(each) for name, each in expected.items()}, {k: shape(v) for k, v in stored.items()})
     if not blurred:
-        for view in oracle.indexes:
+        for view in oracle.views:
             found = everything(driver, operations, view)
-            _same(view.__name__, in_order(view, oracle.rows(view)), in_order(view, found))
-        for fold in oracle.aggregates:
-            _same(fold.__name__, look(oracle.groups(fold)), look(everything(driver, operations, fold)))
+            _same(view.__name__, in_order(view, oracle.listing(view)), in_order(view, found))
 
 
 def _named(oracle: Oracle, audit: Audit, operations: Operations) -> tuple[dict[str, Any], dict[str, Any]]:

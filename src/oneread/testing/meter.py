@@ -181,7 +181,6 @@ def _named(table: str, key: bytes, catalog: Catalog) -> str:
             return next(
                 (each.cls.__name__ for each in catalog.kinds.values() if key.startswith(each.prefix)), key.hex()
             )
-    prefixes = {each.prefix: view for view, each in catalog.indexes.items()}
-    prefixes |= {each.prefix: view for view, each in catalog.aggregates.items()}
+    prefixes = {each.prefix: view for view, each in catalog.views.items()}
     view = prefixes.get(key[:4])
     return key[:4].hex() if view is None else str(view.__name__)

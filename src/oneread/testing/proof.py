@@ -126,10 +126,8 @@ class Proof:
                 variant: Any = type(entity)
                 found = self.database.find(variant, *key_of(entity))
                 _same(f"{root_model(model).__name__}{key_of(entity)}", look(entity), look(found))
-        for index in self.oracle.indexes:
-            _same(index.__name__, listed(index, self.oracle.rows(index)), listed(index, self._rows(index)))
-        for fold in self.oracle.aggregates:
-            _same(fold.__name__, look(self.oracle.groups(fold)), look(self._rows(fold)))
+        for view in self.oracle.views:
+            _same(view.__name__, listed(view, self.oracle.listing(view)), listed(view, self._rows(view)))
         self._audit.boundary()
 
     def _rows(self, view: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from decimal import Decimal
 from functools import partial
 
 from oneread.derivations.copies import NO_SOURCE, Source
+from oneread.derivations.derivation import Keyspace
 from oneread.derivations.emitted_record import short_hash
 from oneread.errors import Corrupt
 from oneread.models.registry import EntityKind
@@ -27,7 +28,7 @@ from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.copy_check import CopyCheck
 from oneread.verify.digests import Digests
 from oneread.verify.expected import DAMAGED, ExpectedRows, RowExaminer
-from oneread.verify.keyspace import Keyspace, StoreKeyspaces
+from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter, shown_of
 from oneread.verify.scanner import Scanner
 

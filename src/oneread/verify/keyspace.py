@@ -6,46 +6,17 @@ a generation that is being taken away, and a view nobody asked about are left al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
 
-from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.catalog import Catalog, stored_name
-from oneread.derivations.indexes import IndexView
+from oneread.derivations.derivation import CompiledView, Keyspace
 from oneread.errors import Corrupt, SchemaMismatch, UsageError
 from oneread.models.registry import EntityKind
 from oneread.models.versions import StoredSchema
 from oneread.store.rows import Table
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.verify.record_comparison import Prefixes
-
-Offset = Callable[[bytes], int]
-"""From the key of an index row to where its source's key begins. Raises Corrupt."""
-
-
-class Keyspace(NamedTuple):
-    """Where one view has its rows.
-
-    Arguments:
-        prefix: the view's id and generation.
-        table: `views`, or `counts` for groups and taken values.
-        name: as a person calls it: `ProductSales`, `ProductSales.dearest`.
-        kind: whose entities it is made of.
-        values: from a row's key to the values in it, for people. Raises Corrupt.
-        offset: for index rows; None for groups and taken values.
-        width: numbers of a group's row; 0 for everything else.
-        in_order: of index rows in which earlier code gave sets no order: the row as it is made now.
-    """
-
-    prefix: bytes
-    table: Table
-    name: str
-    kind: EntityKind
-    values: Callable[[bytes], tuple[Any, ...]]
-    offset: Offset | None = None
-    width: int = 0
-    in_order: Callable[[bytes], bytes] | None = None
-
+from oneread.verify.record_comparison import Prefixes
 
 _CHANGED = "the store's schema has changed since it was opened here; open it again with the newer schema"
 
@@ -70,30 +41,30 @@ class StoreKeyspaces:
         for each in wanted:
             if not isinstance(each, type):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
                 raise UsageError("this is not a class of a view or model", given=each)
-            if each not in catalog.kinds and each not in catalog.indexes and each not in catalog.aggregates:
+            if each not in catalog.kinds and each not in catalog.views:
                 raise UsageError("this class is no view or model of the schema", given=each)
         self._refuse_another(catalog, stored)
         self._wanted = frozenset(wanted)
         self.kinds: tuple[EntityKind, ...] = tuple(dict.fromkeys(catalog.kinds.values()))
-        views: tuple[IndexView | AggregateView, ...] = (*catalog.indexes.values(), *catalog.aggregates.values())
+        views = tuple(catalog.views.values())
         self.places: dict[bytes, Keyspace] = {
             (place.table[:1].encode() + place.prefix): place
             for view in views
             if self._judged(view)
-            for place in _places(view, catalog.kinds[view.model])
+            for place in view.keyspaces(catalog.kinds[view.model])
         }
         self.prefixes = frozenset(place.prefix for place in self.places.values())
-        places = [place for view in views for place in _places(view, catalog.kinds[view.model])]
-        prefixes = {table: {place.prefix for place in places if place.table == table} for table in ("views", "counts")}
+        every = [place for view in views for place in view.keyspaces(catalog.kinds[view.model])]
+        prefixes = {table: {place.prefix for place in every if place.table == table} for table in ("views", "counts")}
         self._elsewhere: Mapping[str, set[bytes]] = {
             "views": prefixes["counts"] - prefixes["views"],
             "counts": prefixes["views"] - prefixes["counts"],
         }
         self.recorded_otherwise = Prefixes(
-            frozenset(each.prefix for view in catalog.aggregates.values() for each in view.extrema),
-            frozenset(view.prefix for view in catalog.indexes.values() if view.had_no_order),
+            frozenset(place.prefix for place in every if place.undigested),
+            frozenset(place.prefix for place in every if place.in_order is not None),
         )
-        self.whole = not self._wanted and len(self.prefixes) == len(_all_prefixes(views))
+        self.whole = not self._wanted and self.prefixes == {place.prefix for place in every}
         self.tracked = self._referring(BACK_REFERENCES)
         self.held = self._referring(HOLDS)
 
@@ -103,13 +74,12 @@ class StoreKeyspaces:
             layout = stored.layouts.get(stored_name(cls))
             if layout is None or layout.number != entity_type.layout.layout_id:
                 raise SchemaMismatch(_CHANGED, model=cls)
-        views: tuple[IndexView | AggregateView, ...] = (*catalog.indexes.values(), *catalog.aggregates.values())
-        for view in views:
+        for view in catalog.views.values():
             known = stored.views.get(stored_name(view.cls))
             if known is None or known.prefix != view.prefix:
                 raise SchemaMismatch(_CHANGED, view=view.cls)
 
-    def _judged(self, view: IndexView | AggregateView) -> bool:
+    def _judged(self, view: CompiledView) -> bool:
         asked = not self._wanted or view.cls in self._wanted or self.covers_kind(self.catalog.kinds[view.model])
         known = self.stored.views.get(stored_name(view.cls))
         return asked and (known is None or known.state == "readable")
@@ -187,41 +157,3 @@ class StoreKeyspaces:
             return self.catalog.name_of(key)
         except (Corrupt, ValueError):
             return key.hex()
-
-
-def _all_prefixes(views: tuple[IndexView | AggregateView, ...]) -> set[bytes]:
-    prefixes = {view.prefix for view in views}
-    return prefixes | {each.prefix for view in views if isinstance(view, AggregateView) for each in view.extrema}
-
-
-def _places(view: IndexView | AggregateView, kind: EntityKind) -> list[Keyspace]:
-    name = view.cls.__name__
-    decode = view.key.codec.decode_prefix
-
-    def values(key: bytes) -> tuple[Any, ...]:
-        return decode(key, 4)[0]
-
-    def offset(key: bytes) -> int:
-        return decode(key, 4)[1]
-
-    if isinstance(view, IndexView):
-        in_order = view.in_order if view.had_no_order else None
-        rows = Keyspace(view.prefix, "views", name, kind, values, offset, in_order=in_order)
-        return [rows, Keyspace(view.prefix, "counts", name, kind, values)] if view.unique else [rows]
-    groups = Keyspace(view.prefix, "counts", name, kind, values, width=view.width)
-    return [
-        groups,
-        *(
-            Keyspace(
-                each.prefix, "views", f"{name}.{each.field}", kind, values, _behind(decode, each.codec.decode_prefix)
-            )
-            for each in view.extrema
-        ),
-    ]
-
-
-def _behind(group: Callable[[bytes, int], tuple[Any, int]], value: Callable[[bytes, int], tuple[Any, int]]) -> Offset:
-    def offset(key: bytes) -> int:
-        return value(key, group(key, 4)[1])[1]
-
-    return offset

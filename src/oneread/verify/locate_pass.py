@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from oneread.derivations.derivation import Keyspace
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange, Table
@@ -18,7 +19,6 @@ from oneread.transactions.unit_of_work import DerivedWrites
 from oneread.verify.cross_check import CrossCheck
 from oneread.verify.digest_pass import DigestPass, Pointers, amounts_of
 from oneread.verify.digests import bucket_of
-from oneread.verify.keyspace import Keyspace
 from oneread.verify.report import shown_of
 
 KEPT: Final = 50_000

@@ -73,13 +73,13 @@ class Damaged:
     # Places.
 
     def index(self, view):
-        return self.catalog.indexes[view].prefix
+        return self.catalog.views[view].prefix
 
     def group(self, view):
-        return self.catalog.aggregates[view].prefix
+        return self.catalog.views[view].prefix
 
     def extremum(self, view, field):
-        return next(each.prefix for each in self.catalog.aggregates[view].extrema if each.field == field)
+        return next(each.prefix for each in self.catalog.views[view].extrema if each.field == field)
 
     def row_of(self, prefix, model, *parts, table="views"):
         """The one row under a prefix that ends in an entity's key."""

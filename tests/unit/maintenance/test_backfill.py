@@ -472,7 +472,7 @@ class TestAGenerationThatIsGone:
     @pytest.mark.usefixtures("new")
     def test_leaves_no_row(self, store, old):
         dropped(store, PurchasesOfBuyer)
-        prefix = old.operations.catalog.indexes[PurchasesOfBuyer].prefix
+        prefix = old.operations.catalog.views[PurchasesOfBuyer].prefix
         stray = RowMutation(prefix + b"nobody remembers", {b"d:b": Cell(b"\x90", START)})
         store.engine.answer(Mutate("views", [stray]))
         newest = store.program(Schema(*MODELS, *ADDED, inline=2))
@@ -501,7 +501,7 @@ class TestAChangedView:
         result = newest.backfill()
         assert (result.done, result.passes, result.recommitted) == (True, 1, 10)
         assert [row.quantity for row in newest.page(LargePurchases, 3)] == [8, 5]
-        before = old.operations.catalog.indexes[PurchasesOfBuyer].prefix
+        before = old.operations.catalog.views[PurchasesOfBuyer].prefix
         start, stop = prefix_range(before)
         assert newest.run(Scan("views", RowRange(start, stop), 9).__iter__()) == []
         store.audited(newest)

@@ -195,7 +195,7 @@ def test_both_faces_find_and_mend_the_same():
         db.save_all(batch)
     engine = db.db._driver.engine
     rows = engine.answer(Scan("views", RowRange(b"", b""), 10_000))
-    key = next(key for key, _row in rows if key.startswith(db.operations.catalog.indexes[PurchasesOfBuyer].prefix))
+    key = next(key for key, _row in rows if key.startswith(db.operations.catalog.views[PurchasesOfBuyer].prefix))
     engine.transaction(lambda answer: answer(Replace("views", {key: None})), 30)
     assert db.verify().found == {"PurchasesOfBuyer": {"missing": 1}}
     assert db.repair().clean

@@ -196,7 +196,7 @@ from oneread.store.requests import Replace
 from oneread.plans.effects import Atomically
 
 def damage(db):
-    prefix = db.operations.catalog.aggregates[AuthorUse].prefix
+    prefix = db.operations.catalog.views[AuthorUse].prefix
     engine = db._driver.engine
     key = engine.transaction(lambda answer: lose(answer, prefix), 1)
 
