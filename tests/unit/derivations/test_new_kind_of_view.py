@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from oneread import Index, Key, Model, Schema, ascending, by, connect
 from oneread.costs.declared import of as costs_of
 from oneread.derivations.derivation import (
+    _COMPILERS,
     PREFIX_BYTES,
     Keyspace,
     RowForm,
-    _COMPILERS,
     key_paths,
     key_values,
     register,
@@ -65,8 +65,9 @@ class BitmapView:
         self.emit = self.key.function({"PREFIX": self.prefix, "TOKENS": self.tokens}, None, before, each)
 
     def _row(self, values, amounts):
-        number = sum(1 << place for place, count in enumerate(amounts[1:]) if count)
-        return self.cls(**dict(zip([part.field for part in self.key.parts], values, strict=True)), **{self._field: number})
+        fields = dict(zip([part.field for part in self.key.parts], values, strict=True))
+        fields[self._field] = sum(1 << place for place, count in enumerate(amounts[1:]) if count)
+        return self.cls(**fields)
 
     def keyspaces(self, kind):
         return (Keyspace(self.prefix, "counts", self.cls.__name__, kind, key_values(self.key), width=BITS + 1),)
@@ -78,7 +79,7 @@ class BitmapView:
         (row,) = yield from Read("counts", [self.prefix + self.key.codec.encode(values)])
         return self._row(values, [] if row is None else decode_amounts(row[VALUE].value))
 
-    def local_find(self, engine):
+    def local_find(self, _engine):
         return None
 
     def show(self, found) -> Plan[list[Any]]:
