@@ -7,11 +7,12 @@ import msgspec
 import pytest
 
 from oneread import Index, Key, Model, Schema, by, connect
-from oneread.derivations.schema_rows import SCHEMA_ROW, stored_schema
+from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell
+from oneread.transactions.system_rows import SCHEMA_ROW
 from oneread.transactions.unit_of_work import VALUE
 
 SPAWN = multiprocessing.get_context("spawn")

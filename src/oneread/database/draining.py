@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.schema_rows import FENCE_ROW
 from oneread.errors import (
     BudgetExceeded,
     Closed,
@@ -32,6 +31,7 @@ from oneread.transactions import outbox
 from oneread.transactions.native import Cascade, Refused, asking_again
 from oneread.transactions.outbox import Entry, SetAside
 from oneread.transactions.root import NO_ROOT, parse_root
+from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import UnitOfWork
 
 _STOPPING: Final = (Closed, SchemaMismatch, Unavailable, BudgetExceeded, OutcomeUnknown)

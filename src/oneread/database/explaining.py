@@ -17,7 +17,7 @@ from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations, found_by
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned
 from oneread.database.patches import patching
-from oneread.errors import InvalidKey, InvalidQuery, UsageError, shown
+from oneread.errors import InvalidKey, UsageError, shown
 from oneread.models.fields import GENERATED
 from oneread.models.registry import EntityKind
 from oneread.store.rows import RowRange

@@ -24,8 +24,8 @@ from oneread.models.generated import uuid7
 from oneread.models.registry import EntityKind
 from oneread.plans.effects import Atomically, Now, Random
 from oneread.plans.plan import Plan
-from oneread.store.requests import Read, Scan
-from oneread.store.rows import Row, RowRange
+from oneread.store.requests import Read
+from oneread.store.rows import Row
 from oneread.transactions import outbox
 from oneread.transactions.native import Cascade, Change, Refused, asking_again, report_followed
 from oneread.transactions.root import BODY, parse_root

@@ -16,12 +16,12 @@ from oneread.derivations.schema_rows import stored_schema
 from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
+from oneread.plans.scans import check_ascending
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import TABLES, RowRange, Table
 from oneread.store.statistics import Statistics
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import BODY
-from oneread.verify.scanner import check_ascending
 
 BATCH: Final = 2000
 """Rows of one scan."""

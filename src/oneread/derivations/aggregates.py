@@ -270,7 +270,15 @@ class AggregateView:
         return (
             groups,
             *(
-                Keyspace(each.prefix, "views", f"{name}.{each.field}", kind, values, _behind(decode, each.codec), undigested=True)
+                Keyspace(
+                    each.prefix,
+                    "views",
+                    f"{name}.{each.field}",
+                    kind,
+                    values,
+                    _behind(decode, each.codec),
+                    undigested=True,
+                )
                 for each in self.extrema
             ),
         )

@@ -16,10 +16,8 @@ from oneread.models.versions import StoredSchema, decode, encode
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell, Row
+from oneread.transactions.system_rows import FENCE_ROW, SCHEMA_ROW
 from oneread.transactions.unit_of_work import VALUE
-
-SCHEMA_ROW: Final = b"schema"
-FENCE_ROW: Final = b"fence"
 
 
 def stored_schema() -> Plan[StoredSchema]:

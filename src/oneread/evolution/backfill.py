@@ -19,21 +19,22 @@ import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Reemit
-from oneread.derivations.schema_rows import FENCE_ROW, fence, fence_of, replace_schema, schema_and_fence, stored_schema
+from oneread.derivations.schema_rows import fence, fence_of, replace_schema, schema_and_fence, stored_schema
 from oneread.errors import Closed, Conflict, Corrupt, LimitExceeded, OnereadError, SchemaMismatch, UsageError
-from oneread.evolution.position import BACKFILL_ROW, BackfillPosition, BackfillRefusal, Phase, encode, read
+from oneread.evolution.position import BackfillPosition, BackfillRefusal, Phase, encode, read
 from oneread.models.versions import Retired, StoredSchema, mark_built
 from oneread.plans.arguments import check_function
 from oneread.plans.effects import Atomically, Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, no_progress
+from oneread.plans.scans import check_ascending
 from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.native import Change, Refused, asking_again
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
+from oneread.transactions.system_rows import BACKFILL_ROW, FENCE_ROW
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork
-from oneread.verify.scanner import check_ascending
 
 BATCH: Final = 200
 """Commit rows of one step: what other writers may have to wait for."""

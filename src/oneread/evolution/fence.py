@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.schema_rows import FENCE_ROW, fence_of, refuse_overtaken, schema_and_fence, stored_schema
+from oneread.derivations.schema_rows import fence_of, refuse_overtaken, schema_and_fence, stored_schema
 from oneread.errors import NotReady, SchemaMismatch
 from oneread.models.versions import StoredSchema, ViewState
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
+from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import UnitOfWork
 
 _NOT_READY: Final = "this view was added to a store that has data, and is not built yet; backfill it"

@@ -24,10 +24,10 @@ from oneread.models.evolving import Renamed
 from oneread.models.versions import StoredSchema, ViewState
 from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
+from oneread.plans.scans import check_ascending
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions.root import BODY
-from oneread.verify.scanner import check_ascending
 
 BATCH: Final = 2000
 """Rows of one scan."""

@@ -13,9 +13,8 @@ from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import Row
+from oneread.transactions.system_rows import BACKFILL_ROW
 from oneread.transactions.unit_of_work import VALUE
-
-BACKFILL_ROW: Final = b"backfill"
 
 SHOWN_REFUSALS: Final = 20
 """Refusals that are kept with their reason; all are counted."""

@@ -14,12 +14,12 @@ from oneread.errors import Conflict, Corrupt, InvalidValue
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import Cell, Row
+from oneread.transactions.system_rows import CHECKPOINT_PREFIX
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork
 
 Position: TypeAlias = "int | str"
 """How far the caller's source has been gone through, in the caller's own terms: a line, an offset, a name."""
 
-PREFIX: Final = b"bulk:"
 NAME_BYTES: Final = 200
 POSITION_BYTES: Final = 1000
 _INT64: Final = 1 << 63
@@ -49,7 +49,7 @@ def key_of(name: object) -> bytes:
     """The key of a checkpoint's row. Raises InvalidValue for what is no name."""
     if not isinstance(name, str) or not 0 < len(data := name.encode(errors="replace")) <= NAME_BYTES:
         raise InvalidValue("a checkpoint's name is text of 1 to 200 bytes", checkpoint=name)
-    return PREFIX + data
+    return CHECKPOINT_PREFIX + data
 
 
 def check_position(position: object) -> None:
@@ -89,6 +89,6 @@ def move(unit: UnitOfWork, now: int, key: bytes, seen: Checkpoint, wanted: Check
     if read(unit.get("system", key)) != seen:
         raise Conflict(
             "another program works under this checkpoint; nothing of this batch was written",
-            checkpoint=key.removeprefix(PREFIX).decode(),
+            checkpoint=key.removeprefix(CHECKPOINT_PREFIX).decode(),
         )
     unit.put("system", key, {VALUE: Cell(_encode(wanted), now)})

@@ -19,12 +19,12 @@ from oneread.errors import InvalidValue
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
+from oneread.plans.scans import check_ascending
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.root import parse_root
 from oneread.transfer.dump import BATCH
 from oneread.transfer.forms import ColumnForm
-from oneread.verify.scanner import check_ascending
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode

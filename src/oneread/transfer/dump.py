@@ -23,11 +23,11 @@ from oneread.models.registry import EntityKind
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
+from oneread.plans.scans import check_ascending
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.root import NO_ROOT, Root, parse_root
 from oneread.transfer.forms import ColumnForm, document_text
-from oneread.verify.scanner import check_ascending
 
 FORMAT: Final = 1
 BATCH: Final = 500

@@ -16,7 +16,6 @@ from oneread.models.versions import StoredSchema
 from oneread.store.rows import Table
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.verify.record_comparison import Prefixes
-from oneread.verify.record_comparison import Prefixes
 
 _CHANGED = "the store's schema has changed since it was opened here; open it again with the newer schema"
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.emitted_record import COPIED, LAST_VALUES, Record
-from oneread.derivations.schema_rows import FENCE_ROW
 from oneread.errors import Corrupt, LimitExceeded, SchemaMismatch, StaleCopies
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
@@ -22,6 +21,7 @@ from oneread.transactions import native, outbox
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 from oneread.transactions.native import Follow
 from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION, Root, encode_root, next_version
+from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork
 from oneread.verify.digest_pass import RowReader, amounts_of
 from oneread.verify.keyspace import StoreKeyspaces

@@ -8,24 +8,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from oneread.derivations.schema_rows import FENCE_ROW, SCHEMA_ROW
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import Corrupt
-from oneread.evolution.position import BACKFILL_ROW
 from oneread.plans.plan import Plan
+from oneread.plans.scans import check_ascending
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange, Table
 from oneread.transactions import outbox
-from oneread.transfer import checkpoints
+from oneread.transactions.system_rows import RANGES, SINGLE_ROWS
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter, shown_of
-from oneread.verify.scanner import Scanner, check_ascending
-
-SYSTEM_ROWS: Final = frozenset({SCHEMA_ROW, FENCE_ROW, BACKFILL_ROW})
-"""The rows of `system` of which there is one each."""
-
-SYSTEM_RANGES: Final = (outbox.TASKS, outbox.SET_ASIDE, RowRange.under(checkpoints.PREFIX))
-"""Where the other rows of `system` lie."""
+from oneread.verify.scanner import Scanner
 
 _WIDTHS: Final[dict[Table, int]] = {"roots": 2, "views": 4, "counts": 4}
 
@@ -82,7 +75,7 @@ class Orphans:
 
     def _system(self, found: list[Found]) -> None:
         for key, row in found:
-            if key not in SYSTEM_ROWS and not any(each.start <= key < each.stop for each in SYSTEM_RANGES):
+            if key not in SINGLE_ROWS and not any(each.start <= key < each.stop for each in RANGES):
                 self._reporter.stray("system", key, row)
 
     def _strays(self, table: Table, width: int) -> Plan[None]:

@@ -51,7 +51,7 @@ def compare_records(entity_type: EntityType, found: Record, wanted: Record, pref
     """Compares what a commit row remembers with what it should.
 
     Arguments:
-        carrier: of the entity's class.
+        entity_type: of the entity.
         found: as it is stored, decoded.
         wanted: as it is made now, encoded and decoded.
         prefixes: views whose contributions earlier code recorded otherwise.

@@ -14,12 +14,13 @@ import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import follower
-from oneread.derivations.schema_rows import FENCE_ROW, stored_schema
+from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import OnereadError, SchemaMismatch, StaleCopies, UsageError
 from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault, Progress
 from oneread.store.requests import Read
+from oneread.transactions.system_rows import FENCE_ROW
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.mend import Mender
 from oneread.verify.report import Finding

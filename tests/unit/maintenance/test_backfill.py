@@ -14,7 +14,7 @@ from oneread.derivations.schema_rows import replace_schema, stored_schema
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import AlreadyExists, Corrupt, LimitExceeded, NotReady, SchemaMismatch, StoreError, UsageError
 from oneread.evolution.backfill import Backfill, Backfilled, BackfillOptions
-from oneread.evolution.position import BACKFILL_ROW, position
+from oneread.evolution.position import position
 from oneread.models.versions import Retired
 from oneread.plans.effects import Atomically, Now, Random, Sleep
 from oneread.plans.performer import drive
@@ -23,6 +23,7 @@ from oneread.store.requests import Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions.outbox import TASKS
 from oneread.transactions.root import BODY, VERSION, parse_root
+from oneread.transactions.system_rows import BACKFILL_ROW
 from tests.unit.maintenance.growing import (
     ADDED,
     MODELS,
