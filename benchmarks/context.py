@@ -1,7 +1,5 @@
-"""What benchmarks of one run share: sizes, data, a scratch folder, loaded stores and a PostgreSQL, each made when
-first asked for.
-
-Knows workloads and servers. Must not know which benchmarks there are.
+"""What benchmarks of one run share: sizes, data, a scratch folder, loaded stores and a PostgreSQL, each made when first
+asked for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Measuring: contenders take turns in one run, and only the ratios between them count.
 
-Knows clocks and numbers. Must not know stores. Machines are small, shared and noisy: what slows one contender down
-slows its neighbour in the same round down as well, so a ratio is taken round by round, and the median of the rounds
-is the figure.
+Machines are small, shared and noisy: what slows one contender down slows its neighbour in the same round down as well,
+so a ratio is taken round by round, and the median of the rounds is the figure.
 """
 
 from __future__ import annotations

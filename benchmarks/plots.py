@@ -1,6 +1,6 @@
 """The report's pictures: how far each ratio is from its goal, and how times grow with the store.
 
-Knows rows and matplotlib. The files are the same for the same rows.
+The files are the same for the same rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """REPORT.md: a run as a page, with how to read it and where it falls short.
 
-Knows rows. Must not measure.
+Must not measure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A row of the report: a figure, its peer's, their ratio, the goal, and whether it is met.
 
-Knows numbers. Must not know what was measured. The goals stand beside the benchmarks, in benchmarks/cases.
+The goals stand beside the benchmarks, in benchmarks/cases.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A run as a whole: what was measured, on what, when; and its JSON.
-
-Knows rows and the machine. Must not know what is measured.
-"""
+"""A run as a whole: what was measured, on what, when; and its JSON."""
 
 from __future__ import annotations
 

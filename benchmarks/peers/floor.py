@@ -1,9 +1,8 @@
 """The floor: what an expert writes by hand with py-lmdb and msgspec for the shop's pages and nothing else.
 
-Knows the shop's rows, and packs their keys itself. Must not know oneread. It keeps the same nine rows for a purchase,
-uses the same settings of LMDB as the LMDB engine (the performance page), and takes every short cut that one page
-allows: keys of fixed width, the page's columns in the index row, existing rows read once. It knows no schema, cursor,
-limit, validation, clock or error of its own.
+It keeps the same nine rows for a purchase, uses the same settings of LMDB as the LMDB engine (the performance page),
+and takes every short cut that one page allows: keys of fixed width, the page's columns in the index row, existing rows
+read once. It knows no schema, cursor, limit, validation, clock or error of its own.
 """
 
 from __future__ import annotations

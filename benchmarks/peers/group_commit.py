@@ -1,7 +1,7 @@
 """Group commit over the floor: writers that wait for the disk at the same time share one transaction and one sync.
 
-Knows threads and the floor. The first who comes leads: commits all that have queued up, wakes them, and hands over to
-the first of those that came meanwhile (as LevelDB's queue of writers does).
+The first who comes leads: commits all that have queued up, wakes them, and hands over to the first of those that came
+meanwhile (as LevelDB's queue of writers does).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""PostgreSQL through the ORM of SQLAlchemy: a session for each request, related rows loaded by a join.
-
-Knows the tables of `benchmarks.peers.postgres`. Must not know oneread.
-"""
+"""PostgreSQL through the ORM of SQLAlchemy: a session for each request, related rows loaded by a join."""
 
 from __future__ import annotations
 

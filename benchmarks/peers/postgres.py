@@ -1,8 +1,8 @@
 """PostgreSQL through psycopg 3: what one would pick instead, used as its friends would use it.
 
-Knows SQL and the shop's lines. Must not know oneread. Statements are prepared; each save is one statement, thus one
-round trip and one transaction. `purchase` is normalised, for reads that join; `sold` is the same denormalised, with
-covering indexes and two tables of sums, for the work that P3, P4 and P6 compare.
+Statements are prepared; each save is one statement, thus one round trip and one transaction. `purchase` is normalised,
+for reads that join; `sold` is the same denormalised, with covering indexes and two tables of sums, for the work that
+P3, P4 and P6 compare.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The lines of a shop's invoices: the demo's, real or made up, repeated where the real ones are too few.
 
-Knows the demo's source of lines. Must not know stores. The real data are found through --data, the environment
-variable ONEREAD_DATA, or beside the repository; without them similar ones are made up from a seed.
+The real data are found through --data, the environment variable ONEREAD_DATA, or beside the repository; without them
+similar ones are made up from a seed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""oneread's side of the shop: the entities of its lines, and a store full of them.
-
-Knows oneread's public face and nothing behind it, as a user would.
-"""
+"""oneread's side of the shop: the entities of its lines, and a store full of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Stores full of the same lines: ours and the floor's side by side, loaded in turns, and PostgreSQL where asked for.
 
-Knows how each is filled and opened. What loading took is kept, because that is a benchmark of its own (P4).
+What loading took is kept, because that is a benchmark of its own (P4).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A load generator for HTTP/1.1 over kept-alive connections, cheap enough that the server is what is measured.
 
-Knows bytes on sockets. Must not know what is served. Each connection sends its next request when it has its answer.
+Each connection sends its next request when it has its answer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A web server in a process of its own: product pages from a store, and the same bytes from memory.
 
-Knows oneread's public face and uvicorn, as a user would. One process, one thread, uvloop and httptools.
+One process, one thread, uvloop and httptools.
 """
 
 from __future__ import annotations

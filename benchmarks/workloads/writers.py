@@ -1,6 +1,6 @@
 """Writers side by side: threads of this process, or processes of their own, which save lines at the same time.
 
-Knows how each store is opened for writing. A round hands every writer its lines first, and only then starts the clock.
+A round hands every writer its lines first, and only then starts the clock.
 """
 
 from __future__ import annotations

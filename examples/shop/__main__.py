@@ -1,6 +1,6 @@
 """The shop's command line: `demo`, `load`, `page`, `rename`, `report`, `serve`, `damage`.
 
-Knows arguments. What is wrong with one is said in a line on stderr, with exit code 2.
+What is wrong with one is said in a line on stderr, with exit code 2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The shop as a JSON API: every page is a fixed number of reads, and its route says how many.
-
-Knows Starlette and the shop's declarations. Must not know how the server is started.
-"""
+"""The shop as a JSON API: every page is a fixed number of reads, and its route says how many."""
 
 from __future__ import annotations
 

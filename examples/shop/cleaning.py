@@ -1,8 +1,7 @@
 """What is made of the dirt in the lines, and how much of each kind there was.
 
-Knows lines and models. Must not know stores. The decisions, each with its reason, are listed in README.md; the rule in
-one sentence: every line is kept and counts in every total, so that sums agree with the file to the penny, and nothing
-is invented.
+The decisions, each with its reason, are listed in README.md; the rule in one sentence: every line is kept and counts in
+every total, so that sums agree with the file to the penny, and nothing is invented.
 """
 
 from __future__ import annotations

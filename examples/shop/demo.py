@@ -1,8 +1,7 @@
 """The demo: a store from nothing, and what every page of it costs, beside what the same page costs as an SQL join.
 
-Knows the shop and its SQL peer. Must not know how a view is kept. Both run in this process on this machine's disk, are
-asked turn by turn, and give the same typed values; a figure is the median over many keys. It ends by itself and leaves
-the store to play with.
+Both run in this process on this machine's disk, are asked turn by turn, and give the same typed values; a figure is the
+median over many keys. It ends by itself and leaves the store to play with.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Makes up invoices of the shape and with the dirt of the online-retail data, for where that set is not at hand.
 
-Knows chance only. The same seed gives the same lines. Like the real ones: 68 orders a day, a few products and customers
-that everybody meets and a long tail, three lines of ten without a customer, and dirt in about the real proportions.
-Unlike them: the best seller has 1.7 % of the lines (really 0.4 %), so that its rename has many copies to reach at any
-size.
+The same seed gives the same lines. Like the real ones: 68 orders a day, a few products and customers that everybody
+meets and a long tail, three lines of ten without a customer, and dirt in about the real proportions. Unlike them: the
+best seller has 1.7 % of the lines (really 0.4 %), so that its rename has many copies to reach at any size.
 """
 
 from __future__ import annotations

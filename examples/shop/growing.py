@@ -1,7 +1,7 @@
 """A view added to a shop that is in use: an old program writes, a new one writes, a third one backfills.
 
-Knows the shop's schema and its next one. `python -m examples.shop.growing --db URL` does it on a loaded store, kills
-the backfill as often as asked, and compares the new view with what all purchases say.
+`python -m examples.shop.growing --db URL` does it on a loaded store, kills the backfill as often as asked, and compares
+the new view with what all purchases say.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Loading lines into a store: who and what they are about first, then the purchases in bounded batches.
 
-Knows the database's verbs. Must not know SQL nor how a command was typed. The lines are read twice, so that memory does
-not grow with them. Each batch is one transaction that also saves how far the load has got: one that was killed goes on
-exactly where its last batch ended.
+The lines are read twice, so that memory does not grow with them. Each batch is one transaction that also saves how far
+the load has got: one that was killed goes on exactly where its last batch ended.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a person at the keyboard got wrong.
 
-Knows words only. It is shown as one line that says what to type instead, never as a traceback.
+It is shown as one line that says what to type instead, never as a traceback.
 """
 
 

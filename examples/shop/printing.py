@@ -1,7 +1,4 @@
-"""Text for people: aligned tables, money, costs, and how long something took.
-
-Knows text and clocks. Must not know shops.
-"""
+"""Text for people: aligned tables, money, costs, and how long something took."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The report: what came in by month and country, and who and what stands at the top.
 
-Knows the shop's views. Must not know how they are kept. The months and countries are one page each. Best products and
-best customers are an operator's question, not a page's: groups lie in the order of their key, so all of them are read,
-a thousand at a time.
+The months and countries are one page each. Best products and best customers are an operator's question, not a page's:
+groups lie in the order of their key, so all of them are read, a thousand at a time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The shop's models and views: this is the part to copy into a program of your own.
 
-A model is written to; a view follows by itself, in the same commit. Knows declarations only: no store, no file.
+A model is written to; a view follows by itself, in the same commit.
 """
 
 from datetime import datetime

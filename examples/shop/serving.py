@@ -1,6 +1,6 @@
 """What `python -m examples.shop serve` does: the API behind uvicorn, in this process.
 
-Knows the server. Must not know routes. Imported only by `serve`, because servers are not among what the demo needs.
+Imported only by `serve`, because servers are not among what the demo needs.
 """
 
 from __future__ import annotations

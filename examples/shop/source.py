@@ -1,8 +1,6 @@
 """Where the lines of the shop's invoices come from: the online-retail data set, or a generator that makes similar ones.
 
-Knows the columns of the file. Must not know stores, nor what is made of dirt: a line says what the file says, blanks
-and all. The file's times are UK local time; `at` is the instant (Europe/London to UTC, the earlier one where clocks
-went back).
+The file's times are UK local time; `at` is the instant (Europe/London to UTC, the earlier one where clocks went back).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The same shop in SQLite of the standard library, normalised: what each page costs there as a join.
 
-Knows SQL. Must not know the store. Every table has its primary key, and purchases an index for each list in the list's
-own order, so that no page sorts. Money is whole thousandths of a pound: SQLite has no exact decimals, and prices have
-up to three. What is returned has the types that the models have: Decimal and aware datetime.
+Every table has its primary key, and purchases an index for each list in the list's own order, so that no page sorts.
+Money is whole thousandths of a pound: SQLite has no exact decimals, and prices have up to three. What is returned has
+the types that the models have: Decimal and aware datetime.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Opening the shop's store, and telling apart why that may fail.
-
-Knows URLs. Must not know what is asked of the store.
-"""
+"""Opening the shop's store, and telling apart why that may fail."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the commands `load`, `page`, `rename` and `report` do, and print.
-
-Knows the shop. Must not know how arguments are parsed.
-"""
+"""What the commands `load`, `page`, `rename` and `report` do, and print."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """oneread: every page is one bounded read, and the library keeps every duplicate right.
 
-The public names; each stands where its room is. The law is the API page.
+The public names; each stands where its room is. See docs/design/api.md.
 """
 
 from oneread.connect import connect, connect_async, migration

@@ -1,7 +1,6 @@
 """`python -m oneread`: the command line without its script on the path.
 
-Knows where the command line starts. Must not know anything else. The law is the page of the command line in the
-reference.
+See the page of the command line in the reference.
 """
 
 from oneread.cli import main

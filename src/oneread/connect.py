@@ -1,7 +1,6 @@
 """Connecting: a URL to an engine, and an engine to a database.
 
-Knows every engine by its scheme, and imports it only when it is asked for, asyncio and urllib likewise. Must not know
-what databases do. The law is the API page.
+See docs/design/api.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Every error of oneread: one tree, arranged by whose fault it is.
 
-Knows nothing but messages and facts. Must not know rows, models or engines.
 A message is static; what differs from case to case is a fact, kept in `facts` and shown behind the message. Whether
-trying again can help is the class: `retryable` is true where the same call may succeed later. The law is the error page
-of the reference.
+trying again can help is the class: `retryable` is true where the same call may succeed later. See the error page of the
+reference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The command line: `oneread verify`, `oneread page` and the others that an operator types.
 
-Knows which packages it needs beside the library, and says so when they are missing. Must not know commands: `table`
-names them. The law is the page of the command line in the reference.
+`table` names them. See the page of the command line in the reference.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`oneread backfill`: builds the views that were added or changed, on live data.
 
-Knows the verb `backfill`. Must not know how it builds. The law is rule 17 of the commit protocol.
+See rule 17 of the commit protocol.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`oneread backup`: a copy of the whole store while it is in use.
 
-Knows the database's faces. Must not know engines or files. The law is the page of the command line in the reference.
+See the page of the command line in the reference.
 """
 
 from __future__ import annotations

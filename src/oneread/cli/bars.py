@@ -1,7 +1,6 @@
 """Progress bars of long work.
 
-Knows rich and reports. Must not know what the work is. Imported only where a bar is shown: on a terminal. The law is
-"Output" of the page of the command line in the reference.
+Imported only where a bar is shown: on a terminal. See "Output" of the page of the command line in the reference.
 """
 
 from __future__ import annotations

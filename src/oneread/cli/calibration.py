@@ -1,9 +1,8 @@
 """Calibration: measures the basic operations of a store, in a store of its own.
 
-Knows a database of its own small schema, and a clock. Must not know which engine it is. Each number is the difference
-of two operations that differ in one thing: a save with two index rows and one without are two index rows apart. What
-Python does for a row - encode, emit, diff - is in it, and is most of it on an embedded store. The law is
-docs/explanation/costs.md.
+Each number is the difference of two operations that differ in one thing: a save with two index rows and one without are
+two index rows apart. What Python does for a row - encode, emit, diff - is in it, and is most of it on an embedded
+store. See docs/explanation/costs.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`oneread cost`: what every verb may cost, from the declarations alone, and the bound file.
 
-Knows bounds. Must not know stores. The law is the page of the command line in the reference.
+See the page of the command line in the reference.
 """
 
 from __future__ import annotations

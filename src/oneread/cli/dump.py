@@ -1,6 +1,6 @@
 """`oneread dump`: every entity as JSON lines, or one model as CSV.
 
-Knows dumps and files. Must not know rows. The law is docs/formats/dumps.md.
+See docs/formats/dumps.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`oneread explain`: what one call would ask of the store, without asking.
 
-Knows explanations. Must not know engines. The law is the page of the command line in the reference.
+See the page of the command line in the reference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a command that fails says, and the exit code it ends with.
 
-Knows the tree of errors. Must not know commands. The law is "Exit codes" of the page of the command line in the
-reference.
+See "Exit codes" of the page of the command line in the reference.
 
 | code | meaning |
 |---|---|

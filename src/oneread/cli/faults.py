@@ -1,6 +1,6 @@
 """Faults as commands show them: the first few as text, all of them as JSON lines in a file.
 
-Knows faults. Must not know how they are found or mended. The law is the page of the command line in the reference.
+See the page of the command line in the reference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Files that commands read and write: `-` for the standard streams, `.gz` compressed, and never half written.
 
-Knows paths and streams. Must not know what is in a file. A file that is written stands under another name until it is
-whole. The law is docs/formats/dumps.md.
+A file that is written stands under another name until it is whole. See docs/formats/dumps.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`oneread get`: one entity, one group of an aggregate, or one row of a unique index.
 
-Knows the verb `get`. Must not know engines. The law is the page of the command line in the reference.
+See the page of the command line in the reference.
 """
 
 from __future__ import annotations

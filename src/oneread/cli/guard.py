@@ -1,9 +1,9 @@
 """A command run in a child process, so that a damaged store ends the child and the program says what happened.
 
-Knows processes and signals. Must not know commands. LMDB maps its file: a page that is missing kills the reader
-(SIGBUS), one of zeros aborts it (an assertion of LMDB), a wrong number in a page may let it read for ever. The
-child's processor time is bounded, anew at every report of progress, so waiting for a disk or for --pace is no
-offence. The law is "Damaged stores" of the page of the command line in the reference.
+LMDB maps its file: a page that is missing kills the reader (SIGBUS), one of zeros aborts it (an assertion of LMDB), a
+wrong number in a page may let it read for ever. The child's processor time is bounded, anew at every report of
+progress, so waiting for a disk or for --pace is no offence. See "Damaged stores" of the page of the command line in the
+reference.
 """
 
 from __future__ import annotations

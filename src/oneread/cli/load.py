@@ -1,6 +1,6 @@
 """`oneread load`: dumps, JSON objects and CSV into a store.
 
-Knows files and loading. Must not know rows. The law is docs/formats/dumps.md.
+See docs/formats/dumps.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Loading a file of entities into a store: in batches, with what is refused kept aside, and to be gone on with.
 
-Knows the synchronous face and changes made of records. Must not know file formats or how a command was typed. The law
-is docs/formats/dumps.md.
+See docs/formats/dumps.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`oneread migrate`: what a changed schema does to a store, doing it, and going back.
 
-Knows the face of schema changes. Must not know how a change is decided.
-The law is docs/explanation/schema-evolution.md.
+See docs/explanation/schema-evolution.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`oneread numbers`: measures the basic operations of an engine on this machine, in a store of its own.
 
-Knows calibration and URLs. Must not know engines. The law is the page of the command line in the reference.
+See the page of the command line in the reference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The options that every command has, and what they open.
 
-Knows schemas by name and stores by URL. Must not know what is done with them. The law is the page of the command line
-in the reference. The conventions, for every command:
+See the page of the command line in the reference. The conventions, for every command:
 
 - `--schema package.module:name` says where the schema is declared; the current folder can be imported from. `--db URL`
   says which store. Both may stand in the environment instead: ONEREAD_SCHEMA, ONEREAD_DB.

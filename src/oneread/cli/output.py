@@ -1,7 +1,6 @@
 """What commands print: JSON or text on stdout, notes and progress on stderr.
 
-Knows streams and terminals. Must not know commands. The law is "Output" of the page of the command line in the
-reference.
+See "Output" of the page of the command line in the reference.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`oneread page`: a page of a view or of entities.
 
-Knows the verb `page`. Must not know engines. The law is the page of the command line in the reference.
+See the page of the command line in the reference.
 """
 
 from __future__ import annotations

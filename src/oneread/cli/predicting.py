@@ -1,6 +1,6 @@
 """The options of commands that predict times, and where measured numbers lie when nobody says.
 
-Knows files of numbers. Must not know commands. The law is the page of the command line in the reference.
+See the page of the command line in the reference.
 """
 
 from __future__ import annotations

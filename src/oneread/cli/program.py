@@ -1,7 +1,7 @@
 """The program `oneread`: a group of commands that are imported when they are run.
 
-Knows the table of commands and typer. Must not know any command. Help is plain text: rich would take longer to import
-than the rest of `oneread --help` takes. The law is the page of the command line in the reference.
+Help is plain text: rich would take longer to import than the rest of `oneread --help` takes. See the page of the
+command line in the reference.
 """
 
 from __future__ import annotations

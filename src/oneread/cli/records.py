@@ -1,7 +1,6 @@
 """Entities and rows of views as text: one below the other, or as the rows of a table.
 
-Knows structs, copies and references. Must not know stores. The law is "Output" of the page of the command line in the
-reference.
+See "Output" of the page of the command line in the reference.
 """
 
 from __future__ import annotations

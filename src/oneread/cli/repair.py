@@ -1,6 +1,6 @@
 """`oneread repair`: mends everything derived that is not what the entities say.
 
-Knows the verb `repair`. Must not know how it mends. The law is "Verify and repair of aggregates" of the decisions page.
+See "Verify and repair of aggregates" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`oneread shell`: a Python prompt with the store open and the schema's names at hand.
 
-Knows prompts. Must not know engines. IPython is used where it is installed. The law is the page of the command line in
-the reference.
+IPython is used where it is installed. See the page of the command line in the reference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`oneread stat`: how large a store is, what it holds, and what waits.
 
-Knows surveys. Must not know engines: their facts come with names. The law is the page of the command line in the
-reference.
+See the page of the command line in the reference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Streams of a terminal that cannot show every character: what they cannot becomes an escape.
 
-Knows encodings. Must not know commands. The escapes are those of JSON, so that a document stays one under any locale;
-a terminal of ASCII must not end a command either. The law is "Output" of the page of the command line in the reference.
+The escapes are those of JSON, so that a document stays one under any locale; a terminal of ASCII must not end a command
+either. See "Output" of the page of the command line in the reference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The table of commands: name, where the command stands, and the line that `oneread --help` shows for it.
 
-Knows names only, so that listing the commands imports none of them. Must not know what they do. The law is the page of
-the command line in the reference.
+See the page of the command line in the reference.
 
 To add a command, write `oneread/cli/NAME.py` with a function `command` whose parameters are typer options (those that
 every command has stand in `options`) and whose docstring is its help with an example; or, for a command with

@@ -1,6 +1,6 @@
 """`oneread tasks`: the fan-outs that wait in the outbox, and doing them here and now.
 
-Knows the outbox as a list. Must not know how a task is done. The law is the page of the command line in the reference.
+See the page of the command line in the reference.
 """
 
 from __future__ import annotations

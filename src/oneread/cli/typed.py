@@ -1,7 +1,6 @@
 """Words of a command line as values of a key, by the types that were declared.
 
-Knows declared types and how people write their values. Must not know stores. The law is "Values" of the page of the
-command line in the reference.
+See "Values" of the page of the command line in the reference.
 """
 
 from __future__ import annotations

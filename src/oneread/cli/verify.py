@@ -1,7 +1,6 @@
 """`oneread verify`: whether everything derived is what the entities say.
 
-Knows the verb `verify`. Must not know how it compares. The law is "Verify and repair of aggregates" of the decisions
-page.
+See "Verify and repair of aggregates" of the decisions page.
 """
 
 from __future__ import annotations

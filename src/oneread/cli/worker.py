@@ -1,6 +1,6 @@
 """`oneread worker`: a process that does the tasks of the outbox until it is stopped.
 
-Knows signals. Must not know how a task is done. The law is "Workers" of the decisions page.
+See "Workers" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Costs: what an operation may ask of a store, from the declarations alone; budgets; and what that takes in time.
 
-Knows declarations, bounds and measured numbers. Must not know engines or faces. The modules named here are imported
-when they are first asked for, since most programs are never explained. The law is docs/explanation/costs.md.
+The modules named here are imported when they are first asked for, since most programs are never explained. See
+docs/explanation/costs.md.
 """
 
 from __future__ import annotations

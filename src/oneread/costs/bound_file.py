@@ -1,6 +1,6 @@
 """The bound file: the bounds of a schema as text that is committed beside it, so that a rise is seen in review.
 
-Knows bounds and JSON. Must not know where the schema came from. The law is docs/decisions/0024-the-bound-file.md.
+See docs/decisions/0024-the-bound-file.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Bounds: the most that one operation asks of a store, and what it is made of.
 
-Knows terms and sums. Must not know declarations: `reads` and `writes` make the terms. The law is
-docs/explanation/costs.md.
+`reads` and `writes` make the terms. See docs/explanation/costs.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Budgets: how much one piece of code, or one web request, may ask of a store.
 
-Knows allowances. Must not know what is asked. The law is docs/decisions/0023-budgets.md.
+See docs/decisions/0023-budgets.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Declared costs: the bounds of every verb of a schema, as calls and as a table.
 
-Knows reads and writes. Must not know stores: a bound is the same on every engine and however full the store is. The law
-is docs/explanation/costs.md.
+See docs/explanation/costs.md.
 """
 
 from __future__ import annotations

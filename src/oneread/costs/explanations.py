@@ -1,6 +1,6 @@
 """Explanations: what one call would ask of the store, in words and as data.
 
-Knows bounds and text. Must not know stores. The law is docs/explanation/costs.md.
+See docs/explanation/costs.md.
 """
 
 from __future__ import annotations

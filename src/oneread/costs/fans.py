@@ -1,7 +1,6 @@
 """Fans: who must follow when a source changes, as far as declarations say, and what one carrier's following touches.
 
-Knows weights and what sources tell. Must not know how many carriers there are: that is bounded by the schema's
-`inline`. The law is "Copies" of the decisions page, and docs/explanation/costs.md.
+See "Copies" of the decisions page, and docs/explanation/costs.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Numbers: what the basic operations take on one engine and machine, and the time that a bound takes by them.
 
-Knows seconds and terms. Must not know how anything is measured: `database.calibration` does. A prediction adds up what
-each row of a bound takes, by what it is: a row of an index is encoded, put and remembered, a group read, added to and
-written. The law is docs/explanation/costs.md.
+`database.calibration` does. A prediction adds up what each row of a bound takes, by what it is: a row of an index is
+encoded, put and remembered, a group read, added to and written. See docs/explanation/costs.md.
 """
 
 from __future__ import annotations

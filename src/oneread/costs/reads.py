@@ -1,7 +1,6 @@
 """Reads: the bounds of the reading verbs.
 
-Knows views, sizes and how pages are read. Must not know entities or values. The arithmetic of a page is that of
-`database.pages`: a test holds the two together. The law is docs/explanation/costs.md.
+The arithmetic of a page is that of `database.pages`: a test holds the two together. See docs/explanation/costs.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Shares: what one entity of a class has in each view, in rows and bytes, and which of its fields that depends on.
 
-Knows declarations and sizes. Must not know verbs. A share says where its rows lie (a change there takes a row away and
-puts another), what they hold (a change there writes the row again), and when they are there at all; so a change of some
-fields touches each row of a share never, once, or twice. The law is docs/explanation/costs.md.
+A share says where its rows lie (a change there takes a row away and puts another), what they hold (a change there
+writes the row again), and when they are there at all; so a change of some fields touches each row of a share never,
+once, or twice. See docs/explanation/costs.md.
 """
 
 from __future__ import annotations

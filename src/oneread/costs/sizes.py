@@ -1,8 +1,8 @@
 """Sizes: how many bytes a value of a declared type takes in a document and in a key, at most and typically.
 
-Knows types and their constraints. Must not know rows or verbs. Where a declaration says nothing (a `str` without
-`max_length`, an `int` without `ge` and `le`) the only bound is that of the whole document; such a field is *open*, and
-named, so that a bound can be made smaller by declaring more. The law is docs/explanation/costs.md.
+Where a declaration says nothing (a `str` without `max_length`, an `int` without `ge` and `le`) the only bound is that
+of the whole document; such a field is *open*, and named, so that a bound can be made smaller by declaring more. See
+docs/explanation/costs.md.
 """
 
 from __future__ import annotations

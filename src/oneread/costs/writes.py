@@ -1,9 +1,8 @@
 """Writes: the bounds of the writing verbs.
 
-Knows weights, fans and how a commit goes. Must not know values. A commit reads the fence, the rows it is about with
-what they refer to, then the back-references and carriers of what changed, then groups and unique values; and it writes
-each table in one request. The arithmetic is that of `transactions.native` and `transactions.unit`; a property holds the
-two together. The law is docs/explanation/costs.md.
+A commit reads the fence, the rows it is about with what they refer to, then the back-references and carriers of what
+changed, then groups and unique values; and it writes each table in one request. The arithmetic is that of
+`transactions.native` and `transactions.unit`; a property holds the two together. See docs/explanation/costs.md.
 """
 
 from __future__ import annotations

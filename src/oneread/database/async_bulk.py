@@ -1,7 +1,6 @@
 """The asynchronous face of bulk writing: many changes in bounded batches.
 
-Knows operations, the plans of bulk writing and a driver. Must not know engines. The synchronous face is generated from
-this module. The law is docs/decisions/0025-bulk-batches-and-checkpoints.md.
+The synchronous face is generated from this module. See docs/decisions/0025-bulk-batches-and-checkpoints.md.
 """
 
 from __future__ import annotations

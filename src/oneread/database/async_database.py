@@ -1,7 +1,7 @@
 """The asynchronous face: the public verbs, with what they mean and cost.
 
-Knows operations, pages and a driver. Must not know engines. The synchronous face is generated from this module, so
-every verb has the same name and types in both. The law is the API page.
+The synchronous face is generated from this module, so every verb has the same name and types in both. See
+docs/design/api.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The asynchronous face that tells of its verbs: what `connect_async(..., telemetry=True)` opens.
 
-Knows verbs by name and telemetry. Must not know who listens. A class of its own, so that a database without telemetry
-pays nothing for it. The synchronous face is generated from this module. The law is docs/decisions/0015-telemetry.md.
+A class of its own, so that a database without telemetry pays nothing for it. The synchronous face is generated from
+this module. See docs/decisions/0015-telemetry.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The asynchronous face of long work: what an operator does to a store that is in use.
 
-Knows operations, maintenance plans and a driver. Must not know engines. The synchronous face is generated from this
-module. The law is rule 17 of the commit protocol and "Verify and repair of aggregates" of the decisions page.
+The synchronous face is generated from this module. See rule 17 of the commit protocol and "Verify and repair of
+aggregates" of the decisions page.
 """
 
 from __future__ import annotations

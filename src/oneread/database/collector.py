@@ -1,8 +1,7 @@
 """The cyclic garbage collector rests while a batch is decided.
 
-Knows the interpreter. Must not know what is being done. A batch makes hundreds of thousands of objects that all live
-until it is committed and form no cycles; looking at them again and again took a fifth of the time of a bulk load. The
-law is docs/decisions/0025-bulk-batches-and-checkpoints.md.
+A batch makes hundreds of thousands of objects that all live until it is committed and form no cycles; looking at them
+again and again took a fifth of the time of a bulk load. See docs/decisions/0025-bulk-batches-and-checkpoints.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Cursors: where a page ended, as encrypted text that a client keeps and hands back.
 
-Knows bytes. Must not know views: it compares what it is given with what stands in the text. A cursor names the last row
-that was read, which a condition may have hidden, so it is readable only with its secret; whatever the text, the only
-error is InvalidCursor. The law is docs/decisions/0034-cursors-are-encrypted.md.
+A cursor names the last row that was read, which a condition may have hidden, so it is readable only with its secret;
+whatever the text, the only error is InvalidCursor. See docs/decisions/0034-cursors-are-encrypted.md.
 """
 
 from __future__ import annotations

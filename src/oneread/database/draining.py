@@ -1,8 +1,7 @@
 """Draining: the tasks of the outbox are done in batches, in turn, and what cannot follow is set aside by name.
 
-Knows tasks, holders and transactions. Must not know threads, or who drains. An error of one holder is written down with
-the holder and never ends a task; only what the store itself cannot do ends a drain. The law is
-docs/decisions/0030-holders-are-set-aside.md.
+An error of one holder is written down with the holder and never ends a task; only what the store itself cannot do ends
+a drain. See docs/decisions/0030-holders-are-set-aside.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Explaining: what a call would ask of the store, without asking.
 
-Knows operations, lists and bounds. Must not know drivers: nothing here waits, so both faces have the same. Arguments
-are checked as the call itself checks them. The law is docs/explanation/costs.md.
+Arguments are checked as the call itself checks them. See docs/explanation/costs.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Groups: the direct path of `get` for aggregates, for engines where a read takes microseconds.
 
-Knows aggregates and two methods of the engine. Must not know plans: stepping generators would cost more than the reads.
-A test proves that this and `Operations.find` answer alike, and cost alike. The law is "Plans" of the architecture page.
+A test proves that this and `Operations.find` answer alike, and cost alike. See "Plans" of the architecture page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lists: what can be paged, as one shape: where its rows lie, and what a row becomes.
 
-Knows views, kinds and codecs. Must not know cursors or limits. An index, the entities of a kind, and the groups of an
-aggregate differ in their table and in how a row is shown, in nothing else. The law is "Pages" of the decisions page.
+An index, the entities of a kind, and the groups of an aggregate differ in their table and in how a row is shown, in
+nothing else. See "Pages" of the decisions page.
 """
 
 from __future__ import annotations

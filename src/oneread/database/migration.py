@@ -1,7 +1,6 @@
 """The face of schema changes: a store opened beside its schema, to see what would change and to change it.
 
-Knows migration plans and a driver. Must not know engines. It is synchronous only: an operator runs it.
-The law is docs/explanation/schema-evolution.md.
+It is synchronous only: an operator runs it. See docs/explanation/schema-evolution.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Opening: the schema row is read or written, and the schema compiled with the store's numbers.
 
-Knows schemas and the schema row. Must not know engines. A program under the newest schema, or under an older one that
-may still write, is let in; one whose schema the store has not seen changes the schema row, in one transaction, or is
-refused before a byte is written. The law is "Schema history" and "View states" of the decisions page.
+A program under the newest schema, or under an older one that may still write, is let in; one whose schema the store has
+not seen changes the schema row, in one transaction, or is refused before a byte is written. See "Schema history" and
+"View states" of the decisions page.
 """
 
 from __future__ import annotations

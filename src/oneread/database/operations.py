@@ -1,7 +1,6 @@
 """The public verbs as plans.
 
-Knows the catalog, changes and commits. Must not know engines, threads or event loops: both faces run these plans. Each
-verb's meaning stands in `async_database`, its law in "Semantics" of the decisions page.
+Each verb's meaning stands in `async_database`, its law in "Semantics" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Pages as JSON, for web frameworks: `{"rows": [...], "next": cursor, "previous": cursor}`.
 
-Knows pages and the JSON form of their rows. Must not know requests or frameworks. The law is "JSON" of the page of the
-web in the reference.
+See "JSON" of the page of the web in the reference.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Pages: one bounded range read, in the order in which rows are stored, with cursors in both directions.
 
-Knows lists, cursors and scans. Must not know which engine answers. The law is "Pages" and "Cursor" of the decisions
-page. A page over several values of one key field (`any_of`) reads a range for each and merges them; the rest works
-alike.
+See "Pages" and "Cursor" of the decisions page. A page over several values of one key field (`any_of`) reads a range for
+each and merges them; the rest works alike.
 """
 
 from __future__ import annotations

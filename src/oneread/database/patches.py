@@ -1,6 +1,6 @@
 """Patches: changes of single fields, applied to the entity as it stands when the commit reads it.
 
-Knows fields and values. Must not know stores. The law is "Semantics" of the decisions page.
+See "Semantics" of the decisions page.
 """
 
 from __future__ import annotations

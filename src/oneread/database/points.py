@@ -1,7 +1,6 @@
 """Points: the direct path of `get`, for engines where a read takes microseconds.
 
-Knows kinds and one method of the engine. Must not know plans: stepping a generator would cost as much as the read. A
-test proves that this and `Operations.find` answer alike. The law is "Plans" of the architecture page.
+A test proves that this and `Operations.find` answer alike. See "Plans" of the architecture page.
 """
 
 from __future__ import annotations

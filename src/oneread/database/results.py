@@ -1,7 +1,6 @@
 """Results: what an operation cost and made, kept beside the fields of what it returns.
 
-Knows entities and traces. Must not know how they were got. The law is "Nothing is fetched that you did not ask for" of
-the API page: every result says what it cost.
+See "Nothing is fetched that you did not ask for" of the API page: every result says what it cost.
 """
 
 from __future__ import annotations

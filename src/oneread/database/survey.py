@@ -1,7 +1,6 @@
 """How large a store is: by table from the engine's own counts, by model and view by reading every row.
 
-Knows the schema row, prefixes of keys and scans. Must not know declarations: what a store holds is named by the store.
-The law is docs/formats/rows.md.
+See docs/formats/rows.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Units of work: what `transact` reads and wants, first against an overlay, then for real.
 
-Knows operations, changes and commits. Must not know faces. The body of a transaction sees its own writes because every
-change is decided on an overlay; nothing of it is in the store. The commit runs the same changes again inside one engine
-transaction, after it has checked that every commit row that was looked at still has the version that was seen
-(optimistic concurrency control, Kung and Robinson 1981, backward validation).
+The body of a transaction sees its own writes because every change is decided on an overlay; nothing of it is in the
+store. The commit runs the same changes again inside one engine transaction, after it has checked that every commit row
+that was looked at still has the version that was seen (optimistic concurrency control, Kung and Robinson 1981, backward
+validation).
 """
 
 from __future__ import annotations

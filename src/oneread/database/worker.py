@@ -1,10 +1,9 @@
 """The worker: a thread of the process that does the tasks of the outbox.
 
-Knows operations and a synchronous driver. Must not know verbs. It sleeps until a commit of this process leaves a task,
-and looks when the database is opened and every few seconds, for those that another process left behind when it died,
-and for what newer programs made of the schema. Callers wake, start and stop it without taking a lock that an exception
-of a signal handler could leave taken, as an Event's: a queue's `put` is one step of C.
-The law is "Workers" of the decisions page.
+It sleeps until a commit of this process leaves a task, and looks when the database is opened and every few seconds, for
+those that another process left behind when it died, and for what newer programs made of the schema. Callers wake, start
+and stop it without taking a lock that an exception of a signal handler could leave taken, as an Event's: a queue's
+`put` is one step of C. See "Workers" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Access: how a view or a copy reaches a value from an entity, one or two hops away, as generated code.
 
-Knows models, copies and references. Must not know what is derived from the value. A path through a copy reads what the
-carrier holds; a path through a plain reference, or to a field that the copy does not show, makes the carrier hold that
-value out of sight ("hidden copy"), in its emitted record. So whatever a view needs of an entity is in that entity's own
-row. The law is "Semantics" of the decisions page.
+A path through a copy reads what the carrier holds; a path through a plain reference, or to a field that the copy does
+not show, makes the carrier hold that value out of sight ("hidden copy"), in its emitted record. So whatever a view
+needs of an entity is in that entity's own row. See "Semantics" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Aggregates: counts and exact sums by group, and the least and greatest of them.
 
-Knows one aggregate's rules. Must not know other views. Counts and sums are deltas on one row a group; a mean is divided
-on read; least and greatest are rows of a hidden index each, so that they go back when the entity that had them changes.
-The law is docs/formats/rows.md.
+Counts and sums are deltas on one row a group; a mean is divided on read; least and greatest are rows of a hidden index
+each, so that they go back when the entity that had them changes. See docs/formats/rows.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The catalog: a schema compiled for one store, where every model, layout and view has its number.
 
-Knows declarations and their numbers. Must not know stores: the numbers come from whoever keeps the schema. The law is
-"Tables" and "Bodies" of the decisions page.
+See "Tables" and "Bodies" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Changes: what the writing verbs want of one commit row, and how a carrier follows its source.
 
-Knows carriers and decisions. Must not know stores, plans or transactions in progress: each change decides purely, from
-rows. The law is rules 3-5, 14 and 17 of the commit protocol, and "Semantics" of the decisions page.
+See rules 3-5, 14 and 17 of the commit protocol, and "Semantics" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks of declarations that need no store: options, markers, and types that cannot be what they say.
 
-Knows models, rules and conditions. Must not know how a view is kept. Type checkers find most of this; whoever does not
-run one is told when the schema is built. The law is "Two kinds of mistakes, two moments" of the API page.
+Type checkers find most of this; whoever does not run one is told when the schema is built. See "Two kinds of mistakes,
+two moments" of the API page.
 """
 
 from __future__ import annotations

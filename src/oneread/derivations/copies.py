@@ -1,9 +1,8 @@
 """Copies: what an entity holds of others, how it is filled, and what a source must tell its carriers.
 
-Knows references, copied values and hidden copies. Must not know indexes or aggregates. A carrier asks its source once,
-when a reference is new; from then on the source tells: whenever the hash of all values that anybody copies from it
-changes, every carrier is given the new ones. The law is "Copies" of the decisions page and rules 3, 13 and 14 of the
-commit protocol.
+A carrier asks its source once, when a reference is new; from then on the source tells: whenever the hash of all values
+that anybody copies from it changes, every carrier is given the new ones. See "Copies" of the decisions page and rules
+3, 13 and 14 of the commit protocol.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The emitted record: what a commit row remembers of what it told its views.
 
-Knows tokens and contributions. Must not know models. A write diffs the recorded contributions against the new ones, so
-that changed view declarations, old code beside new code, backfill and most repairs are one operation: re-emit. The law
-is "The commit row remembers what it told its views" of the architecture page and docs/formats/rows.md.
+A write diffs the recorded contributions against the new ones, so that changed view declarations, old code beside new
+code, backfill and most repairs are one operation: re-emit. See "The commit row remembers what it told its views" of the
+architecture page and docs/formats/rows.md.
 
 A record maps a token to contributions. A token is one byte of kind and, for views, the view's four-byte prefix (id,
 generation): `i` index rows [[key suffix, hash of what is shown], ...], `a` sums [[key suffix, amounts], ...], `q`

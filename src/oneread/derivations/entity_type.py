@@ -1,7 +1,6 @@
 """Carriers: everything oneread does with an entity of one class when it is written, put together once.
 
-Knows a model's kind, layout, references and views. Must not know stores or plans: from rows and values it makes rows
-and values. The law is rules 3, 4, 13 and 14 of the commit protocol.
+See rules 3, 4, 13 and 14 of the commit protocol.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Indexes: an entity's rows in other orders, each with the fields that a list shows.
 
-Knows one index's rules. Must not know other views or when it is called. A row lies under the view's prefix, the values
-of the key rules, and the source's key; it holds a whole instance of the index class, ready to decode, so that a page is
-one range read. The law is docs/formats/rows.md.
+A row lies under the view's prefix, the values of the key rules, and the source's key; it holds a whole instance of the
+index class, ready to decode, so that a page is one range read. See docs/formats/rows.md.
 """
 
 from __future__ import annotations

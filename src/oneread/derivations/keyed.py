@@ -1,7 +1,7 @@
 """The key of a view: which values of an entity it holds, in which order, and which entities are in the view at all.
 
-Knows rules, accesses and codecs. Must not know what a row shows or sums. The function that emits a
-view is generated, one statement a rule. The law is "Semantics" of the decisions page and docs/formats/keys.md.
+The function that emits a view is generated, one statement a rule. See "Semantics" of the decisions page and
+docs/formats/keys.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What waits in the outbox, as a person reads it.
 
-Knows tasks and names of rows. Must not know who does the tasks. The law is "Tasks" of the commit protocol.
+See "Tasks" of the commit protocol.
 """
 
 from __future__ import annotations

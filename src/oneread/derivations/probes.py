@@ -1,9 +1,8 @@
 """Probes: whether the views and copies of others can hold what an entity is about to tell them.
 
-Knows accesses, views and copy classes. Must not know stores. A carrier follows its source later, perhaps in a task,
-when nobody is there to be told that a name is too long for an index or breaks a constraint of the copy: so the source
-is asked at its own commit, whenever it has something new to tell. The law is "Limits are engine-independent and checked
-before the write" of the API page.
+A carrier follows its source later, perhaps in a task, when nobody is there to be told that a name is too long for an
+index or breaks a constraint of the copy: so the source is asked at its own commit, whenever it has something new to
+tell. See "Limits are engine-independent and checked before the write" of the API page.
 """
 
 from __future__ import annotations

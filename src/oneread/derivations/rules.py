@@ -1,7 +1,7 @@
 """Rules: what each field of a view is, written as the field's default.
 
-Knows paths of fields. Must not know how a view is kept. `country: str = by(Purchase.country)` is an annotation and a
-rule, and type checkers compare the two. The law is the API page.
+`country: str = by(Purchase.country)` is an annotation and a rule, and type checkers compare the two. See
+docs/design/api.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The rows of a store that are about the store: its schema, and the fence that every commit looks at.
 
-Knows the schema row's content. Must not know declarations, or who changes the schema and why. The fence says in a few
-bytes what a commit must know: which versions of the schema may still write, and whether the schema row changed since
-this process read it. The law is "Schema history" of the decisions page and docs/formats/rows.md.
+The fence says in a few bytes what a commit must know: which versions of the schema may still write, and whether the
+schema row changed since this process read it. See "Schema history" of the decisions page and docs/formats/rows.md.
 """
 
 from __future__ import annotations

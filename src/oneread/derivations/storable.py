@@ -1,6 +1,6 @@
 """Which types a model's field can have: what is refused here could not be saved, or would come back as something else.
 
-Knows types. Must not know views or documents. The law is "Two kinds of mistakes, two moments" of the API page.
+See "Two kinds of mistakes, two moments" of the API page.
 """
 
 from __future__ import annotations

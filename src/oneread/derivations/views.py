@@ -1,6 +1,6 @@
 """The shape of a view: a model that nobody writes to.
 
-Knows declarations. Must not know how a view is kept. The law is the API page.
+See docs/design/api.md.
 """
 
 from __future__ import annotations

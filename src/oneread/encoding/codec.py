@@ -1,7 +1,6 @@
 """Codecs: keys of declared elements, checked against their types, at the speed of inlined code.
 
-Knows declared elements and their bytes, which are those of `ordered`. Must not know models, rows or engines.
-The law is docs/formats/keys.md.
+See docs/formats/keys.md.
 """
 
 from typing import Final, Literal, NamedTuple

@@ -1,9 +1,8 @@
 """Fast paths: a function generated per declared key, usual cases inlined, the rest left to the plain methods.
 
-Knows how parts are encoded. Must not decide anything: where a value is not plainly right it calls the slow function,
-which encodes again from the beginning, or raises. Generated because a key is encoded on every request: a loop over
-parts costs several times as much as straight code. The source holds no text of a user's, only numbered names.
-The law is docs/formats/keys.md.
+Must not decide anything: where a value is not plainly right it calls the slow function, which encodes again from the
+beginning, or raises. Generated because a key is encoded on every request: a loop over parts costs several times as much
+as straight code. The source holds no text of a user's, only numbered names. See docs/formats/keys.md.
 """
 
 from collections.abc import Callable, Sequence

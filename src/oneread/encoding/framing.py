@@ -1,7 +1,6 @@
 """Framing: the tag bytes, the escapes and the complement that every encoded value is made of.
 
-Knows bytes only. Must not know which Python type a body stands for.
-The law is docs/formats/keys.md.
+See docs/formats/keys.md.
 """
 
 from typing import Final

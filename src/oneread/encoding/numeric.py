@@ -1,7 +1,6 @@
 """Numbers: int, float and Decimal to bytes that sort as the numbers do, and back.
 
-Knows the three number types, each sorted by itself. Must not know tuples, directions or declared fields.
-The law is docs/formats/keys.md.
+See docs/formats/keys.md.
 """
 
 from decimal import MAX_EMAX, MIN_ETINY, Decimal

@@ -1,7 +1,6 @@
 """Ordered encoding: tuples of values to bytes that sort as the tuples do, and back, without a declaration.
 
-Knows values and bytes. Must not know rows, models, engines, clocks.
-The law is docs/formats/keys.md.
+See docs/formats/keys.md.
 """
 
 from collections.abc import Collection

@@ -1,7 +1,6 @@
 """Parts: one declared element of a key, checked and encoded by plain methods; what the fast paths must equal.
 
-Knows one element's declared type, direction and place of None. Must not know the elements beside it.
-The law is docs/formats/keys.md.
+See docs/formats/keys.md.
 """
 
 from collections.abc import Callable

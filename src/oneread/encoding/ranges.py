@@ -1,7 +1,6 @@
 """Ranges: which half-open byte range holds the keys with a prefix, and those whose next element lies between bounds.
 
-Knows bytes and that no element is the beginning of another. Must not know values, rows or engines.
-The law is docs/formats/keys.md.
+See docs/formats/keys.md.
 """
 
 from typing import NamedTuple

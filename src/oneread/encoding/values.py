@@ -1,7 +1,6 @@
 """Values: one value of any kind a key may hold to a self-describing element, and back; choice by table.
 
-Knows every kind of value and its tag. Must not know declared fields, nor whether an element will be complemented.
-The law is docs/formats/keys.md.
+See docs/formats/keys.md.
 """
 
 from collections.abc import Callable

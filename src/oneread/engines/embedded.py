@@ -1,7 +1,7 @@
 """What the engines that live inside the process share: what a mutation makes of a row, and how large a row may be.
 
-Knows rows. Must not know where they are kept. The limits are the same for every embedded engine, so that what fits in
-memory fits on disk. The law is "The store contract" of the architecture page.
+The limits are the same for every embedded engine, so that what fits in memory fits on disk. See "The store contract" of
+the architecture page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A lock that is taken over when the call that took it has ended without giving it back.
 
-Knows threads and frames. Must not know rows. An exception of a signal handler can end a call between taking a lock and
-the `try` that would give it back. Nothing runs at such a moment, so nothing is cleaned up: those who wait look whether
-the holder's frame is still on the stack of its thread. The law is docs/decisions/0028-writer-thread.md.
+An exception of a signal handler can end a call between taking a lock and the `try` that would give it back. Nothing
+runs at such a moment, so nothing is cleaned up: those who wait look whether the holder's frame is still on the stack of
+its thread. See docs/decisions/0028-writer-thread.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The memory engine: rows in sorted lists, for tests and for data that may be lost.
 
-Knows rows and requests. Must not know models, plans or other engines. It is also the strictest reader of the contract:
-what the contract leaves undefined it refuses, so that a test finds it before a cluster does. The law is "The store
-contract" of the architecture page.
+It is also the strictest reader of the contract: what the contract leaves undefined it refuses, so that a test finds it
+before a cluster does. See "The store contract" of the architecture page.
 """
 
 from __future__ import annotations

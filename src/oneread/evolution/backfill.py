@@ -1,10 +1,10 @@
 """Backfill: every commit row tells what is declared now, on live data, while older programs go on writing.
 
-Knows commit rows, changes, the schema row and the fence. Must not know verbs or faces. It goes over all commit rows,
-deleted ones and sources too, and commits again those that lack something. When older code has been quiet it is fenced
-off, and one more pass finds what it wrote in the meantime; then nothing can be lacking any more, and the views become
-readable. Each step is one transaction that moves the position, too, so a killed backfill goes on where it was, and two
-of them take turns. The law is rule 17 of the commit protocol and docs/decisions/0017-how-a-backfill-ends.md.
+It goes over all commit rows, deleted ones and sources too, and commits again those that lack something. When older code
+has been quiet it is fenced off, and one more pass finds what it wrote in the meantime; then nothing can be lacking any
+more, and the views become readable. Each step is one transaction that moves the position, too, so a killed backfill
+goes on where it was, and two of them take turns. See rule 17 of the commit protocol and
+docs/decisions/0017-how-a-backfill-ends.md.
 """
 
 from __future__ import annotations

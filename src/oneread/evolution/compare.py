@@ -1,7 +1,6 @@
 """One entity class, then and now: where each field of today is in rows of the stored layout, and what is refused.
 
-Knows descriptions and what classes say of their past. Must not know the rest of the schema, nor stores. The law is
-"Schema history" of the decisions page and docs/explanation/schema-evolution.md.
+See "Schema history" of the decisions page and docs/explanation/schema-evolution.md.
 """
 
 from __future__ import annotations

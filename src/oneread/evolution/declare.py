@@ -1,7 +1,6 @@
 """What a schema's classes say, written down so that it can be compared with what a store remembers.
 
-Knows declarations and how they compile. Must not know stores, or which differences matter: evolution/plan.py says.
-The law is "Schema history" of the decisions page and "The schema row" of docs/formats/rows.md.
+See "Schema history" of the decisions page and "The schema row" of docs/formats/rows.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A declared schema as what is stored can be compared with it.
 
-Knows names, descriptions and what classes say of their past. Must not know classes or stores: the schema makes this of
-its classes, and evolution.py compares. The law is "Schema history" of the decisions page.
+See "Schema history" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The fence: whether this database may still write, and which of its views may be read.
 
-Knows the catalog, the fence row and the schema row. Must not know verbs. A program that was started under an older
-schema learns here that a newer one has taken the store over: every transaction reads the fence row, a few bytes, and
-the schema row only when those bytes are not the ones it knows. The law is rule 17 of the commit protocol and
-docs/decisions/0016-the-fence.md.
+A program that was started under an older schema learns here that a newer one has taken the store over: every
+transaction reads the fence row, a few bytes, and the schema row only when those bytes are not the ones it knows. See
+rule 17 of the commit protocol and docs/decisions/0016-the-fence.md.
 """
 
 from __future__ import annotations

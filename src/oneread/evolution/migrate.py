@@ -1,8 +1,7 @@
 """Migrating: what a declared schema would change in a store, changing it, and going back.
 
-Knows the schema row, its history, and which kinds have rows. Must not know engines or faces. A plan writes nothing; to
-apply it is one transaction, however large the store is, because rows are written anew later, by a backfill.
-The law is "Schema history" of the decisions page and docs/explanation/schema-evolution.md.
+A plan writes nothing; to apply it is one transaction, however large the store is, because rows are written anew later,
+by a backfill. See "Schema history" of the decisions page and docs/explanation/schema-evolution.md.
 """
 
 from __future__ import annotations

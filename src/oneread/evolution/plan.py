@@ -1,8 +1,7 @@
 """How a declared schema becomes the next version of the stored one, or why it cannot.
 
-Knows descriptions, numbers and what classes say of their past. Must not know stores: who calls says which kinds have
-rows. Everything is compared before anything is refused, so that all differences can be told at once.
-The law is "Schema history" and "View states" of the decisions page and docs/explanation/schema-evolution.md.
+Everything is compared before anything is refused, so that all differences can be told at once. See "Schema history" and
+"View states" of the decisions page and docs/explanation/schema-evolution.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How far a backfill is: one row of the `system` table, moved in the same transaction as the work.
 
-Knows that row. Must not know how the work is done. The law is docs/decisions/0017-how-a-backfill-ends.md.
+See docs/decisions/0017-how-a-backfill-ends.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A schema: the declarations that belong together, checked as a whole.
 
-Knows declarations. Must not know stores: it is compiled for one when that is opened. The law is "Two kinds of mistakes,
-two moments" of the API page: whatever cannot work is refused here, with the class, the field and what to write instead.
+See "Two kinds of mistakes, two moments" of the API page: whatever cannot work is refused here, with the class, the
+field and what to write instead.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
 """Typed declarations and their rows: models, copies, views' shape, and how each is laid out as bytes.
 
-Knows types and values. Must not know stores, plans, or how derived data is kept right. The law is the API page and
-docs/formats/rows.md.
+See docs/design/api.md and docs/formats/rows.md.
 """

@@ -1,7 +1,7 @@
 """What an annotation means: its names resolved to types, its wrappers peeled off.
 
-Knows types. Must not know bytes, nor what a declaration is for. A class declared inside a function is found through the
-names that the schema passes; nothing is looked up in frames. The law is "Documents" of docs/formats/rows.md.
+A class declared inside a function is found through the names that the schema passes; nothing is looked up in frames.
+See "Documents" of docs/formats/rows.md.
 """
 
 from __future__ import annotations

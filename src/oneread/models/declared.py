@@ -1,9 +1,8 @@
 """How a class becomes a declaration: the metaclass of models, copies and views.
 
-Knows msgspec's structs. Must not know what a declaration means: the schema reads it later. It does three things only:
-fields are keyword-only (msgspec does not inherit that option), `Model[str, int]` leaves its key types behind as
-`key_types` (a struct cannot be generic over them at run time), and the names that declarations themselves need are
-refused as field names.
+It does three things only: fields are keyword-only (msgspec does not inherit that option), `Model[str, int]` leaves its
+key types behind as `key_types` (a struct cannot be generic over them at run time), and the names that declarations
+themselves need are refused as field names.
 """
 
 from __future__ import annotations

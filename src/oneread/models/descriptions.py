@@ -1,10 +1,9 @@
 """Descriptions read back: whether what was declared last year can be read by what is declared now.
 
-Knows the text that fingerprints.py writes. Must not know classes, stores or layouts. A type is *widened* when every
-element of a document that the old type allows is one of the new type with the same meaning: `str` to `str | None`, a
-constraint loosened, one more member of an Enum or Literal, one more field with a default in a nested class. Nothing
-else is: an int is no float here, because a float does not hold every int.
-The law is "Schema history" of the decisions page and docs/explanation/schema-evolution.md.
+A type is *widened* when every element of a document that the old type allows is one of the new type with the same
+meaning: `str` to `str | None`, a constraint loosened, one more member of an Enum or Literal, one more field with a
+default in a nested class. Nothing else is: an int is no float here, because a float does not hold every int. See
+"Schema history" of the decisions page and docs/explanation/schema-evolution.md.
 """
 
 from __future__ import annotations

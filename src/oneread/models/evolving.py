@@ -1,8 +1,7 @@
 """What a class says of its own past: fields that had another name or another type.
 
-Knows classes and functions. Must not know stores: which rows are old is known there. A class keeps what it says for as
-long as a store may hold rows from before: `oneread migrate status` tells.
-The law is docs/explanation/schema-evolution.md.
+A class keeps what it says for as long as a store may hold rows from before: `oneread migrate status` tells. See
+docs/explanation/schema-evolution.md.
 """
 
 from __future__ import annotations

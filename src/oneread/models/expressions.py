@@ -1,8 +1,7 @@
 """Expressions: conditions on an entity that can be read, hashed and priced, which a lambda cannot.
 
-`field(Purchase.quantity) > 0` is one, and `&`, `|` and `~` join them. Knows paths and values. Must not know views or
-stores. Whatever is said of a value that is not there is false, its opposite too: only `~` turns an answer around.
-The law is "Semantics" of the decisions page.
+`field(Purchase.quantity) > 0` is one, and `&`, `|` and `~` join them. Whatever is said of a value that is not there is
+false, its opposite too: only `~` turns an answer around. See "Semantics" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a field can say besides its type: that it is a key, generated, a stamp, or a reference with a policy.
 
-Knows markers. Must not know who reads them. The law is the API page.
+See docs/design/api.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Fingerprints: what a declaration says about its documents, as text that can be compared with the text of last year.
 
-Knows declared classes. Must not know stores, or which differences matter.
-The law is "Documents" of docs/formats/rows.md.
+See "Documents" of docs/formats/rows.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Generated keys: UUIDs of version 7 (RFC 9562, section 5.7), which sort by the instant they were made at.
 
-Knows numbers. Must not know clocks or chance: both are handed in, so that a plan can be run again and a test can repeat
-it. The law is RFC 9562.
+See RFC 9562.
 """
 
 from __future__ import annotations

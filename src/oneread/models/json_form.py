@@ -1,8 +1,8 @@
 """The JSON form of entities and view rows: what a web client reads, and what it may send.
 
 A reference is the list of its key's parts, a copy an object with its `ref` beside what it shows; a copy that only
-refers is its `ref` alone, so that a client can send back what it got. Knows declared classes and msgspec. Must not know
-stores, requests or frameworks. The law is "JSON" of the page of the web in the reference.
+refers is its `ref` alone, so that a client can send back what it got. See "JSON" of the page of the web in the
+reference.
 """
 
 from __future__ import annotations

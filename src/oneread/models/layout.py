@@ -1,9 +1,8 @@
 """Layouts: a model's instance to the bytes of its document, and back.
 
-A document is a layout id (two bytes, big-endian) and one msgpack array with the fields in the order of declaration.
-Knows declared classes and bytes. Must not know rows, stores or how a schema changes. The functions that run per
-document are generated, because a loop over fields would cost more than msgspec does.
-The law is "Documents" of docs/formats/rows.md.
+A document is a layout id (two bytes, big-endian) and one msgpack array with the fields in the order of declaration. The
+functions that run per document are generated, because a loop over fields would cost more than msgspec does. See
+"Documents" of docs/formats/rows.md.
 """
 
 from __future__ import annotations

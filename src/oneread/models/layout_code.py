@@ -1,7 +1,6 @@
 """The text of the functions that run once per document: one statement a field, as dataclasses generate theirs.
 
-Knows field shapes. Must not know bytes: what packs and unpacks is handed in by layout.py. Only numbers and the names of
-fields, which are identifiers, get into the text.
+Only numbers and the names of fields, which are identifiers, get into the text.
 """
 
 from __future__ import annotations

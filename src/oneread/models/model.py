@@ -1,6 +1,6 @@
 """Models: typed entities found by their key.
 
-Knows types. Must not know stores or views. The law is the API page.
+See docs/design/api.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Older layouts: documents from before, read as entities of today.
 
-Knows one older layout, the current one of the same class, and what the class says of its past. Must not know stores, or
-how the layouts came about. A document of an older layout is made into one of today, element by element, without looking
-into those that mean the same; then it is decoded like any other. Documents of today are not touched by any of this.
-The law is "Documents" of docs/formats/rows.md and "Bodies" of the decisions page.
+A document of an older layout is made into one of today, element by element, without looking into those that mean the
+same; then it is decoded like any other. Documents of today are not touched by any of this. See "Documents" of
+docs/formats/rows.md and "Bodies" of the decisions page.
 """
 
 from __future__ import annotations

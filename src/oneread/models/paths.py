@@ -1,7 +1,6 @@
 """Paths: which value of an entity a rule or condition is about, by way of copies if need be.
 
-Knows the fields of declared classes. Must not know types (annotations.py does) or what a path is used for. A path can
-be the default of a field, which is how copies and views take one over. The law is the API page.
+A path can be the default of a field, which is how copies and views take one over. See docs/design/api.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What pydantic is told when it asks a declared class for its schema: so a model is a FastAPI response and a body.
 
-Knows the names and plain dicts that pydantic asks for; nothing of it is imported. Must not know FastAPI. Importing this
-module teaches every declaration at once: a model could not do it itself, because its JSON form knows models. The law is
-"Web frameworks" of the decisions page.
+Importing this module teaches every declaration at once: a model could not do it itself, because its JSON form knows
+models. See "Web frameworks" of the decisions page.
 """
 
 from __future__ import annotations

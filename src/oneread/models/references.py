@@ -1,7 +1,6 @@
 """References to entities, and copies: what an entity shows of another one.
 
-Knows keys. Must not know stores or how a copy is kept right (derivations/copies does). The law is "Copies" of the
-decisions page.
+See "Copies" of the decisions page.
 """
 
 from __future__ import annotations

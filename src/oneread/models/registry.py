@@ -1,7 +1,6 @@
 """Kinds: one table of entities each, a model with its variants, and how their keys are made.
 
-Knows declarations, keys and documents. Must not know stores, views, or how ids are given. The law is "Keys" of the
-decisions page.
+See "Keys" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sets in one order: a set, however deep in a value, as its elements in the order of their bytes.
 
-Knows values and their types. Must not know documents, records or rows. A set of texts is gone through in another order
-in each process (PYTHONHASHSEED), so nothing that is stored, or hashed to be stored, may depend on that order.
-The law is "Documents" of docs/formats/rows.md and docs/decisions/0031-one-form-of-equal-values.md.
+A set of texts is gone through in another order in each process (PYTHONHASHSEED), so nothing that is stored, or hashed
+to be stored, may depend on that order. See "Documents" of docs/formats/rows.md and
+docs/decisions/0031-one-form-of-equal-values.md.
 """
 
 from __future__ import annotations

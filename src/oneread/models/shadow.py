@@ -1,8 +1,7 @@
 """Shadows: hidden array-like subclasses, with every type resolved, through which documents are decoded.
 
 A user's class is an object in JSON, so it cannot be array-like itself. A shadow adds no slots, so an instance of it can
-be given the user's class after decoding: no second object is made. Knows types and msgspec. Must not know documents,
-ids or stores. The law is "Documents" of docs/formats/rows.md.
+be given the user's class after decoding: no second object is made. See "Documents" of docs/formats/rows.md.
 """
 
 from __future__ import annotations

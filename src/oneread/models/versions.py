@@ -1,8 +1,7 @@
 """The schema as the store remembers it: which number stands for which declaration, now and at any time before.
 
-Knows names, numbers and descriptions. Must not know declarations or how the row is stored. Numbers are never given
-twice, so what lies in a store under a number keeps its meaning for ever. How a declared schema becomes the next stored
-one is evolution.py's to say. The law is "Schema history" and "View states" of the decisions page and
+Numbers are never given twice, so what lies in a store under a number keeps its meaning for ever. How a declared schema
+becomes the next stored one is evolution.py's to say. See "Schema history" and "View states" of the decisions page and
 docs/formats/rows.md.
 """
 

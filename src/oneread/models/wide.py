@@ -1,7 +1,7 @@
 """Wide documents: those with an int beyond 64 bits somewhere, which msgpack cannot hold.
 
 Such an int becomes an extension of type 1 holding its two's complement, big-endian, in as few bytes as hold it;
-everything else is as usual. Knows values. Must not know models. The law is "Wide documents" of docs/formats/rows.md.
+everything else is as usual. See "Wide documents" of docs/formats/rows.md.
 """
 
 from __future__ import annotations

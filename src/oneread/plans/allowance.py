@@ -1,8 +1,7 @@
 """Allowances: how much may still be asked of a store in this context, and what was.
 
-Knows counts and the context of threads and tasks. Must not know requests, or what they are for. A trace looks here when
-it is made, the direct paths of `get` and `page` at each read; who sets an allowance stands in `costs.budgets`. The law
-is docs/decisions/0023-budgets.md.
+A trace looks here when it is made, the direct paths of `get` and `page` at each read; who sets an allowance stands in
+`costs.budgets`. See docs/decisions/0023-budgets.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Checks of arguments that verbs of long work share.
 
-Knows values. Must not know what they are for. The law is the API page.
+See docs/design/api.md.
 """
 
 from __future__ import annotations

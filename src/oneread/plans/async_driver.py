@@ -1,8 +1,7 @@
 """The asynchronous driver: reads of a local engine inline, everything that may wait in a thread.
 
-Knows requests, effects, an engine's face and the event loop. Must not know models or which engine it is. A read of a
-local engine takes microseconds, a hop to a thread a hundred: so reads stay on the loop and commits leave it. The law is
-"Plans" of the architecture page.
+A read of a local engine takes microseconds, a hop to a thread a hundred: so reads stay on the loop and commits leave
+it. See "Plans" of the architecture page.
 """
 
 from __future__ import annotations

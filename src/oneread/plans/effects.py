@@ -1,7 +1,6 @@
 """What a plan may ask for besides rows: time, chance, company, and one transaction or one moment around a sub-plan.
 
-Knows plans. Must not know how any of it is done: the drivers do it, and the simulator does it differently.
-The law is "Plans" of the architecture page.
+See "Plans" of the architecture page.
 """
 
 from __future__ import annotations

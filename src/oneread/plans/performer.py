@@ -1,7 +1,6 @@
 """What both drivers share: stepping a plan, and running a sub-plan inside one transaction or one snapshot.
 
-Knows requests, effects and an engine's face. Must not know threads or event loops. The law is "Plans" of the
-architecture page.
+See "Plans" of the architecture page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A plan: a generator that yields requests and effects, is sent their answers, and returns its result.
 
-Knows nothing but the shape. Must not know who drives it. A plan cleans up in `finally` without yielding, and reads and
-decides before it writes. The law is "Plans" of the architecture page.
+A plan cleans up in `finally` without yielding, and reads and decides before it writes. See "Plans" of the architecture
+page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What long work tells: how far it is, and what it found.
 
-Knows numbers and names. Must not know how the work is done. The law is "Verify and repair of aggregates" of the
-decisions page.
+See "Verify and repair of aggregates" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """How long to wait before trying again: exponential backoff with full jitter.
 
-Knows attempts and seconds. Must not know what is tried. Source: M. Brooker, "Exponential Backoff And Jitter", AWS
-Architecture Blog, 2015 ("full jitter": a uniform share of an exponentially growing, capped bound).
-`docs/decisions/0003-retry-arithmetic.md` says why this line is ours.
+Source: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015 ("full jitter": a uniform share of an
+exponentially growing, capped bound). `docs/decisions/0003-retry-arithmetic.md` says why this line is ours.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The synchronous driver: performs a plan's requests one after the other, in the caller's thread.
 
-Knows requests, effects and an engine's face. Must not know models or which engine it is. The law is "Plans" of the
-architecture page.
+See "Plans" of the architecture page.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Telemetry: a span, a duration and counts for each verb, by OpenTelemetry where it is installed, and by logging.
 
-Knows verbs by name, costs and clocks. Must not know what a verb does. Imported only when a database is opened with
-`telemetry=True`. Keys, values and cursors never get here: they may be personal, and every value of them would be a
-series of its own. The law is docs/decisions/0015-telemetry.md; names are those of OpenTelemetry's conventions for
-database clients.
+Imported only when a database is opened with `telemetry=True`. Keys, values and cursors never get here: they may be
+personal, and every value of them would be a series of its own. See docs/decisions/0015-telemetry.md; names are those of
+OpenTelemetry's conventions for database clients.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a plan asked of the store: the one door for costs, logs, metrics and tests.
 
-Knows requests and answers. Must not know what they are for. The law is "Nothing is fetched that you did not ask for" of
-the API page.
+See "Nothing is fetched that you did not ask for" of the API page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an engine offers that can copy its whole store while it is in use.
 
-Knows places by name. Must not know any engine. An engine need not have this: whoever asks looks first whether it is
-`Copyable`. The law is "The store contract" of the architecture page.
+An engine need not have this: whoever asks looks first whether it is `Copyable`. See "The store contract" of the
+architecture page.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What an engine can do, as data: plans and tests ask for a capability, never for an engine's name.
 
-Knows facts about engines. Must not know engines. The law is "The store contract" of the architecture page.
+See "The store contract" of the architecture page.
 """
 
 from __future__ import annotations

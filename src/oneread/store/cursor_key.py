@@ -1,7 +1,7 @@
 """What an engine offers that keeps a random key for cursors beside the rows, so that cursors outlive the process.
 
-Knows bytes. Must not know any engine. An engine need not have this: the caller looks first whether it is
-`HoldsCursorKey`. The law is docs/decisions/0034-cursors-are-encrypted.md.
+An engine need not have this: the caller looks first whether it is `HoldsCursorKey`. See
+docs/decisions/0034-cursors-are-encrypted.md.
 """
 
 from __future__ import annotations

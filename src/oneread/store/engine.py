@@ -1,7 +1,7 @@
 """What an engine is: something that answers requests about rows.
 
-Knows the contract. Must not know any engine or plan. The law is "The store contract" of the architecture page; the
-conformance suite in `oneread.testing.conformance` is its executable form.
+See "The store contract" of the architecture page; the conformance suite in `oneread.testing.conformance` is its
+executable form.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The requests a plan may make of a store.
 
-Knows rows. Must not know who makes them or which engine answers. `row = yield from Read(...)` is typed: each request's
-type parameter is its answer. Five requests are answered by every engine; `Replace` only by engines whose atomic span is
-many rows, inside `Atomically`. The law is "The store contract" of the architecture page.
+`row = yield from Read(...)` is typed: each request's type parameter is its answer. Five requests are answered by every
+engine; `Replace` only by engines whose atomic span is many rows, inside `Atomically`. See "The store contract" of the
+architecture page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Rows as every engine has them: a few named columns, each a value with its stamp.
 
-Knows bytes and stamps. Must not know what a column means.
 A column's name begins with its family: `d:` for what reads need, `m:` for what only writers need. A stamp is whole
-milliseconds since 1970; the newest stamp wins and an equal stamp is overwritten. The law is "The store contract" of the
+milliseconds since 1970; the newest stamp wins and an equal stamp is overwritten. See "The store contract" of the
 architecture page.
 """
 

@@ -1,7 +1,7 @@
 """What an engine can say about its store without reading it: how many rows, how many bytes, and facts of its own.
 
-Knows tables. Must not know any engine. An engine need not have this: whoever asks looks first whether it is `Measured`.
-The law is "The store contract" of the architecture page.
+An engine need not have this: whoever asks looks first whether it is `Measured`. See "The store contract" of the
+architecture page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Files under another name until they are whole, and those that killed processes left.
 
-Knows paths and locks. Must not know what is in a file. Whether the maker of an unfinished file still lives is said by
-an exclusive `flock` that it holds on the file, not by its PID: every container has a PID 1. The law is
-docs/formats/lmdb.md.
+Whether the maker of an unfinished file still lives is said by an exclusive `flock` that it holds on the file, not by
+its PID: every container has a PID 1. See docs/formats/lmdb.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Calls that no exception of a signal handler can stop half-way: each runs in a thread of its own.
 
-Knows threads. Must not know engines, files or rows. Python runs signal handlers in the main thread, between any two
-bytecodes: a lock taken there may never be given back. The caller only waits; when it is interrupted, the call goes on
-to its end without it. For opening and closing, which are rare: a thread costs about 0.1 ms. The law is
-docs/decisions/0028-writer-thread.md.
+Python runs signal handlers in the main thread, between any two bytecodes: a lock taken there may never be given back.
+The caller only waits; when it is interrupted, the call goes on to its end without it. For opening and closing, which
+are rare: a thread costs about 0.1 ms. See docs/decisions/0028-writer-thread.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Acts: what the processes of a simulation do, one after the other, each with what it must come to.
 
-Knows the verbs as plans and the oracle. Must not know schedules or faults. An act that writes commits at most one
-transaction, and `expected` does the same to the oracle in that moment: so the oracle follows the order in which the
-store committed, whoever was told of it. The law is "The simulator" of the commit protocol.
+An act that writes commits at most one transaction, and `expected` does the same to the oracle in that moment: so the
+oracle follows the order in which the store committed, whoever was told of it. See "The simulator" of the commit
+protocol.
 """
 
 from __future__ import annotations

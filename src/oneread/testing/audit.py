@@ -1,9 +1,8 @@
 """The audit: whether what lies in a store is exactly what its entities say, row by row.
 
-Knows the catalog and the raw rows of engines whose transactions span rows. Must not know who wrote them. Every entity
-is emitted anew, and `views` and `counts` must hold the sum of it: nothing missing, nothing left over, nothing
-different. That holds after every single commit, with tasks in the outbox or without; copies are compared with their
-sources when no task is left. The law is rules 3-5 and 13-17 of the commit protocol.
+Every entity is emitted anew, and `views` and `counts` must hold the sum of it: nothing missing, nothing left over,
+nothing different. That holds after every single commit, with tasks in the outbox or without; copies are compared with
+their sources when no task is left. See rules 3-5 and 13-17 of the commit protocol.
 """
 
 from __future__ import annotations

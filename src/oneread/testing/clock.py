@@ -1,7 +1,6 @@
 """A clock that stands still until a test moves it.
 
-Knows time. Must not know databases: one is given the clock when it is opened. The law is "Users' tests" of the
-decisions page.
+See "Users' tests" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The store contract in executable form: what every engine has to pass.
 
-Knows requests, plans and pytest. Must not know any engine; what an engine cannot do it says in its capabilities. An
-engine's test file is a few lines: a class that extends `EngineConformance` and a fixture `open_engine`. The law is
-"The store contract" of the architecture page.
+An engine's test file is a few lines: a class that extends `EngineConformance` and a fixture `open_engine`. See "The
+store contract" of the architecture page.
 
 class TestMine(EngineConformance): @pytest.fixture def open_engine(self, tmp_path): return lambda: MyEngine(tmp_path /
 uuid4().hex)

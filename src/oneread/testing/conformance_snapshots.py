@@ -1,7 +1,6 @@
 """What an engine with snapshots has to do: one moment of the whole store, for as long as a plan looks at it.
 
-Knows requests, plans and pytest. Must not know any engine; one without the capability is passed over. The law is "The
-store contract" of the architecture page.
+See "The store contract" of the architecture page.
 """
 
 from __future__ import annotations

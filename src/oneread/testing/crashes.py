@@ -1,6 +1,6 @@
 """The crash kit: programs that write at once, under a simulator that loses answers and lets processes die.
 
-Knows the simulator and steps. Must not know how crashes are made up. The law is "The simulator" of the commit protocol.
+See "The simulator" of the commit protocol.
 """
 
 from __future__ import annotations

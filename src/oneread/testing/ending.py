@@ -1,6 +1,6 @@
 """Ends: whether a store that came to rest shows what the oracle shows, and whether a reader saw one moment.
 
-Knows pages, results and the oracle. Must not know schedules or raw rows. The law is "Semantics" of the decisions page.
+See "Semantics" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A state machine for a program's own schema: hypothesis does what it likes, and the database must keep up.
 
-Knows hypothesis, steps and proofs. Must not know how values are made up. The law is "Semantics" of the decisions page.
+See "Semantics" of the decisions page.
 
     TestShop = database_machine(shop).TestCase
 """

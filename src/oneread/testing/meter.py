@@ -1,7 +1,6 @@
 """A meter: what a block of a test asked of the store, and whether that is what it may cost.
 
-Knows requests and answers. Must not know which verb made them. The law is "Nothing is fetched that you did not ask for"
-of the API page.
+See "Nothing is fetched that you did not ask for" of the API page.
 """
 
 from __future__ import annotations

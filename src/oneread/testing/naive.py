@@ -1,7 +1,6 @@
 """Values in the plainest way: how results are compared, keys sorted, instants put into buckets, and groups folded.
 
-Knows values and rules. Must not know stores, or how the library does any of it. The law is "Semantics" of the decisions
-page.
+See "Semantics" of the decisions page.
 """
 
 from __future__ import annotations

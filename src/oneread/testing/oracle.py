@@ -1,7 +1,6 @@
 """The oracle: what a database must show, computed from scratch in the plainest way, to hold a database against.
 
-Knows declarations and entities. Must not know stores, keys as bytes, or how the library keeps anything: it uses nothing
-of `derivations` but the declared rules. Slow and short on purpose. The law is "Semantics" of the decisions page.
+Slow and short on purpose. See "Semantics" of the decisions page.
 
     oracle = Oracle(Customer, Purchase, PurchasesOfBuyer)
     oracle.save(customer)

@@ -1,7 +1,6 @@
 """The pytest plugin: a fresh store, a clock and a meter for each test, and a look at every view when a test has ended.
 
-Knows pytest. Must not know hypothesis, whose import takes longer than most tests. pytest loads this module by its entry
-point; `-p no:oneread` leaves it out. The law is "Users' tests" of the decisions page.
+See "Users' tests" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A proof by trying: a database and the oracle do the same steps, and must show the same.
 
-Knows databases, steps, the oracle and the audit. Must not know where steps come from. The law is "Semantics" of the
-decisions page.
+See "Semantics" of the decisions page.
 """
 
 from __future__ import annotations

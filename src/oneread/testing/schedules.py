@@ -1,10 +1,9 @@
 """Schedules: which process of a simulation goes on next, and what becomes of its request.
 
-Knows names of processes, counts and chance. Must not know stores, plans or checks. Uniform schedules are weak where a
-process must stand still at one place for long, so there are two more: one that parks a process at its k-th request
-until all others are done, and one by priorities that change at a few moments (Burckhardt and others, "A Randomized
-Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010). The law is "The simulator" of the
-commit protocol.
+Uniform schedules are weak where a process must stand still at one place for long, so there are two more: one that parks
+a process at its k-th request until all others are done, and one by priorities that change at a few moments (Burckhardt
+and others, "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010). See "The simulator" of
+the commit protocol.
 """
 
 from __future__ import annotations

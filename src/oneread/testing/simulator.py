@@ -1,9 +1,8 @@
 """The simulator: several processes over one engine, every request of theirs at the mercy of a seed.
 
-Knows plans, effects, engines whose transactions span rows, acts, schedules and the audit. Must not know any model. It
-is the third driver: it answers `Now`, `Random`, `Sleep`, `Together` and `Atomically` as the others do, but one request
-at a time, in an order drawn from the seed; and it delays, loses, fails, crashes, pauses and skews. One seed is one
-history, to the last request. The law is "The simulator" of the commit protocol.
+It is the third driver: it answers `Now`, `Random`, `Sleep`, `Together` and `Atomically` as the others do, but one
+request at a time, in an order drawn from the seed; and it delays, loses, fails, crashes, pauses and skews. One seed is
+one history, to the last request. See "The simulator" of the commit protocol.
 
     simulation = Simulation(17, schema)
     simulation.process("writer", [save(customer), patch(Customer, 1, name="Bea")])

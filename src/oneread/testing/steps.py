@@ -1,7 +1,6 @@
 """Steps: what a program does to a database, each also told to the oracle.
 
-Knows the writing verbs and the oracle. Must not know how steps are made up, or in which order they are done. The law is
-"Semantics" of the decisions page.
+See "Semantics" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Any sequence of requests, held against a plain dict that does what the contract says in the plainest way.
 
-Knows requests, plans and hypothesis. Must not know any engine. Undefined requests are not made: a put is always newer
-than an earlier delete of its column, and a checked column is never empty. The law is "The store contract" of the
-architecture page.
+Undefined requests are not made: a put is always newer than an earlier delete of its column, and a checked column is
+never empty. See "The store contract" of the architecture page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Hypothesis strategies for a program's own schema: keys, entities, and histories of what is done to them.
 
-Knows declarations. Must not know stores. An entity is valid by construction: its fields fit their types and
-constraints, and its references are to keys of a pool, so that they meet what was saved before. The law is "Users'
-tests" of the decisions page.
+An entity is valid by construction: its fields fit their types and constraints, and its references are to keys of a
+pool, so that they meet what was saved before. See "Users' tests" of the decisions page.
 
     @given(strategies.histories(shop))
     def test_the_database_shows_what_the_oracle_shows(history):

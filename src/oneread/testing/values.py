@@ -1,8 +1,8 @@
 """Values of a declared type, for hypothesis: small ones that meet again, and the odd ones that break programs.
 
-Knows types and their constraints. Must not know models, references or stores. Values are valid by construction: nothing
-is drawn in order to be thrown away. What sorts, adds up and compares in a way that nobody can promise is left out: NaN,
-infinities, and instants so far away that no calendar has them. The law is "Users' tests" of the decisions page.
+Values are valid by construction: nothing is drawn in order to be thrown away. What sorts, adds up and compares in a way
+that nobody can promise is left out: NaN, infinities, and instants so far away that no calendar has them. See "Users'
+tests" of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Deltas: exact sums of what many entities contribute to one row.
 
-Knows numbers and the bytes of a counts row. Must not know what is counted. A row is one msgpack array of numbers, the
-first of which counts the contributions, so that an empty group is known and its row removed. Sums are exact: ints of
-any size, and Decimals (floats travel as the Decimal that they are), added in a context that traps rounding. The law is
-"Deltas" of the commit protocol and docs/formats/rows.md.
+A row is one msgpack array of numbers, the first of which counts the contributions, so that an empty group is known and
+its row removed. Sums are exact: ints of any size, and Decimals (floats travel as the Decimal that they are), added in a
+context that traps rounding. See "Deltas" of the commit protocol and docs/formats/rows.md.
 """
 
 from __future__ import annotations

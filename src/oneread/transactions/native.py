@@ -1,9 +1,8 @@
 """Commits on engines whose transactions span rows: everything inline happens in one engine transaction.
 
-Knows commit rows, changes and their decisions. Must not know models: what a change means is decided by the change,
-purely, from rows. `Change` is the seam for engines that write one row at a time: there the same change is asked for its
-links before its back-references are put, and its decision's operations travel as an intent in the commit row. The law
-is the commit protocol, rules 4, 5 and 13-17.
+`Change` is the seam for engines that write one row at a time: there the same change is asked for its links before its
+back-references are put, and its decision's operations travel as an intent in the commit row. See the commit protocol,
+rules 4, 5 and 13-17.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The outbox: fan-outs too big for one commit, as tasks that are done in small transactions of their own.
 
-Knows back-references and tasks. Must not know models. A task says only which source changed and how far it got: each
-batch reads the source afresh, so a task that is late, run twice or overtaken by another does no harm (commit protocol,
-rules 13-16; leases come with engines that need them: inside one transaction a batch reads its own cursor). The law is
-"Tasks" of the commit protocol.
+A task says only which source changed and how far it got: each batch reads the source afresh, so a task that is late,
+run twice or overtaken by another does no harm (commit protocol, rules 13-16; leases come with engines that need them:
+inside one transaction a batch reads its own cursor). See "Tasks" of the commit protocol.
 """
 
 from __future__ import annotations

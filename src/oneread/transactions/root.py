@@ -1,8 +1,7 @@
 """The commit row of an entity: its cells, and how its version grows.
 
-Knows the cells v (version), b (body) and e (emitted record), with b and e opaque. Must not know models or derivations.
-The law is "Root row" of the commit protocol and docs/formats/rows.md. A deleted entity keeps v and e, so that its
-version never goes back.
+See "Root row" of the commit protocol and docs/formats/rows.md. A deleted entity keeps v and e, so that its version
+never goes back.
 """
 
 from __future__ import annotations

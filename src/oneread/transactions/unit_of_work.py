@@ -1,8 +1,8 @@
 """A unit of work: a read-your-writes overlay over the store, flushed once.
 
-Knows rows, deltas and claims. Must not know models. Whatever happens in one transaction happens here first: rows that
-were read or written are seen again without asking, two deltas of one row meet, and a unique value that changes hands
-inside the unit is no conflict. The law is "A unit of work" of the decisions page.
+Whatever happens in one transaction happens here first: rows that were read or written are seen again without asking,
+two deltas of one row meet, and a unique value that changes hands inside the unit is no conflict. See "A unit of work"
+of the decisions page.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Bulk writing: changes gathered into bounded batches, each one transaction, and what becomes of a refused one.
 
-Knows changes, units of work and checkpoints. Must not know verbs or faces: how a change is made and committed is given.
 What is given between two positions is one item, whole or not at all. A batch in which something is refused is cut
-around the refused item and committed in parts, in the order given, so that nothing else of it is lost. The law is
+around the refused item and committed in parts, in the order given, so that nothing else of it is lost. See
 docs/decisions/0025-bulk-batches-and-checkpoints.md.
 """
 

@@ -1,7 +1,6 @@
 """Checkpoints: how far a piece of long work has got, kept in the same transaction as the work.
 
-Knows one row of the `system` table for each name. Must not know what a position means: whoever gives it does. The law
-is docs/decisions/0025-bulk-batches-and-checkpoints.md.
+See docs/decisions/0025-bulk-batches-and-checkpoints.md.
 """
 
 from __future__ import annotations

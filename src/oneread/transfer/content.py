@@ -1,7 +1,7 @@
 """How far a file of records was read, and a digest of what was read: what a load that is gone on with compares.
 
-Knows bytes. Must not know files or records. A load is known by its content: another file of the same name has another
-digest at the same line, and a file that grew has the same. The law is docs/formats/dumps.md.
+A load is known by its content: another file of the same name has another digest at the same line, and a file that grew
+has the same. See docs/formats/dumps.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CSV dumps: the living entities of one model, a row each under a header.
 
-Knows forms. Must not know files. A reference by a key of one part is its value, by several parts a column for each
-(`product.order`); what is neither text nor a number is JSON in its cell. None is an empty cell; text that is empty or
-begins with a quote is written as JSON, so that both come back. The law is docs/formats/dumps.md.
+A reference by a key of one part is its value, by several parts a column for each (`product.order`); what is neither
+text nor a number is JSON in its cell. None is an empty cell; text that is empty or begins with a quote is written as
+JSON, so that both come back. See docs/formats/dumps.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Dumps: every entity of a store as JSON lines, in an order in which they can be loaded again.
 
-Knows the catalog, commit rows and the forms of entities. Must not know files: lines are given to whoever writes them.
-Derived rows are not dumped, since loading makes them. The law is docs/formats/dumps.md.
+Derived rows are not dumped, since loading makes them. See docs/formats/dumps.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Forms: entities as JSON, each reference as the key it refers to, and back.
 
-Knows layouts and references. Must not know stores or files. What a copy shows is left out, since it follows from its
-source. What JSON would not bring back exactly - a NaN, bytes in a field of any type - is written as its document
-instead. The law is docs/formats/dumps.md.
+What a copy shows is left out, since it follows from its source. What JSON would not bring back exactly - a NaN, bytes
+in a field of any type - is written as its document instead. See docs/formats/dumps.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loading: the lines of dumps, and records that others wrote, as changes.
 
-Knows the forms of entities and the format of dumps. Must not know files or how changes are committed. A line of a dump
-is restored as it stood; a record of others is saved as if a program had given it. The law is docs/formats/dumps.md.
+A line of a dump is restored as it stood; a record of others is saved as if a program had given it. See
+docs/formats/dumps.md.
 """
 
 from __future__ import annotations

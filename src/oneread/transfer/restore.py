@@ -1,8 +1,8 @@
 """Restoring: entities and tombstones as they stood in another store, versions and stamps included.
 
-Knows changes. Must not know files. An entity is committed at the version it had, unless this store has seen a later
-one. What it shows of sources that are not there is taken from what it held: those sources were deleted, or come later.
-The law is docs/decisions/0026-dumps-hold-entities.md.
+An entity is committed at the version it had, unless this store has seen a later one. What it shows of sources that are
+not there is taken from what it held: those sources were deleted, or come later. See
+docs/decisions/0026-dumps-hold-entities.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Whether copies follow: what entities hold of others, compared with what those say in the same moment.
 
-Knows references, sources and the outbox. Must not know views. A copy may differ from its source only while the source's
-task is in the outbox, and its holder is not set aside. The law is rules 13 and 14 of the commit protocol and
-docs/decisions/0008-tombstones-keep-what-was-told.md.
+A copy may differ from its source only while the source's task is in the outbox, and its holder is not set aside. See
+rules 13 and 14 of the commit protocol and docs/decisions/0008-tombstones-keep-what-was-told.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Whether scans and reads by key say the same where digests differ, and whether each difference has a fault.
 
-Knows keys and what rows show. Must not know entities or views. Inside one snapshot both can only disagree when a page
-of the file is damaged; then nothing that a scan says is a ground for mending.
-The law is docs/decisions/0013-verify-by-digests.md.
+Inside one snapshot both can only disagree when a page of the file is damaged; then nothing that a scan says is a ground
+for mending. See docs/decisions/0013-verify-by-digests.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The inspection of one kind in one moment: its entities, everything derived from them, and what they copy.
 
-Knows the ground, witnesses and digests. Must not know snapshots, or what becomes of what is found. Entities are emitted
-anew and their rows added to digests, the rows that are there are taken away; where that comes to nothing, no row is
-looked at twice. The law is docs/decisions/0013-verify-by-digests.md.
+Entities are emitted anew and their rows added to digests, the rows that are there are taken away; where that comes to
+nothing, no row is looked at twice. See docs/decisions/0013-verify-by-digests.md.
 """
 
 from __future__ import annotations

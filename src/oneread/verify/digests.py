@@ -1,10 +1,9 @@
 """Digests: whether two sets of rows are the same, without keeping either.
 
-Knows keys, values and numbers. Must not know what they mean. Every row that is expected is added to the digest of its
-bucket and every row that is there is taken away; what is equal comes to zero, in any order. The digest of a row is
-keyed by the process (SipHash, under `PYTHONHASHSEED`). Sums are linear: a number times a keyed coefficient, modulo the
-prime that Python's own hashes of numbers use, so that contributions can be added without knowing their groups' totals.
-The law is docs/decisions/0013-verify-by-digests.md.
+Every row that is expected is added to the digest of its bucket and every row that is there is taken away; what is equal
+comes to zero, in any order. The digest of a row is keyed by the process (SipHash, under `PYTHONHASHSEED`). Sums are
+linear: a number times a keyed coefficient, modulo the prime that Python's own hashes of numbers use, so that
+contributions can be added without knowing their groups' totals. See docs/decisions/0013-verify-by-digests.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Testimony: what one commit row says must lie elsewhere, and what is wrong with the row itself.
 
-Knows the catalog and commit rows. Must not know how rows are read, or what lies elsewhere. An entity is emitted anew;
-where its body cannot be read, its record is believed instead, so that one bad row does not make others look wrong. The
-law is docs/formats/rows.md.
+An entity is emitted anew; where its body cannot be read, its record is believed instead, so that one bad row does not
+make others look wrong. See docs/formats/rows.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The ground: what lies where in one store, and what of it can be judged.
 
-Knows the catalog and the stored schema. Must not know how rows are read or compared. A view that is still being built,
-a generation that is being taken away, and a view nobody asked about are left alone. The law is docs/formats/rows.md.
+A view that is still being built, a generation that is being taken away, and a view nobody asked about are left alone.
+See docs/formats/rows.md.
 """
 
 from __future__ import annotations

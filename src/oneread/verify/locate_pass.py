@@ -1,8 +1,7 @@
 """The second look: which rows are wrong, where the digests of an inspection say that some are.
 
-Knows an inspection. Must not know snapshots, or what becomes of what is found. Forward: is each expected row there, and
-equal? Backward: does each row that is there belong to what its entity emits? Groups are summed exactly, as many at a
-time as may be kept. The law is docs/decisions/0013-verify-by-digests.md.
+Forward: is each expected row there, and equal? Backward: does each row that is there belong to what its entity emits?
+Groups are summed exactly, as many at a time as may be kept. See docs/decisions/0013-verify-by-digests.md.
 """
 
 from __future__ import annotations

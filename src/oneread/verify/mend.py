@@ -1,8 +1,8 @@
 """Mending: one fault after the other is looked at again inside a transaction, and put right there.
 
-Knows findings, witnesses and commit rows. Must not know how faults are found. Writers go on meanwhile: what is no fault
-any more is left alone. A sum is mended by adding what it was off by, because commits add exact differences, so what it
-is off by stays the same whatever else is committed. The law is docs/decisions/0014-repair-in-place.md.
+Writers go on meanwhile: what is no fault any more is left alone. A sum is mended by adding what it was off by, because
+commits add exact differences, so what it is off by stays the same whatever else is committed. See
+docs/decisions/0014-repair-in-place.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Leftovers: rows that belong to no model, view or source of the schema, and tasks that nobody can do.
 
-Knows the ground, the outbox and which rows `system` has. Must not know entities. A row of another kind in `system` is
-named and left: a newer release may have written it. The law is "The four tables" of docs/formats/rows.md.
+A row of another kind in `system` is named and left: a newer release may have written it. See "The four tables" of
+docs/formats/rows.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Whether two emitted records say the same, although their bytes differ.
 
-Knows tokens and carriers. Must not know rows, or how an entity is emitted. Code from before 0031 listed contributions
-in the order of one process and kept no digest of an extremum; that is not wrong. Values are compared by the bytes that
-they are stored as: NaN is like itself.
-The law is "The emitted record" of docs/formats/rows.md and docs/decisions/0031-one-form-of-equal-values.md.
+Code from before 0031 listed contributions in the order of one process and kept no digest of an extremum; that is not
+wrong. Values are compared by the bytes that they are stored as: NaN is like itself. See "The emitted record" of
+docs/formats/rows.md and docs/decisions/0031-one-form-of-equal-values.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Repair: verify, mend what was found, verify again, until nothing is left that can be mended.
 
-Knows verifications and menders. Must not know engines or faces. Sums are mended in a round that found every record
-right: a commit by a wrong record would move a sum while it is being mended. The law is "Verify and repair of
-aggregates" of the decisions page and docs/decisions/0014-repair-in-place.md.
+Sums are mended in a round that found every record right: a commit by a wrong record would move a sum while it is being
+mended. See "Verify and repair of aggregates" of the decisions page and docs/decisions/0014-repair-in-place.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Findings: one fault with what its mending needs, and how both are put into words.
 
-Knows places, keys and values. Must not know how faults are looked for. The law is "Verify and repair of aggregates" of
-the decisions page.
+See "Verify and repair of aggregates" of the decisions page.
 """
 
 from __future__ import annotations

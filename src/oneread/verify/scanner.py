@@ -1,7 +1,7 @@
 """Walking through a store: batches of rows, at a pace, told to whoever watches, past rows that cannot be read.
 
-Knows reads, time and reports. Must not know what the rows mean. A row whose bytes the engine cannot read is given as a
-row without cells, so that the rest is looked at all the same. The law is "The store contract" of the architecture page.
+A row whose bytes the engine cannot read is given as a row without cells, so that the rest is looked at all the same.
+See "The store contract" of the architecture page.
 """
 
 from __future__ import annotations

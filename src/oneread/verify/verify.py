@@ -1,8 +1,7 @@
 """Verify: whether everything derived in a store is exactly what its entities say, while it is in use.
 
-Knows inspections and snapshots. Must not know engines or faces. Each kind is inspected in one snapshot of the whole
-store, so writers go on and are never half seen. The law is "Verify and repair of aggregates" of the decisions page and
-docs/decisions/0013-verify-by-digests.md.
+Each kind is inspected in one snapshot of the whole store, so writers go on and are never half seen. See "Verify and
+repair of aggregates" of the decisions page and docs/decisions/0013-verify-by-digests.md.
 """
 
 from __future__ import annotations

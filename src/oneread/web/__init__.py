@@ -1,7 +1,6 @@
 """What a web application imports: databases by lifespan, JSON of entities and pages, errors as problems, budgets.
 
-Knows Starlette; FastAPI is Starlette to it. Must not know engines. Nothing of the library imports this room. The law is
-the page of the web in the reference.
+Nothing of the library imports this room. See the page of the web in the reference.
 """
 
 try:

@@ -1,7 +1,6 @@
 """Request bodies: JSON of a bounded size to an entity, or to the fields that are to be changed.
 
-Knows streams of bytes and the JSON form. Must not know stores. The law is "Bodies" of the page of the web in the
-reference.
+See "Bodies" of the page of the web in the reference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A budget for every request: what it may ask of stores at most, and headers that say what it did.
 
-Knows ASGI and budgets. Must not know what is asked. The law is docs/decisions/0023-budgets.md. Pure ASGI, because a
-middleware that runs the application in another task would lose the budget.
+See docs/decisions/0023-budgets.md. Pure ASGI, because a middleware that runs the application in another task would lose
+the budget.
 """
 
 from __future__ import annotations

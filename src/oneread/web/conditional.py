@@ -1,8 +1,7 @@
 """Conditional requests: the entity tag of a result, and the tag that a client sends back as `if_version`.
 
-Knows versions, JSON and headers. Must not know stores. The law is RFC 9110, sections 8.8.3 and 13, with the exceptions
-of docs/decisions/0036-entity-tags.md: a copy may change while the version stays, so a read compares the JSON, and a
-write compares the version.
+See RFC 9110, sections 8.8.3 and 13, with the exceptions of docs/decisions/0036-entity-tags.md: a copy may change while
+the version stays, so a read compares the JSON, and a write compares the version.
 """
 
 from __future__ import annotations

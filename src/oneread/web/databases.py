@@ -1,6 +1,6 @@
 """Databases of a web application: opened when it starts, closed when it ends, found through the request.
 
-Knows Starlette's lifespan and its state. Must not know engines. The law is the page of the web in the reference.
+See the page of the web in the reference.
 """
 
 from __future__ import annotations

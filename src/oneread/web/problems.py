@@ -1,8 +1,8 @@
 """Errors as answers: a status for each class, and a body that names the field and says whether trying again helps.
 
-Knows the tree of errors and RFC 9457. Must not know what was asked. Of an error's facts only names of declarations, the
-field, limits, and why a client's own value was refused are told: never a key, an owner or a value, because those may
-be another's. The law is "Statuses" of the page of the web in the reference.
+Of an error's facts only names of declarations, the field, limits, and why a client's own value was refused are told:
+never a key, an owner or a value, because those may be another's. See "Statuses" of the page of the web in the
+reference.
 """
 
 from __future__ import annotations

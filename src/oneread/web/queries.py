@@ -1,7 +1,6 @@
 """Query parameters of a list: `?limit=20&since=2011-01-01T00:00:00Z&cursor=...` to the arguments of `page`.
 
-Knows parameters and the types of a view's key. Must not know what the list shows. The law is "Lists" of the page of the
-web in the reference.
+See "Lists" of the page of the web in the reference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Responses: entities, view rows and pages as JSON, with links to the pages around and the entity's tag.
 
-Knows the JSON form and Starlette's responses. Must not know stores. The law is "JSON" of the page of the web in the
-reference.
+See "JSON" of the page of the web in the reference.
 """
 
 from __future__ import annotations

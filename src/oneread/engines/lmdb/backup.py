@@ -1,9 +1,8 @@
 """A copy of a whole LMDB store while it is in use: compact, and there only when it is whole.
 
-Knows LMDB and files. Must not know rows. LMDB copies from one read transaction, so writers go on; with `compact` it
-leaves out free pages and numbers the others anew. The copy is made under another name in the target's folder, put on
-disk, and renamed. Source: LMDB's own documentation of `mdb_env_copy2` and `MDB_CP_COMPACT`. The law is
-docs/formats/lmdb.md.
+LMDB copies from one read transaction, so writers go on; with `compact` it leaves out free pages and numbers the others
+anew. The copy is made under another name in the target's folder, put on disk, and renamed. Source: LMDB's own
+documentation of `mdb_env_copy2` and `MDB_CP_COMPACT`. See docs/formats/lmdb.md.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """LMDB's data file as it lies on the disk: whether it holds every page that its newest commit needs.
 
-Knows LMDB's data format 1 on 64-bit machines (lmdb 0.9, mdb.c: MDB_page, MDB_meta, MDB_db, MDB_node). Must not know
-rows. LMDB maps the file and does not look at its size: a read behind its end kills the process (SIGBUS). The file may
-rightly end before the last page number: pages that a transaction took and gave up again were never written. Those
-stand in LMDB's list of free pages, so every page that the file lacks must stand there. The law is
+MDB_page, MDB_meta, MDB_db, MDB_node). LMDB maps the file and does not look at its size: a read behind its end kills the
+process (SIGBUS). The file may rightly end before the last page number: pages that a transaction took and gave up again
+were never written. Those stand in LMDB's list of free pages, so every page that the file lacks must stand there. See
 docs/formats/lmdb.md.
 """
 

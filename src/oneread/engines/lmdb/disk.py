@@ -1,9 +1,9 @@
 """What has to be on disk beyond what LMDB syncs itself: names of files, new stores, what a failed sync left behind.
 
-Knows files and LMDB's two meta pages. Must not know rows, locks or processes. A sync that fails does so once: the
-kernel then calls the pages clean, and the next sync succeeds without them (A. Rebello and others, "Can Applications
-Recover from fsync Failures?", USENIX ATC 2020). So nothing is acknowledged after one until the pages that every later
-commit relies on have been written again. The law is docs/decisions/0027-acknowledged-means-on-disk.md.
+A sync that fails does so once: the kernel then calls the pages clean, and the next sync succeeds without them (A.
+Rebello and others, "Can Applications Recover from fsync Failures?", USENIX ATC 2020). So nothing is acknowledged after
+one until the pages that every later commit relies on have been written again. See
+docs/decisions/0027-acknowledged-means-on-disk.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The LMDB engine: an embedded store in a folder, for any number of threads and processes of one machine.
 
-Knows rows, requests and its environment. Must not know models or plans. A read is one short read transaction in the
-caller's thread; a write goes through the process's writer. The law is "The store contract" of the architecture page.
+A read is one short read transaction in the caller's thread; a write goes through the process's writer. See "The store
+contract" of the architecture page.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """One open LMDB environment per folder and process, shared by every engine of that folder.
 
-Knows files, LMDB's settings, processes and threads. Must not know rows. After a fork the child never touches what it
-inherited, not even to close it: the reader slots it would clear are the parent's. It opens the folder again, on first
-use. `acquire` and `release` take locks, so engines call them where no signal handler interrupts. The law is
-docs/decisions/0012-one-environment.md.
+After a fork the child never touches what it inherited, not even to close it: the reader slots it would clear are the
+parent's. It opens the folder again, on first use. `acquire` and `release` take locks, so engines call them where no
+signal handler interrupts. See docs/decisions/0012-one-environment.md.
 """
 
 from __future__ import annotations

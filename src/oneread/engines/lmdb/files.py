@@ -1,8 +1,8 @@
 """The files of an open store: whether they are still the ones that were opened, and who may use them.
 
-Knows paths, inodes and permissions. Must not know LMDB or rows. A process whose lock file was replaced excludes no
-other process any more, so two would overwrite each other's commits; one whose data file was replaced writes what no
-later process reads. The law is docs/decisions/0035-files-that-change-under-a-process.md.
+A process whose lock file was replaced excludes no other process any more, so two would overwrite each other's commits;
+one whose data file was replaced writes what no later process reads. See
+docs/decisions/0035-files-that-change-under-a-process.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The options of a store's URL, and what is wrong with them.
 
-Knows words. Must not know LMDB. A table says which option is of which kind. The law is the page of URLs in the
-reference.
+A table says which option is of which kind. See the page of URLs in the reference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The row format: one row is one LMDB value, its shape first, so that reading what readers need never touches the rest.
 
-Knows rows and bytes. Must not know transactions or files. A shape is the row's column names; rows of one model share
-it, so it is parsed once and kept with the struct that reads its numbers. The law is docs/formats/lmdb.md.
+A shape is the row's column names; rows of one model share it, so it is parsed once and kept with the struct that reads
+its numbers. See docs/formats/lmdb.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How large an LMDB store is, and who reads it.
 
-Knows LMDB's own counts. Must not know rows. Nothing is read but the heads of its trees. The law is "The store contract"
-of the architecture page.
+Nothing is read but the heads of its trees. See "The store contract" of the architecture page.
 """
 
 from __future__ import annotations

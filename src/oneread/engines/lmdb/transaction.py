@@ -1,8 +1,7 @@
 """One LMDB write transaction that runs the jobs of a group, each with its own buffer.
 
-Knows rows, requests and LMDB's transactions. Must not know locks, queues or files. A job's writes are buffered as the
-bytes they will be and put, sorted by key, when the job has ended: a job that raises leaves nothing, and reads see the
-job's own writes first. The law is "The store contract" of the architecture page.
+A job's writes are buffered as the bytes they will be and put, sorted by key, when the job has ended: a job that raises
+leaves nothing, and reads see the job's own writes first. See "The store contract" of the architecture page.
 """
 
 from __future__ import annotations

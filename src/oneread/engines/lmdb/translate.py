@@ -1,7 +1,6 @@
 """What LMDB's and the operating system's errors mean here.
 
-Knows both error families. Must not know transactions. A table says which error is whose fault; every raise keeps the
-cause. The law is the error page of the reference.
+A table says which error is whose fault; every raise keeps the cause. See the error page of the reference.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Whose turn it is to write: a lock among processes that, unlike LMDB's own, can be waited for with a deadline.
 
-Knows one lock file. Must not know LMDB. The kernel gives the lock back when its holder dies, however it dies. It is
-asked for politely: at once, then after short and growing pauses. Only the writer's thread uses and closes it, so that
-its file number is never used after it was closed and given to another file. The law is
-docs/decisions/0011-writer-lock-and-group-commit.md.
+The kernel gives the lock back when its holder dies, however it dies. It is asked for politely: at once, then after
+short and growing pauses. Only the writer's thread uses and closes it, so that its file number is never used after it
+was closed and given to another file. See docs/decisions/0011-writer-lock-and-group-commit.md.
 """
 
 from __future__ import annotations

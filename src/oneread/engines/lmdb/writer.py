@@ -1,9 +1,8 @@
 """The writer: a thread that runs transactions; those that wait at the same time share one commit.
 
-Knows jobs, their order and their outcome. Must not know rows; how a group is begun is given. Callers only queue a job
-and wait for its end, because a signal handler may raise between any two bytecodes of the main thread, and what LMDB's
-write lock protects can only be ended by the thread that took it. In this thread no handler runs, so it leaves nothing
-half-done, and what a job raises is the job's own. The law is docs/decisions/0028-writer-thread.md.
+Callers only queue a job and wait for its end, because a signal handler may raise between any two bytecodes of the main
+thread, and what LMDB's write lock protects can only be ended by the thread that took it. In this thread no handler
+runs, so it leaves nothing half-done, and what a job raises is the job's own. See docs/decisions/0028-writer-thread.md.
 """
 
 from __future__ import annotations
