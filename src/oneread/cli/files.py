@@ -79,10 +79,6 @@ def opened(name: str) -> Generator[IO[bytes]]:
 def lines(file: IO[bytes], content: Content) -> Iterator[tuple[int, bytes | InvalidValue]]:
     """The lines of a file, numbered from 1, without their ends; one that is too long is passed over and said so.
 
-    Arguments:
-        file: read from where it stands.
-        content: is given every byte that is read.
-
     Raises:
         Corrupt: the compressed file is torn or damaged.
     """

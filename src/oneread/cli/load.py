@@ -111,14 +111,7 @@ def _mapped(given: list[str]) -> dict[str, str]:
 
 
 class _Records(NamedTuple):
-    """A file that is open: what its beginning says, and its records.
-
-    Arguments:
-        beginning: its lines up to the first record.
-        head: the first line of a dump.
-        header: the names of a CSV file's columns.
-        records: all of them, numbered.
-    """
+    """A file that is open: what its beginning says, and its records."""
 
     beginning: list[bytes]
     head: Head | None

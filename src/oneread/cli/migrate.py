@@ -43,12 +43,7 @@ app = typer.Typer(**SUBCOMMANDS)
 
 
 class ChangedStore(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What `migrate apply --json` and `migrate rollback --json` print.
-
-    Arguments:
-        planned: what was changed.
-        backfilled: with --backfill, what it came to.
-    """
+    """What `migrate apply --json` and `migrate rollback --json` print."""
 
     planned: Planned
     backfilled: Backfilled | None = None

@@ -21,18 +21,7 @@ from oneread.verify.repair import Repaired
 
 
 class Mended(msgspec.Struct, frozen=True):
-    """What `repair --json` prints.
-
-    Arguments:
-        clean: the last verification found nothing.
-        mended: faults that were put right.
-        left: how many are left, by view and kind.
-        faults: the first of those.
-        reasons: why some could not be mended.
-        skipped: what was not compared.
-        rounds: times the store was verified.
-        seconds: it took.
-    """
+    """What `repair --json` prints."""
 
     clean: bool
     mended: int

@@ -129,12 +129,7 @@ class EntityCost(NamedTuple):
 
 
 class EntityCosts:
-    """The weights of a schema's entities and the sizes of its views' rows.
-
-    Arguments:
-        catalog: the schema compiled.
-        names: its classes by name.
-    """
+    """The weights of a schema's entities and the sizes of its views' rows."""
 
     def __init__(self, catalog: Catalog, names: Names) -> None:
         self.catalog = catalog
@@ -211,13 +206,7 @@ class EntityCosts:
         return greatest((living, gone)).plus(tokens, routes)
 
     def _along(self, cls: Any, route: str, kind: Any) -> Size:
-        """A value at the end of a route, which may lead through copies, references and nested classes.
-
-        Arguments:
-            cls: where the route begins.
-            route: names of fields, with dots.
-            kind: the value's type, for a route to nothing.
-        """
+        """A value at the end of a route, which may lead through copies, references and nested classes."""
         *before, last = route.split(".")
         for name in before:
             bare = unwrap(field_types(cls, self._names)[name]).bare

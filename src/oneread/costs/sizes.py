@@ -102,11 +102,7 @@ _TYPICAL_ANYTHING: Final = 40
 
 
 class Sizes:
-    """Sizes of one schema's types.
-
-    Arguments:
-        names: its classes by name, to resolve annotations.
-    """
+    """Sizes of one schema's types."""
 
     def __init__(self, names: Names) -> None:
         self._names = names

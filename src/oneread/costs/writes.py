@@ -38,12 +38,7 @@ class WrittenRows(NamedTuple):
 
 
 class Writes:
-    """Bounds of writes of one schema.
-
-    Arguments:
-        weights: of its entities.
-        inline: carriers that are changed within a commit.
-    """
+    """Bounds of writes of one schema."""
 
     def __init__(self, weights: EntityCosts, inline: int) -> None:
         self._weights = weights

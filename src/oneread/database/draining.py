@@ -53,11 +53,7 @@ class Verbs(Protocol):
 
 
 class Drain:
-    """Does the tasks of one open database. Each step is of another task, so that a large one holds up no small one.
-
-    Arguments:
-        verbs: of the database.
-    """
+    """Does the tasks of one open database. Each step is of another task, so that a large one holds up no small one."""
 
     def __init__(self, verbs: Verbs) -> None:
         self._verbs = verbs

@@ -28,13 +28,7 @@ if TYPE_CHECKING:
 
 
 class Explainer:
-    """The verbs of a database, explained: `db.explain.page(PurchasesOfBuyer, 12347, limit=10)`.
-
-    Arguments:
-        operations: of the database.
-        cipher: of its cursors.
-        numbers: to predict times by.
-    """
+    """The verbs of a database, explained: `db.explain.page(PurchasesOfBuyer, 12347, limit=10)`."""
 
     def __init__(self, operations: Operations, cipher: CursorCipher, numbers: MachineNumbers | None = None) -> None:
         self._operations = operations

@@ -20,13 +20,7 @@ R = TypeVar("R")
 
 
 class Migration:
-    """A store and a schema that may differ: `with migration(url, schema) as change`.
-
-    Arguments:
-        driver: of the store.
-        schema: of this program.
-        may_write: whether the store was opened for writing.
-    """
+    """A store and a schema that may differ: `with migration(url, schema) as change`."""
 
     def __init__(self, driver: SyncDriver, schema: Schema, *, may_write: bool) -> None:
         self._driver = driver

@@ -34,12 +34,7 @@ _DAY: Final = timedelta(days=1)
 
 
 class FieldStep(msgspec.Struct, frozen=True):
-    """A change that depends on the value that is there.
-
-    Arguments:
-        name: of the verb, for errors.
-        apply: the new value of the old one.
-    """
+    """A change that depends on the value that is there."""
 
     name: str
     apply: Callable[[Any], Any]

@@ -70,11 +70,7 @@ class Access(NamedTuple):
 
 
 class Accesses:
-    """Resolves paths within one schema.
-
-    Arguments:
-        names: the schema's classes by name.
-    """
+    """Resolves paths within one schema."""
 
     def __init__(self, names: Names) -> None:
         self.names = names

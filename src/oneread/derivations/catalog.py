@@ -77,13 +77,7 @@ def extremum_names(view: type[View[Any]]) -> dict[str, str]:
 
 
 class Catalog:
-    """Compiles declarations; raises InvalidDeclaration for those that cannot work.
-
-    Arguments:
-        models: entity classes, variants included.
-        views: index and aggregate classes.
-        numbers: theirs.
-    """
+    """Compiles declarations; raises InvalidDeclaration for those that cannot work."""
 
     def __init__(
         self, models: tuple[type[Model[Any]], ...], views: tuple[type[View[Any]], ...], numbers: SchemaNumbers

@@ -152,11 +152,7 @@ def operations_of(key: bytes, root: Root, seen: Root, before: EntityState, emiss
 
 
 class Save(_Writing):
-    """Lets an entity stand as given, as a whole.
-
-    Arguments:
-        mode: what happens when there is one already.
-    """
+    """Lets an entity stand as given, as a whole."""
 
     def __init__(self, catalog: Catalog, entity: Any, mode: Mode = "save", if_version: int | None = None) -> None:
         self._entity_type = catalog.type_of(entity)

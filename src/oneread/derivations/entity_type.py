@@ -52,13 +52,7 @@ class EntityState(NamedTuple):
 
 
 class FilledEntity(NamedTuple):
-    """An entity as it shall stand.
-
-    Arguments:
-        entity: filled and validated, as it will be read.
-        body: its document.
-        emission: what it tells its views.
-    """
+    """An entity as it shall stand."""
 
     entity: Any
     body: bytes

@@ -46,12 +46,7 @@ _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
 class IndexView:
-    """One index, compiled.
-
-    Arguments:
-        cls: the declaration.
-        compiling: what it is compiled with.
-    """
+    """One index, compiled."""
 
     table: Table = "views"
 

@@ -160,13 +160,7 @@ class KeyRule(NamedTuple):
 
 
 class ViewKey:
-    """The key rules of one view.
-
-    Arguments:
-        view: the declaration, for errors.
-        model: whose entities it is about.
-        rules: its key rules, in order.
-    """
+    """The key rules of one view."""
 
     def __init__(
         self,

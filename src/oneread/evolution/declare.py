@@ -31,13 +31,7 @@ from oneread.models.versions import Description, digest_of
 
 
 def declare_schema(catalog: Catalog, views: tuple[type[View[Any]], ...], names: Mapping[str, Any]) -> DeclaredSchema:
-    """A schema as a store remembers it.
-
-    Arguments:
-        catalog: the schema compiled, under whatever numbers.
-        views: its views.
-        names: its classes by name.
-    """
+    """A schema as a store remembers it."""
     writer = _Declarer(catalog, names)
     models = tuple(writer.model(cls) for cls in catalog.models)
     described = {each.name: dict(each.fields) for each in models}

@@ -74,14 +74,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True):
-    """One version of the schema.
-
-    Arguments:
-        version: its number.
-        at: when it was declared first.
-        may_write: programs under it may still write.
-        declared: it is the schema of this program.
-    """
+    """One version of the schema."""
 
     version: int
     at: datetime
@@ -98,13 +91,7 @@ class StandingView(msgspec.Struct, frozen=True):
 
 
 class OlderRows(msgspec.Struct, frozen=True):
-    """A layout that rows may still have.
-
-    Arguments:
-        model: whose.
-        layout: its number.
-        needs: fields for which `retyped` must stay declared.
-    """
+    """A layout that rows may still have."""
 
     model: str
     layout: int

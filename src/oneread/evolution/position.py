@@ -24,12 +24,7 @@ Phase: TypeAlias = Literal["open", "closed", "ending"]
 
 
 class BackfillRefusal(msgspec.Struct, frozen=True):
-    """An entity that cannot be told its views as declared.
-
-    Arguments:
-        entity: as a person reads it: `Customer(7)`.
-        reason: why, in the words of the error.
-    """
+    """An entity that cannot be told its views as declared."""
 
     entity: str
     reason: str

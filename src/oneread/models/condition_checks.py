@@ -128,13 +128,7 @@ class ConditionChecks:
 
 
 class _Acceptance:
-    """Makes what says which operands a type can be compared with.
-
-    Arguments:
-        names: classes by name.
-        owner: the class of the field, to resolve annotations.
-        name: the field.
-    """
+    """Makes what says which operands a type can be compared with."""
 
     def __init__(self, names: Names, owner: type, name: str) -> None:
         self._names = names

@@ -198,12 +198,7 @@ class _Reader:
 
 
 class Types:
-    """The types of one description, by field; classes that were spelled out once are known from then on.
-
-    Arguments:
-        fields: (name, text) pairs.
-        nested: what the text does not say.
-    """
+    """The types of one description, by field; classes that were spelled out once are known from then on."""
 
     def __init__(self, fields: Iterable[tuple[str, str]], nested: Nested) -> None:
         self.nested = nested

@@ -23,14 +23,7 @@ _REFUSED: Final = (TypeError, OverflowError, AttributeError, RecursionError, msg
 
 
 def fitting(annotation: Any, cls: type, name: str, names: Names) -> Fitting:
-    """The function that takes values as a field of this type does.
-
-    Arguments:
-        annotation: the type, resolved.
-        cls: where it is written.
-        name: the field.
-        names: classes by name.
-    """
+    """The function that takes values as a field of this type does."""
     return fitting_of(Shapes(names, frozenset()).concrete(annotation, cls, name), names)
 
 

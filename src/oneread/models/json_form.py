@@ -33,9 +33,6 @@ _FIELD: Final = re.compile(r"field `(\w+)`")
 class JsonForm(Generic[E]):
     """How one class looks in JSON.
 
-    Arguments:
-        cls: a model, or the class of a view.
-
     Raises:
         InvalidDeclaration: a type cannot be resolved from the module of its class.
     """

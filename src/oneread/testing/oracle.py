@@ -58,11 +58,7 @@ class Held(NamedTuple):
 
 
 class Oracle:
-    """Entities in a dict. The writing verbs mean, return and raise what a database's do.
-
-    Arguments:
-        declarations: what a `Schema` is given.
-    """
+    """Entities in a dict. The writing verbs mean, return and raise what a database's do."""
 
     def __init__(self, *declarations: type) -> None:
         self.models = tuple(cls for cls in declarations if issubclass(cls, Model))

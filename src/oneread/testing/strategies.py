@@ -113,10 +113,6 @@ def steps(schema: Schema, given: Given | None = None) -> st.SearchStrategy[Histo
 def beginnings(schema: Schema, given: Given | None = None) -> st.SearchStrategy[list[SaveStep]]:
     """Some entities of every model, those that are referred to first: what a history begins with.
 
-    Arguments:
-        schema: what the steps are done to.
-        given: strategies for fields, as for `steps`.
-
     Raises:
         InvalidDeclaration: `given` names what is no field.
         UsageError: nobody can tell how values of a field's type are made.

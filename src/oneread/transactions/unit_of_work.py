@@ -82,9 +82,6 @@ _ABSENT: Final = object()
 class UnitOfWork:
     """The overlay. Not for several threads at once.
 
-    Arguments:
-        name_of: a commit row's key as errors show it.
-
     `tasks` are the keys of the tasks that were put into the outbox; `loaded` are the commit rows as the store had them;
     `followed` those of carriers that followed a source, in that order.
     """

@@ -40,11 +40,7 @@ def _element_type(element: Element) -> Any:
 
 
 class ColumnForm:
-    """How entities of one class are written down.
-
-    Arguments:
-        carrier: of the class.
-    """
+    """How entities of one class are written down."""
 
     def __init__(self, entity_type: EntityType) -> None:
         self.entity_type = entity_type

@@ -103,10 +103,6 @@ def verified(lines: Iterable[bytes]) -> int:
 class Dumped:
     """Makes changes of the lines of a dump.
 
-    Arguments:
-        catalog: the schema compiled for the store.
-        head: the dump's first line.
-
     Raises:
         SchemaMismatch: a newer release wrote the dump, or it holds models that the schema does not declare.
     """

@@ -43,12 +43,7 @@ class _Expected(NamedTuple):
 
 
 class CopyCheck:
-    """Compares the copies of one kind's entities with their sources.
-
-    Arguments:
-        ground: the store.
-        kind: whose entities hold the copies.
-    """
+    """Compares the copies of one kind's entities with their sources."""
 
     def __init__(self, keyspaces: StoreKeyspaces, kind: EntityKind, scanner: Scanner, reporter: FaultReporter) -> None:
         self._keyspaces = keyspaces

@@ -21,11 +21,7 @@ _UNEXPLAINED: Final = (
 
 
 class CrossCheck:
-    """The second look at the rows of one kind: what its faults explain, and what reads and scans have shown.
-
-    Arguments:
-        model: for errors.
-    """
+    """The second look at the rows of one kind: what its faults explain, and what reads and scans have shown."""
 
     def __init__(self, model: str) -> None:
         self._model = model

@@ -133,14 +133,7 @@ class Pointers:
 
 
 class DigestPass:
-    """Looks at everything of one kind.
-
-    Arguments:
-        ground: the store.
-        kind: whose entities.
-        walk: reads.
-        wording: takes what is found.
-    """
+    """Looks at everything of one kind."""
 
     def __init__(self, keyspaces: StoreKeyspaces, kind: EntityKind, scanner: Scanner, reporter: FaultReporter) -> None:
         self.keyspaces = keyspaces

@@ -84,12 +84,7 @@ _NOTHING: Final = DerivedWrites()
 
 
 class RowExaminer:
-    """Hears the commit rows of one kind.
-
-    Arguments:
-        ground: the store.
-        kind: whose rows.
-    """
+    """Hears the commit rows of one kind."""
 
     def __init__(self, keyspaces: StoreKeyspaces, kind: EntityKind) -> None:
         self._keyspaces = keyspaces

@@ -25,12 +25,7 @@ KEPT: Final = 50_000
 
 
 class LocatePass:
-    """Goes over one kind again, within the buckets that differ.
-
-    Arguments:
-        inspection: has been `digested`.
-        kept: groups that are summed at a time.
-    """
+    """Goes over one kind again, within the buckets that differ."""
 
     def __init__(self, inspection: DigestPass, kept: int = KEPT) -> None:
         self._of = inspection

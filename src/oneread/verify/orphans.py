@@ -24,13 +24,7 @@ _WIDTHS: Final[dict[Table, int]] = {"roots": 2, "views": 4, "counts": 4}
 
 
 class Orphans:
-    """Looks for what belongs to nobody.
-
-    Arguments:
-        ground: the store.
-        walk: reads.
-        wording: takes what is found.
-    """
+    """Looks for what belongs to nobody."""
 
     def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner, reporter: FaultReporter) -> None:
         self._keyspaces = keyspaces

@@ -47,14 +47,7 @@ class RecordDifference(NamedTuple):
 
 
 def compare_records(entity_type: EntityType, found: Record, wanted: Record, prefixes: Prefixes) -> RecordDifference:
-    """Compares what a commit row remembers with what it should.
-
-    Arguments:
-        entity_type: of the entity.
-        found: as it is stored, decoded.
-        wanted: as it is made now, encoded and decoded.
-        prefixes: views whose contributions earlier code recorded otherwise.
-    """
+    """Compares what a commit row remembers with what it should."""
     tokens: list[bytes] = []
     unsure: dict[bytes, bytes] = {}
     for token in sorted(found.keys() | wanted.keys()):

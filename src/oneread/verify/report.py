@@ -43,12 +43,7 @@ Report: TypeAlias = Callable[[Finding], None]
 
 
 class FaultReporter:
-    """Puts findings into words.
-
-    Arguments:
-        ground: names entities and places.
-        report: takes each finding.
-    """
+    """Puts findings into words."""
 
     def __init__(self, keyspaces: StoreKeyspaces, report: Report) -> None:
         self._keyspaces = keyspaces

@@ -96,13 +96,7 @@ class VerifyOptions(msgspec.Struct, frozen=True):
 
 
 class Verifier:
-    """One verification.
-
-    Arguments:
-        catalog: the schema compiled for the store.
-        options: how.
-        sink: takes every finding with what its mending needs.
-    """
+    """One verification."""
 
     def __init__(self, catalog: Catalog, options: VerifyOptions, sink: Report | None = None) -> None:
         _check(options)

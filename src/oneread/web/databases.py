@@ -73,11 +73,7 @@ def database(connection: HTTPConnection) -> AsyncDatabase:
 
 
 def database_called(name: str) -> Callable[[HTTPConnection], AsyncDatabase]:
-    """What finds one of several databases by its name, as `database` finds the only one.
-
-    Arguments:
-        name: as given to `lifespan`.
-    """
+    """What finds one of several databases by its name, as `database` finds the only one."""
 
     def called(connection: HTTPConnection) -> AsyncDatabase:
         return _called(connection, name)
