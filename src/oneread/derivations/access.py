@@ -8,18 +8,17 @@ needs of an entity is in that entity's own row. See "Semantics" of the decisions
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias, get_args, get_origin
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types, unwrap
+from oneread.models.annotations import field_types, type_of, unwrap
 from oneread.models.fields import FACTORY, defaults_of
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, is_copied
 from oneread.models.registry import reference_target
-from oneread.models.set_order import is_set
 
 Names: TypeAlias = Mapping[str, Any]
 
@@ -109,16 +108,17 @@ class Accesses:
 
     def elements_of(self, access: Access, where: type, field: str) -> Access | None:
         """The access of the elements of a list or set; None for anything else."""
-        if get_origin(access.type) not in (list, set, frozenset):
+        collection = type_of(access.type, self.names)
+        if collection.several is None:
             return None
-        inner = get_args(access.type)[0]
+        inner = collection.several.present.bare
         found = reference_target(inner, where, field, self.names)
         return access._replace(
-            type=unwrap(inner).bare,
+            type=inner,
             many=True,
             target=found[0] if found else None,
             copy=found[1] if found else None,
-            unordered=is_set(access.type),
+            unordered=collection.kind == "set",
         )
 
     def bare(self, annotation: Any) -> tuple[Any, bool]:

@@ -32,13 +32,12 @@ from oneread.derivations.probes import Probes
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, UsageError
-from oneread.models.annotations import Named, field_types
+from oneread.models.annotations import Named, field_types, type_of
 from oneread.models.fingerprints import text_of
 from oneread.models.layout import LAST_ID, Layout
 from oneread.models.model import Model
 from oneread.models.older import OlderLayout
 from oneread.models.registry import EntityKind, root_model
-from oneread.models.set_order import holds_sets
 from oneread.models.versions import StoredLayout, view_prefix
 from oneread.transactions.root import Root
 
@@ -221,7 +220,7 @@ class Catalog:
 
     def _copied_values(self, cls: type[Model[Any]], told: dict[str, tuple[Getter, Any]]) -> CopiedValues:
         meaning = "\n".join(f"{route}: {text_of(told[route][1], cls, route, self._names)}" for route in sorted(told))
-        sets = any(holds_sets(kind, self._names) for _get, kind in told.values())
+        sets = any(type_of(kind, self._names).holds_sets for _get, kind in told.values())
         return CopiedValues(told, missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
 
     def kind_of(self, key: bytes) -> EntityKind:

@@ -19,6 +19,7 @@ from oneread.encoding.codegen import function, indented
 from oneread.encoding.parts import WRONG_TYPE
 from oneread.encoding.values import digest, put_value
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
+from oneread.models.annotations import type_of
 from oneread.models.fitting import Fitting, fitting
 from oneread.models.model import Model
 from oneread.models.references import Ref
@@ -300,7 +301,7 @@ def _part(
             kind,
         )
     if rule.hashed:
-        fit = fitting(access.type, view, field, accesses.names)
+        fit = fitting(type_of(access.type, accesses.names, view, field))
         return KeyRule(field, rule, access, (Element(field, bytes, none=rule.none),), None, fit)
     if rule.size is not None and access.type is not datetime:
         raise InvalidDeclaration("a time bucket is made of a datetime", view=view, field=field, type=access.type)

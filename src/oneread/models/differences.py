@@ -8,25 +8,16 @@ read, and a value that comes back as another one is refused. See "Values" of doc
 from __future__ import annotations
 
 import functools
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    MutableMapping,
-    MutableSequence,
-    MutableSet,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import NoneType
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_args, get_origin
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from oneread.errors import shown
-from oneread.models.annotations import Names, field_names, field_types, is_union, without_alias
+from oneread.models.annotations import FieldType, field_names
 from oneread.models.references import Ref
 
 EXACT: Final[frozenset[type]] = frozenset({NoneType, bool, int, float, str, bytes, UUID, date, datetime, timedelta})
@@ -35,7 +26,7 @@ EXACT: Final[frozenset[type]] = frozenset({NoneType, bool, int, float, str, byte
 An instant is the same instant in UTC.
 """
 
-_ABSTRACT: Final = frozenset({Sequence, MutableSequence, Collection, AbstractSet, MutableSet, Mapping, MutableMapping})
+_CONCRETE: Final = frozenset({list, set, frozenset, dict})
 _MISSING: Final = object()
 
 
@@ -55,29 +46,16 @@ Found: TypeAlias = Difference | None
 Comparison: TypeAlias = Callable[[Any, Any, bool], Found]
 
 
-def is_exact(annotation: Any) -> bool:
+def is_exact(given: FieldType) -> bool:
     """Whether every value of a type is of one of these types."""
-    annotation = without_alias(annotation)
-    arguments = get_args(annotation)
-    if get_origin(annotation) is Literal:
-        return EXACT.issuperset(map(type, arguments))
-    if get_origin(annotation) is Annotated:
-        return is_exact(arguments[0])
-    return all(map(is_exact, arguments)) if is_union(annotation) else annotation in EXACT
+    if given.kind == "literal":
+        return EXACT.issuperset(map(type, given.values))
+    return all(map(is_exact, given.parts)) if given.kind == "union" else given.bare in EXACT
 
 
-def is_abstract(annotation: Any, names: Names, known: frozenset[Any] = frozenset()) -> bool:
+def is_abstract(given: FieldType) -> bool:
     """Whether a type leaves open, anywhere, which list, set or dict a value is: a `Sequence[int]` is read as a list."""
-    annotation = without_alias(annotation)
-    if annotation is Any or get_origin(annotation) is Literal or annotation in known:
-        return False
-    cls = annotation if get_origin(annotation) is None else get_origin(annotation)
-    if cls is Ref:
-        return False
-    if cls in _ABSTRACT:
-        return True
-    fields = field_types(cls, names).values() if isinstance(cls, type) else ()
-    return any(is_abstract(each, names, known | {annotation}) for each in (*get_args(annotation), *fields))
+    return any(each.kind in ("list", "set", "mapping") and each.cls not in _CONCRETE for each in given.walk())
 
 
 def difference(given: Any, read: Any, *, loose: bool = False) -> Found:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from oneread.models.annotations import Names
+from oneread.models.annotations import FieldType
 from oneread.models.differences import difference, is_abstract
 from oneread.models.shadow import Shapes, revive
 from oneread.models.wide import pack_wide, unpack_wide
@@ -22,14 +22,9 @@ Fitting: TypeAlias = Callable[[Any], Any]
 _REFUSED: Final = (TypeError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError)
 
 
-def fitting(annotation: Any, cls: type, name: str, names: Names) -> Fitting:
+def fitting(given: FieldType) -> Fitting:
     """The function that takes values as a field of this type does."""
-    return fitting_of(Shapes(names, frozenset()).concrete(annotation, cls, name), names)
-
-
-def fitting_of(concrete: Any, names: Names) -> Fitting:
-    """`fitting` for a type as msgspec sees it."""
-    loose = is_abstract(concrete, names)
+    concrete, loose = Shapes(given.names, frozenset()).concrete(given), is_abstract(given)
 
     def fit(value: Any) -> Any:
         try:

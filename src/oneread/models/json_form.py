@@ -11,13 +11,13 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from types import GenericAlias
-from typing import Any, Final, Generic, TypeVar, get_args
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue
-from oneread.models.annotations import Named, field_types, resolved, unwrap
+from oneread.models.annotations import Named
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
 from oneread.models.set_order import order_sets
@@ -147,18 +147,7 @@ class JsonForm(Generic[E]):
 
     def _key(self, field: FieldShape) -> Any:
         """The type of the key of what a field refers to."""
-        if field.kind == "copy":
-            target = resolved(field.cls.type_arguments[0], field.cls, self._names, field.name)
-        else:
-            bare = unwrap(field_types(self.cls, self._names)[field.name]).bare
-            bare = unwrap(get_args(bare)[0]).bare if field.kind == "refs" else bare
-            target = get_args(bare)[0]
-            if isinstance(target, TypeVar):  # an index's `source`
-                target = resolved(self.cls.type_arguments[0], self.cls, self._names, field.name)  # type: ignore[attr-defined]
-        hints = field_types(target, self._names)
-        return GenericAlias(
-            tuple, tuple(self._shapes.concrete(hints[part], target, part) for part in key_names(target))
-        )
+        return GenericAlias(tuple, self._shapes.key_types(field.reference()))
 
     def schema(self, *, sent: bool = False) -> dict[str, Any]:
         """The JSON schema of what a client reads, or of what it may send; without references to definitions."""

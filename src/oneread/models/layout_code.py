@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from keyword import iskeyword
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import unwrap
 from oneread.models.differences import is_exact
 from oneread.models.references import Ref
 from oneread.models.set_order import order_sets
@@ -83,14 +82,14 @@ def _same(field: FieldShape, loose: bool) -> str:  # noqa: FBT001
     if field.kind in ("copy", "ref"):
         key = "ref.key" if field.kind == "copy" else "key"
         return f"({given} is None or {_same_types(f'{given}.{key}', f'{read}.{key}')})"
-    bare = unwrap(field.concrete).bare
-    if bare is Decimal:
+    present = field.type.present
+    if present.bare is Decimal:
         return f"(type({given}) is type({read}) and ({read} is None or {read}.is_finite()))"
-    if get_origin(bare) is list and is_exact(get_args(bare)[0]):
+    if present.cls is list and present.parts and is_exact(present.parts[0]):
         return f"({given} is None or (type({given}) is list and {_same_types(given, read)}))"
     return (
         f"type({given}) is type({read})"
-        if is_exact(field.concrete)
+        if is_exact(field.type)
         else f"difference({given}, {read}, loose={loose}) is None"
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError
-from oneread.models.annotations import Names
+from oneread.models.annotations import Names, type_of
 from oneread.models.descriptions import Nested, fields_of, same_type
 from oneread.models.differences import difference, is_abstract
 from oneread.models.evolving import Retyped, steps_of
@@ -186,8 +186,11 @@ class _Retyping:
         owner = declaring or self._cls
         steps = [self._step(owner, field.name, path, text) for text in was]
         shapes = Shapes(self._names, frozenset())
-        types = [*(shapes.concrete(each.was, owner, each.name) for each in steps), field.concrete]
-        first, *after = [_TypeReader(_reader(each), is_abstract(each, self._names)) for each in types]
+        before = [type_of(each.was, self._names, owner, each.name) for each in steps]
+        first, *after = [
+            *(_TypeReader(_reader(shapes.concrete(each)), is_abstract(each)) for each in before),
+            _TypeReader(_reader(field.concrete), is_abstract(field.type)),
+        ]
 
         def retype(element: PackedElement) -> PackedElement:
             value = first.read(element)
