@@ -208,9 +208,9 @@ class EntityCosts:
         """A value at the end of a route, which may lead through copies, references and nested classes."""
         *before, last = route.split(".")
         for name in before:
-            bare = types_of(cls, self._names)[name].present.bare
-            target = reference_target(bare, cls, name, self._names)
-            cls = bare if target is None else target[0]
+            given = types_of(cls, self._names)[name]
+            target = reference_target(given)
+            cls = given.present.bare if target is None else target[0]
         given = types_of(cls, self._names).get(last) or type_of(kind, self._names, cls, last)
         return self._sizes.field(given).plus(FLAG)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types, type_of, unwrap
+from oneread.models.annotations import FieldType, type_of, types_of, unwrap
 from oneread.models.fields import FACTORY, defaults_of
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
@@ -108,11 +108,11 @@ class Accesses:
 
     def elements_of(self, access: Access, where: type, field: str) -> Access | None:
         """The access of the elements of a list or set; None for anything else."""
-        collection = type_of(access.type, self.names)
+        collection = type_of(access.type, self.names, where, field)
         if collection.several is None:
             return None
         inner = collection.several.present.bare
-        found = reference_target(inner, where, field, self.names)
+        found = reference_target(collection.several)
         return access._replace(
             type=inner,
             many=True,
@@ -152,17 +152,10 @@ class Accesses:
         return access
 
     def _first(self, model: type, name: str) -> Access:
-        types = field_types(model, self.names)
+        types = types_of(model, self.names)
         if name not in types:
             raise InvalidDeclaration("there is no such field", model=model, field=name)
-        return self._typed(f"e.{name}", types[name], model, name)
-
-    def _typed(self, code: str, annotation: Any, owner: type, name: str) -> Access:
-        bare, optional, _metadata = unwrap(annotation)
-        found = reference_target(annotation, owner, name, self.names)
-        if found is None:
-            return Access(code, bare, optional)
-        return Access(code, bare, optional, found[0], found[1])
+        return _typed(f"e.{name}", types[name])
 
     def _inside(self, model: type, access: Access, name: str) -> Access:
         """A field of a nested struct."""
@@ -170,12 +163,11 @@ class Accesses:
             raise InvalidDeclaration(
                 "a path goes through structs, copies and references only", model=model, field=name, type=access.type
             )
-        types = field_types(access.type, self.names)
+        types = types_of(access.type, self.names)
         if name not in types:
             raise InvalidDeclaration("there is no such field", model=access.type, field=name)
-        return self._typed(_guarded(access.code, name), types[name], access.type, name)._replace(
-            optional=access.optional or unwrap(types[name]).optional
-        )
+        found = _typed(_guarded(access.code, name), types[name])
+        return found._replace(optional=access.optional or found.optional)
 
     def _onwards(self, model: type, first: str, access: Access, rest: FieldRoute) -> Access:
         """Through a copy or a reference."""
@@ -187,8 +179,7 @@ class Accesses:
             return self._hidden(model, access, Hidden(first, access.target, rest))
         source = self.source_route(copy, rest[0])
         self.of_route(access.target, source)  # a circle of copies shows here
-        types = field_types(copy, self.names)
-        shown = self._typed(_guarded(access.code, rest[0]), types[rest[0]], copy, rest[0])
+        shown = _typed(_guarded(access.code, rest[0]), types_of(copy, self.names)[rest[0]])
         optional = access.optional or copy.missing_ok or copy.on_delete == "clear"
         if shown.target is not None:
             return self._hidden(model, access, Hidden(first, access.target, (*source, *rest[1:])))
@@ -220,6 +211,12 @@ class Accesses:
         if default is not msgspec.NODEFAULT and not isinstance(default, FACTORY):
             raise InvalidDeclaration("a copied field has no default, or within(...)", declaration=copy, field=name)
         return (name,)
+
+
+def _typed(code: str, given: FieldType) -> Access:
+    """The access of a value of this type."""
+    target, copy = reference_target(given) or (None, None)
+    return Access(code, given.present.bare, given.optional, target, copy)
 
 
 def _guarded(code: str, name: str) -> str:

@@ -35,7 +35,6 @@ def functions_of(
     settle = ["become(entity, CLS)", *(line for at, field in enumerate(fields) for line in _settled(at, field))]
     take = [f"entity = unpack(doc{'[2:]' if has_id else ''})", *settle, "return entity"]
     decode = ["try:", *indented(take), "except FAULTS as error: return decode_beyond(doc, error)"]
-    guard = ["if doc[:2] != PREFIX: return decode_beyond(doc, None)"] if has_id else []
     same = " and ".join(_same(field, field.name in scope["loose"]) for field in fields) or "True"
     bodies = {
         "row": ("entity", [*copies, f"return {row}"]),
@@ -50,13 +49,15 @@ def functions_of(
         "settle": ("entity", [*settle, "return entity"]),
         "take": ("doc", take),
         "decode_known": ("doc", decode),
-        "decode": ("doc", guard + decode),
         "settle_all": ("entities", ["for entity in entities:", *indented(settle), "return entities"]),
         "same": ("given, read", [f"return {same}"]),
     }
-    return {
+    if has_id:
+        bodies["decode"] = ("doc", ["if doc[:2] != PREFIX: return decode_beyond(doc, None)", *decode])
+    made = {
         name: function(name, arguments, lines, space, cls.__qualname__) for name, (arguments, lines) in bodies.items()
     }
+    return {"decode": made["decode_known"]} | made
 
 
 def _value(at: int, field: FieldShape) -> str:

@@ -20,7 +20,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from oneread.errors import UsageError
-from oneread.models.annotations import FieldType, Names, type_of
+from oneread.models.annotations import FieldType, type_of
 
 Values: TypeAlias = st.SearchStrategy[Any]
 
@@ -72,33 +72,28 @@ class Bounds(NamedTuple):
         return (self.min_length or 0) <= len(text) <= (len(text) if self.max_length is None else self.max_length)
 
 
+_ANY_KEY, _ANYTHING = type_of(str, {}), type_of(Any, {})
+
+
 class Drawn:
     """Makes strategies for types. `special` is asked first: a strategy for a type that it knows better, or None."""
 
-    def __init__(self, names: Names, special: Callable[[Any], Values | None] = lambda _bare: None) -> None:
-        self._names = names
+    def __init__(self, special: Callable[[FieldType], Values | None] = lambda _given: None) -> None:
         self._special = special
         self._inside: list[Any] = []
 
-    def of(self, annotation: Any) -> Values:
-        """Values of an annotated type.
-
-        Raises:
-            UsageError: values of this type cannot be made up.
-        """
-        return self._of(type_of(annotation, self._names))
-
-    def _of(self, given: FieldType) -> Values:
+    def of(self, given: FieldType) -> Values:
+        """Values of a type. Raises UsageError when they cannot be made up."""
         found = self._present(given.present, Bounds.of(given.metadata))
         return st.none() | found if given.optional else found
 
     def _present(self, given: FieldType, bounds: Bounds) -> Values:
-        special = self._special(given.bare)
+        special = self._special(given)
         if special is not None:
             return special
         match given.kind:
             case "union" | "qualified":
-                return st.one_of(*map(self._of, given.parts))
+                return st.one_of(*map(self.of, given.parts))
             case "literal" | "enum":
                 return st.sampled_from(given.values)
             case "scalar":
@@ -111,11 +106,11 @@ class Drawn:
     def _several(self, given: FieldType, sizes: dict[str, Any]) -> Values:
         parts = given.parts
         if given.kind == "mapping":
-            keys, elements = map(self._of, parts) if parts else map(self.of, (str, Any))
+            keys, elements = map(self.of, parts or (_ANY_KEY, _ANYTHING))
             return st.builds(dict) if keys.is_empty or elements.is_empty else st.dictionaries(keys, elements, **sizes)
         if given.kind == "tuple" and parts and parts[-1].kind != "ellipsis":
-            return st.tuples(*map(self._of, parts))
-        element = self._of(parts[0]) if parts else self.of(Any)
+            return st.tuples(*map(self.of, parts))
+        element = self.of(parts[0] if parts else _ANYTHING)
         made = {"list": list, "tuple": tuple}.get(given.kind, frozenset if given.cls is frozenset else set)
         if element.is_empty:  # a class that holds several of itself
             return st.builds(made)
@@ -131,7 +126,7 @@ class Drawn:
             raise UsageError("values of this type cannot be made up; give a strategy for the field", type=cls)
         self._inside.append(cls)
         try:
-            drawn = {name: self._of(each) for name, each in given.fields().items() if name in needed}
+            drawn = {name: self.of(each) for name, each in given.fields().items() if name in needed}
         finally:
             self._inside.pop()
         required = {name: each for name, each in drawn.items() if needed[name]}
