@@ -7,20 +7,17 @@ needs of an entity is in that entity's own row. See "Semantics" of the decisions
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import FieldType, type_of, types_of, unwrap
+from oneread.models.annotations import FieldType, Names, type_of, types_of, unwrap
 from oneread.models.fields import FACTORY, defaults_of
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, is_copied
 from oneread.models.registry import reference_target
-
-Names: TypeAlias = Mapping[str, Any]
 
 FieldRoute: TypeAlias = tuple[str, ...]
 """Field names from a model to a value."""

@@ -6,7 +6,6 @@ two moments" of the API page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, get_args, get_origin
@@ -16,7 +15,7 @@ from oneread.derivations.rules import NonePlace, Rule, Size, rules_of
 from oneread.derivations.storable import check_storable
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types, types_of, unwrap
+from oneread.models.annotations import Names, field_types, types_of, unwrap
 from oneread.models.condition_checks import refuse_declared
 from oneread.models.expressions import Expression
 from oneread.models.fields import Marker, defaults_of
@@ -24,8 +23,6 @@ from oneread.models.model import Model, key_names
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import root_model
-
-Names = Mapping[str, Any]
 
 _MEANS: Final[dict[type, type]] = {int: Decimal, Decimal: Decimal, float: float, timedelta: timedelta}
 _MADE: Final[dict[str, tuple[type, str]]] = {

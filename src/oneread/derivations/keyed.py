@@ -20,10 +20,10 @@ from oneread.encoding.parts import WRONG_TYPE
 from oneread.encoding.values import digest, put_value
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
 from oneread.models.annotations import type_of
-from oneread.models.fitting import Fitting, fitting
 from oneread.models.model import Model
 from oneread.models.references import Ref
 from oneread.models.registry import KEY_BYTES, EntityKind, element
+from oneread.models.shadow import Fitting, fitting
 
 VALUES_BYTES: Final = 300
 """Longest values of one view row together: with the view's prefix and the source's key it stays below 511 bytes."""

@@ -18,10 +18,10 @@ import msgspec
 from oneread.errors import InvalidDeclaration, InvalidKey
 from oneread.models.annotations import FieldType, Names, types_of
 from oneread.models.expressions import Condition, Expression, Joined, Negated
-from oneread.models.fitting import fitting
 from oneread.models.paths import Path
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import key_codec
+from oneread.models.shadow import fitting
 
 Accepts: TypeAlias = Callable[[str, Any], bool]
 """(relation, operand) to whether a value of a field can be in this relation to it."""

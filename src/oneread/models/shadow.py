@@ -12,15 +12,20 @@ from collections.abc import Callable
 from datetime import datetime
 from itertools import chain
 from types import GenericAlias
-from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, NoReturn, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, NoReturn, TypeAlias, get_args
 
 import msgspec
 
 from oneread.errors import InvalidDeclaration
 from oneread.models.annotations import FieldType, Names, types_of, written_annotations
+from oneread.models.differences import difference, is_abstract
 from oneread.models.fields import Marker
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
+from oneread.models.wide import pack_wide, unpack_wide
+
+Fitting: TypeAlias = Callable[[Any], Any]
+"""A value to the value that a field would be read with; ValueError when a save would refuse it."""
 
 become: Final[Callable[[object, type], None]] = object.__dict__["__class__"].__set__
 """Gives an instance of a shadow its user's class. Not `obj.__class__ = cls`, which a frozen struct refuses."""
@@ -229,3 +234,25 @@ def wrapped(annotation: Any, metadata: tuple[Any, ...] = (), *, optional: bool) 
     meta = tuple(each for each in metadata if not isinstance(each, Marker))
     constrained: Any = Annotated[(annotation, *meta)] if meta else annotation
     return constrained | None if optional else constrained
+
+
+def fitting(given: FieldType) -> Fitting:
+    """The function that takes values as a field of this type does.
+
+    The operand of a condition and the arguments of a page are never saved: without it one of another type than the
+    field's would equal nothing, and a list would be empty.
+    """
+    concrete, loose = Shapes(given.names, frozenset()).concrete(given), is_abstract(given)
+
+    def fit(value: Any) -> Any:
+        try:
+            (plain,) = unpack_wide(pack_wide((value,)))
+            read = msgspec.convert(plain, concrete, dec_hook=revive)
+        except (TypeError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
+            raise ValueError(str(error)) from error
+        found = difference(value, read, loose=loose)
+        if found is not None:
+            raise ValueError(f"expected another type than {type(found.given).__name__}")
+        return read
+
+    return fit
