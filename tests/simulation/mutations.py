@@ -182,9 +182,9 @@ def a_version_is_the_clock(patch):
 def back_references_stay_when_a_reference_changes(patch):
     references = emitted_record._DIFFS[emitted_record.REFERENCES]
 
-    def only_first(operations, key, prefix, old, new, shown):
+    def only_first(diff, prefix, old, new):
         if not old or not new:
-            references(operations, key, prefix, old, new, shown)
+            references(diff, prefix, old, new)
 
     patch.setitem(emitted_record._DIFFS, emitted_record.REFERENCES, only_first)
 
@@ -192,8 +192,8 @@ def back_references_stay_when_a_reference_changes(patch):
 def index_rows_are_put_and_never_taken_back(patch):
     rows = emitted_record._DIFFS[emitted_record.ROWS]
 
-    def only_puts(operations, key, prefix, _old, new, shown):
-        rows(operations, key, prefix, (), new, shown)
+    def only_puts(diff, prefix, _old, new):
+        rows(diff, prefix, (), new)
 
     patch.setitem(emitted_record._DIFFS, emitted_record.ROWS, only_puts)
 

@@ -32,7 +32,7 @@ from oneread.derivations.views import Aggregate
 from oneread.encoding.codec import Codec
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded
-from oneread.models.annotations import field_types
+from oneread.models.annotations import Names, field_types, unwrap
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind, element
@@ -51,6 +51,7 @@ MEAN_DIGITS: Final = 28
 _EXTREMA: Final = ("least", "greatest")
 
 _MEAN = Context(prec=MEAN_DIGITS)
+_MEAN_TYPES: Final[dict[type, type]] = {int: Decimal, Decimal: Decimal, float: float, timedelta: timedelta}
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -378,6 +379,40 @@ class AggregateView:
                 for each, path in extrema
             ),
         )
+
+
+def check_folds(view: type[Aggregate[Any]], names: Names) -> None:
+    """Checks that the fields of folds are annotated with what their folds return."""
+    types = field_types(view, names)
+    for name, rule in rules_of(view).items():
+        if rule.kind == "fold":
+            _check_fold(view, name, rule, types[name], names)
+
+
+def keyspace_fields(view: type[Aggregate[Any]]) -> list[str]:
+    """The fields of least(...) and greatest(...): each has a hidden index."""
+    return [name for name, rule in rules_of(view).items() if rule.fold in _EXTREMA]
+
+
+def _check_fold(view: type, name: str, rule: Rule, annotation: Any, names: Names) -> None:
+    bare, optional, _metadata = unwrap(annotation)
+    if rule.fold == "count" and (bare is not int or optional):
+        raise InvalidDeclaration("a count is an int", view=view, field=name, type=bare)
+    if rule.fold in ("mean", "least", "greatest") and not optional:
+        raise InvalidDeclaration("an empty group has none of these: declare it as `| None`", view=view, field=name)
+    if rule.fold == "mean":
+        source = _type_at(path_of(rule.field).steps[-1], names)
+        if source in _MEAN_TYPES and bare is not _MEAN_TYPES[source]:
+            raise InvalidDeclaration(
+                "a mean has another type", view=view, field=name, declared=bare, mean=_MEAN_TYPES[source]
+            )
+
+
+def _type_at(step: tuple[type, str], names: Names) -> Any:
+    """The bare type of a field; None if the path is wrong, which is refused elsewhere."""
+    cls, name = step
+    annotation = field_types(cls, names).get(name)
+    return None if annotation is None else unwrap(annotation).bare
 
 
 def amounts_in(row: Row | None) -> list[Number]:

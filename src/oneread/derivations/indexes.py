@@ -34,6 +34,7 @@ from oneread.models.paths import path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import holds_sets, is_set, order_sets
+from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan
 from oneread.store.engine import Engine
@@ -150,6 +151,15 @@ class IndexView:
         if not self.unique:
             return (rows,)
         return (rows, RowForm(name, "claim", "claim", "claims", "counts", place, frozenset(), "owner"))
+
+
+def check_unique(view: type[Index[Any]], _names: Names) -> None:
+    if type(view.unique) is not bool:
+        raise InvalidDeclaration("unique is True or False", view=view)
+
+
+def unique_option(view: type[Index[Any]]) -> Description:
+    return (("unique", "true"),) if view.unique else ()
 
 
 def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted_record import Emission
-from oneread.derivations.rules import Rule, Size
+from oneread.derivations.rules import BucketSize, Rule
 from oneread.encoding import ordered
 from oneread.encoding.codec import Codec, Element
 from oneread.encoding.parts import WRONG_TYPE
@@ -48,7 +48,7 @@ def _week_start(at: datetime) -> datetime:
     return at.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=at.weekday())
 
 
-STARTS: Final[dict[Size, Callable[[datetime], datetime]]] = {
+STARTS: Final[dict[BucketSize, Callable[[datetime], datetime]]] = {
     "minute": lambda at: at.replace(second=0, microsecond=0),
     "hour": lambda at: at.replace(minute=0, second=0, microsecond=0),
     "day": lambda at: at.replace(hour=0, minute=0, second=0, microsecond=0),

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from oneread.database.operations import Operations
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import NO_SOURCE, Reference, Source
-from oneread.derivations.entity_type import EntityState
+from oneread.derivations.entity_type import EntityState, FillInputs
 from oneread.models.references import Copy
 from oneread.store.engine import Engine
 from oneread.store.requests import Scan
@@ -128,7 +128,7 @@ class Audit:
             state.record.pop(emitted_record.LAST_VALUES, None)  # nobody can tell anew what a deleted entity told last
         else:
             entity_type = self._catalog.type_of(state.entity)
-            settled = entity_type.fill(key, state.entity, entity_type.refs(state.entity), state, _Nobody())
+            settled = entity_type.fill(key, state.entity, entity_type.refs(state.entity), FillInputs(state, _Nobody()))
             expected = emitted_record.decode_record(emitted_record.encode_record(settled.emission.record))
             derived = emitted_record.first_writes(key, settled.emission)
         if _unordered(state.record) != _unordered(expected):
@@ -189,7 +189,7 @@ def _follows(reference: Reference, state: EntityState, source: Source) -> bool:
     """Whether what an entity holds by a reference is what the source says, or what is to stay of a deleted one."""
     held: Any = getattr(state.entity, reference.name)
     hidden = {name: state.used.get(name) for name, _get, _type in reference.hidden}
-    if source.entity is None and source.existed and reference.on_delete != "clear":
+    if reference.keeps_last_values(source):
         return reference.copy is None or held.deleted is True
     if reference.copy is not None and held != reference.filled(held, source):
         return False
