@@ -15,6 +15,7 @@ import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted_record import SOURCE_DELETED, short_hash
+from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.annotations import unwrap
 from oneread.models.fields import Marker, defaults_of
@@ -28,12 +29,8 @@ Getter = Callable[[Any, Mapping[str, Any]], Any]
 
 
 def compiled(expression: str, scope: dict[str, Any] | None = None) -> Getter:
-    """The function of `e` and `u` that an expression made by `access` stands for.
-
-    Nothing a user wrote is in its text but field names.
-    """
-    getter: Getter = eval(f"lambda e, u: {expression}", scope or {})  # noqa: S307 - the text is generated
-    return getter
+    """The function of `e` and `u` that an expression made by `access` stands for."""
+    return function("get", "e, u", [f"return {expression}"], scope or {})
 
 
 _IN_ANY_ORDER: Final = b"\x01"
@@ -52,8 +49,7 @@ Fill = Callable[[Ref[Any], Any, Mapping[str, Any]], Copy[Any]]
 def filling(copy: type[Copy[Any]], found: Mapping[str, Access]) -> Fill:
     """The function that makes a copy, generated: a copied field's name to where its value is in the source."""
     values = "".join(f", {name}={access.code}" for name, access in found.items())
-    made: Fill = eval(f"lambda r, e, u: COPY(ref=r, deleted=False{values})", {"COPY": copy})  # noqa: S307 - generated
-    return made
+    return function("fill", "r, e, u", [f"return COPY(ref=r, deleted=False{values})"], {"COPY": copy}, copy.__name__)
 
 
 def _nothing_copied(*_arguments: object) -> Copy[Any]:

@@ -24,6 +24,7 @@ from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash
 from oneread.derivations.keyed import STARTS, Emit, KeyRule, ViewKey, in_utc
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
+from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration, OnereadError
 from oneread.models.annotations import Names, field_types, unwrap
 from oneread.models.expressions import Expression
@@ -171,10 +172,7 @@ def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]],
         scope |= {f"out{place}_{number}": getattr(copy, name).__delete__ for number, name in enumerate(names)}
         lines += [f"copy = row.{field}", "if copy is not None:"]
         lines += [f"    out{place}_{number}(copy)" for number in range(len(names))] or ["    pass"]
-    body = "\n".join(["def empty(rows):", "    for row in rows:", *(f"        {line}" for line in lines or ["pass"])])
-    exec(compile(body, "<emptying of an index>", "exec"), scope)  # noqa: S102 - the text holds names of declared fields only
-    made: Callable[[list[Any]], None] = scope["empty"]
-    return made
+    return function("empty", "rows", ["for row in rows:", *indented(lines or ["pass"])], scope)
 
 
 def _row_code(

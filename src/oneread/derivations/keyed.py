@@ -15,6 +15,7 @@ from oneread.derivations.emitted_record import Emission
 from oneread.derivations.rules import BucketSize, Rule
 from oneread.encoding import ordered
 from oneread.encoding.codec import Codec, Element
+from oneread.encoding.codegen import function, indented
 from oneread.encoding.parts import WRONG_TYPE
 from oneread.encoding.values import digest, put_value
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
@@ -111,9 +112,7 @@ class KeyRule(NamedTuple):
         if self.rule.size is not None:
             scope["start0"] = STARTS[self.rule.size]
         code = f"encode({self.elements_code('v', 0)})"
-        text = f"lambda all: [{code} for v in all]" if self.access.many else f"lambda v: {code}"
-        made: Callable[[Any], object] = eval(text, scope)  # noqa: S307 - generated
-        return made
+        return function("check", "v", [f"return {f'[{code} for v in v]' if self.access.many else code}"], scope)
 
     def taken(self, rest: list[Any]) -> Values:
         """Takes this part's argument from the front of `rest`, as values of its elements.
@@ -226,11 +225,8 @@ class ViewKey:
         joined = " + ".join(encoded) or "b''"
         body = [f"found = {f'check({joined})' if len(self.parts) > 1 else joined}", *each]
         if loop:
-            body = [loop, *_indented(body)]
-        text = "\n".join(["def emit(e, u, k, suffix, into):", *_indented([*lines, *before, *body])])
-        exec(compile(text, f"<emit of {self.view.__qualname__}>", "exec"), space)  # noqa: S102 - the text holds names of declared fields only
-        made: Emit = space["emit"]
-        return made
+            body = [loop, *indented(body)]
+        return function("emit", "e, u, k, suffix, into", [*lines, *before, *body], space, self.view.__qualname__)
 
     def _check(self, values: bytes) -> bytes:
         if len(values) > VALUES_BYTES:
@@ -279,13 +275,9 @@ def _shared_lines(part: KeyRule, place: int) -> list[str]:
     return [
         f"b{place} = made.get({part.signature!r})",
         f"if b{place} is None:",
-        *_indented([f"v{place} = {part.access.code}", *absent]),
+        *indented([f"v{place} = {part.access.code}", *absent]),
         f"    b{place} = made[{part.signature!r}] = encode{place}({part.elements_code(f'v{place}', place)})",
     ]
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
 
 
 def _part(
