@@ -34,12 +34,13 @@ from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, UsageError
 from oneread.models.annotations import Named, field_types
 from oneread.models.fingerprints import text_of
-from oneread.models.layout import LAST_ID, Layout
+from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.older import OlderLayout
 from oneread.models.registry import EntityKind, root_model
 from oneread.models.set_order import holds_sets
 from oneread.models.versions import StoredLayout, view_prefix
+from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.root import Root
 
 register(Index, IndexView)
@@ -61,7 +62,7 @@ class SchemaNumbers(msgspec.Struct, frozen=True):
     layouts: Mapping[str, int]
     views: Mapping[str, tuple[int, int]]
     older: Mapping[str, tuple[StoredLayout, ...]] = {}
-    last: int = LAST_ID
+    last: int = LAST_NUMBER
 
 
 def stored_name(cls: type[Model[Any] | View[Any]]) -> str:
