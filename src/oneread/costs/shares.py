@@ -23,14 +23,15 @@ from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind, reference_target
 from oneread.models.shadow import is_copy
+from oneread.store.keys import KIND_BYTES, VIEW_BYTES
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 from oneread.transactions.deltas import MAGNITUDE
 
 AMOUNT: Final = Size(2 * MAGNITUDE + 100 + HEADER, 8)
 """A Decimal sum; `deltas` refuses what has more digits."""
 
-_PREFIX: Final = Size(4, 4)
-_KIND: Final = Size(2, 2)
+_PREFIX: Final = Size(VIEW_BYTES, VIEW_BYTES)
+_KIND: Final = Size(KIND_BYTES, KIND_BYTES)
 
 
 class ViewCost(NamedTuple):

@@ -48,8 +48,8 @@ class Explainer:
         call = _call("get", model, key)
         if model in self._catalog.kinds:
             kind = self._operations.kind(model)
-            place = kind.key(key)
-            return self._told(call, [f"read roots {self._name(place)}: {place.hex()}"], self.costs.get(model))
+            root = kind.key(key)
+            return self._told(call, [f"read roots {self._name(root)}: {root.hex()}"], self.costs.get(model))
         bound = self.costs.get(model)
         self._operations.fence.check(model)
         view = self._catalog.views[model]

@@ -16,7 +16,6 @@ import msgspec
 
 from oneread.derivations.access import Access
 from oneread.derivations.derivation import (
-    PREFIX_BYTES,
     Compiling,
     Keyspace,
     LocalFind,
@@ -42,6 +41,7 @@ from oneread.models.wide import pack_wide, unpack_wide
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.engine import Engine
+from oneread.store.keys import VIEW_BYTES, row_part
 from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Row, RowRange, Table
@@ -325,7 +325,7 @@ class AggregateView:
         return find
 
     def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
-        groups = [key[len(self.prefix) :] for key, _row in found]
+        groups = [row_part(key) for key, _row in found]
         wanted = [self._extreme(each, group) for group in groups for each in self.extrema]
         values = (yield from Together(wanted)) if wanted else []
         width, names = len(self.extrema), [each.field for each in self.extrema]
@@ -339,7 +339,7 @@ class AggregateView:
         ]
 
     def explain_find(self, place: bytes) -> list[str]:
-        group = place[PREFIX_BYTES:]
+        group = row_part(place)
         return [
             f"read counts {place.hex()}",
             *(
@@ -392,7 +392,7 @@ def _counts(key: bytes) -> Plan[list[Number]]:
 
 
 def _behind(group: Callable[[bytes, int], tuple[Any, int]], value: Codec) -> OwnerOffset:
-    return lambda key: value.decode_prefix(key, group(key, PREFIX_BYTES)[1])[1]
+    return lambda key: value.decode_prefix(key, group(key, VIEW_BYTES)[1])[1]
 
 
 def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:

@@ -39,7 +39,8 @@ from oneread.models.model import Model
 from oneread.models.older import OlderLayout
 from oneread.models.registry import EntityKind, root_model
 from oneread.models.set_order import holds_sets
-from oneread.models.versions import StoredLayout, view_prefix
+from oneread.models.versions import StoredLayout
+from oneread.store.keys import kind_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.root import Root
 
@@ -228,7 +229,7 @@ class Catalog:
     def kind_of(self, key: bytes) -> EntityKind:
         """The kind that a commit row belongs to."""
         try:
-            return self._by_prefix[key[:2]]
+            return self._by_prefix[kind_part(key)]
         except KeyError:
             raise Corrupt("a row belongs to a model that this schema does not have", key=key.hex()) from None
 
@@ -286,7 +287,9 @@ class Catalog:
             return self.any_type_of(key).covers_views(record, alive=False)
         entity_type = self.entity_types[self.kind_of(key).layouts.class_of(root.body)]
         layout = entity_type.layout
-        if root.body[:2] not in (layout.prefix, layout.wide_prefix) or not entity_type.covers_views(record, alive=True):
+        if not root.body.startswith((layout.prefix, layout.wide_prefix)) or not entity_type.covers_views(
+            record, alive=True
+        ):
             return False
         return not entity_type.needs_state or entity_type.is_current(self.state(key, root))
 
@@ -297,7 +300,7 @@ class Catalog:
 
     def may_lack(self, key: bytes, body: bytes) -> bool:
         """Whether a row may lack values of its sources: hidden ones, or copied ones that older layouts do not show."""
-        return key[:2] in self._hiding or self.kind_of(key).layouts.older(body) is not None
+        return kind_part(key) in self._hiding or self.kind_of(key).layouts.older(body) is not None
 
     def may_be_held(self, key: bytes) -> bool:
         """Whether any reference forbids the delete of rows of this kind."""

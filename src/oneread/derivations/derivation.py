@@ -20,11 +20,9 @@ from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
 from oneread.store.engine import Engine
+from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import Table
-
-PREFIX_BYTES: Final = 4
-"""In front of every row of a view: its id and generation, two bytes each."""
 
 OwnerOffset: TypeAlias = Callable[[bytes], int]
 """From the key of a derived row to where its owner's key begins. Raises Corrupt."""
@@ -208,4 +206,4 @@ def key_paths(key: ViewKey) -> frozenset[FieldRoute]:
 def key_values(key: ViewKey) -> Callable[[bytes], tuple[Any, ...]]:
     """From a row's key to the values in it."""
     decode = key.codec.decode_prefix
-    return lambda row: decode(row, PREFIX_BYTES)[0]
+    return lambda row: decode(row, VIEW_BYTES)[0]

@@ -21,6 +21,7 @@ from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
+from oneread.store.keys import entity_part
 from oneread.transactions.root import Root
 
 Refs: TypeAlias = dict[str, list[bytes]]
@@ -220,9 +221,9 @@ class EntityType:
             {},
             [],
             [],
-            {code: keys[0][2:] for name, code in self._elements if (keys := refs[name])},
+            {code: entity_part(keys[0]) for name, code in self._elements if (keys := refs[name])},
         )
-        parts, suffix = self.kind.parts(entity), key[2:]
+        parts, suffix = self.kind.parts(entity), entity_part(key)
         for derivation in self.derivations:
             if not untold or untold.isdisjoint(derivation.tokens):
                 derivation.emit(entity, used, parts, suffix, into)

@@ -13,7 +13,6 @@ import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.derivation import (
-    PREFIX_BYTES,
     Compiling,
     Keyspace,
     LocalFind,
@@ -38,6 +37,7 @@ from oneread.models.set_order import holds_sets, is_set, order_sets
 from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan
 from oneread.store.engine import Engine
+from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange, Table
 from oneread.transactions.unit_of_work import VALUE
@@ -117,7 +117,7 @@ class IndexView:
         name, values, decode = self.cls.__name__, key_values(self.key), self.key.codec.decode_prefix
         in_order = self._in_order if self._had_no_order else None
         rows = Keyspace(
-            self.prefix, "views", name, kind, values, lambda key: decode(key, PREFIX_BYTES)[1], in_order=in_order
+            self.prefix, "views", name, kind, values, lambda key: decode(key, VIEW_BYTES)[1], in_order=in_order
         )
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
 

@@ -19,6 +19,7 @@ from oneread.models.annotations import Names, field_types, unwrap
 from oneread.models.layout import Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
+from oneread.store.keys import KIND_BYTES, RootKey, entity_part
 from oneread.store.limits import KEY_BYTES, LAST_NUMBER
 
 _KEY_TYPES: Final = (bool, int, float, Decimal, str, bytes, datetime, date, timedelta, UUID)
@@ -52,7 +53,7 @@ class EntityKind:
     def __init__(self, cls: type[Model[Any]], number: int, names: Names, last: int = LAST_NUMBER) -> None:
         self.cls = cls
         self.number = number
-        self.prefix = number.to_bytes(2, "big")
+        self.prefix = number.to_bytes(KIND_BYTES, "big")
         self.layouts = Layouts(last)
         self.names = key_names(cls)
         self.codec = key_codec(cls, names)
@@ -69,17 +70,17 @@ class EntityKind:
             )
         return self._encode(parts)
 
-    def key(self, parts: tuple[Any, ...]) -> bytes:
+    def key(self, parts: tuple[Any, ...]) -> RootKey:
         """The key of the commit row of one entity."""
         if len(parts) != self._arity:
             raise InvalidKey(
                 "the key has other parts than the model declares", model=self.cls, declared=self.names, given=parts
             )
-        return self.prefix + self._encode(parts)
+        return RootKey(self.prefix + self._encode(parts))
 
     def parts_of(self, key: bytes) -> tuple[Any, ...]:
         """The parts of a commit row's key."""
-        return self.codec.decode(key[2:])
+        return self.codec.decode(entity_part(key))
 
 
 def key_codec(cls: type[Model[Any]], names: Names) -> Codec:

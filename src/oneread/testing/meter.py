@@ -13,6 +13,7 @@ from typing import Any, Final
 from oneread.derivations.catalog import Catalog
 from oneread.errors import UsageError
 from oneread.plans.trace import Cost, Trace
+from oneread.store.keys import view_part
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 
 _SHOWN: Final = 20
@@ -181,5 +182,5 @@ def _named(table: str, key: bytes, catalog: Catalog) -> str:
                 (each.cls.__name__ for each in catalog.kinds.values() if key.startswith(each.prefix)), key.hex()
             )
     prefixes = {each.prefix: view for view, each in catalog.views.items()}
-    view = prefixes.get(key[:4])
-    return key[:4].hex() if view is None else str(view.__name__)
+    view = prefixes.get(view_part(key))
+    return view_part(key).hex() if view is None else str(view.__name__)

@@ -101,7 +101,11 @@ class PlainRows:
             self.rows[asked.table].pop(key, None)
             if row:
                 self.rows[asked.table][key] = dict(row)
-            self.deleted = {place: at for place, at in self.deleted.items() if place[:2] != (asked.table, key)}
+            self.deleted = {
+                (table, known, column): at
+                for (table, known, column), at in self.deleted.items()
+                if (table, known) != (asked.table, key)
+            }
 
     def _seen(self, table: Table, key: bytes, wanted: Families) -> Row | None:
         row = self.rows[table].get(key, {})

@@ -9,7 +9,6 @@ from oneread import Index, Key, Model, Schema, ascending, by, connect
 from oneread.costs.declared import of as costs_of
 from oneread.derivations.derivation import (
     _COMPILERS,
-    PREFIX_BYTES,
     Keyspace,
     RowForm,
     key_paths,
@@ -23,6 +22,7 @@ from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration, NotReady
 from oneread.models.paths import path_of
 from oneread.plans.plan import Plan
+from oneread.store.keys import row_part
 from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell
 from oneread.testing import oracle as naive
@@ -85,7 +85,7 @@ class BitmapView:
     def show(self, found) -> Plan[list[Any]]:
         yield from ()
         decode = self.key.codec.decode
-        return [self._row(decode(key[PREFIX_BYTES:]), decode_amounts(row[VALUE].value)) for key, row in found]
+        return [self._row(decode(row_part(key)), decode_amounts(row[VALUE].value)) for key, row in found]
 
     def explain_find(self, place):
         return [f"read counts {place.hex()}"]
