@@ -14,11 +14,12 @@ from oneread import costs
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations, found_by
-from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned
+from oneread.database.pages import AnyOf, Query, planned
 from oneread.database.patches import patching
 from oneread.errors import InvalidKey, UsageError, shown
 from oneread.models.fields import GENERATED
 from oneread.models.registry import EntityKind
+from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.store.rows import RowRange
 
 if TYPE_CHECKING:

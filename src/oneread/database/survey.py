@@ -14,9 +14,9 @@ from oneread.derivations.schema_rows import stored_schema
 from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
-from oneread.plans.scans import check_ascending
+from oneread.plans.scans import scan_all
 from oneread.store.keys import KIND_BYTES, PREFIX_BYTES, pointer_part
-from oneread.store.requests import Found, Scan
+from oneread.store.requests import Found
 from oneread.store.rows import TABLES, RowRange, Table
 from oneread.store.statistics import Statistics
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
@@ -130,17 +130,16 @@ class _Count(msgspec.Struct):
 
 def _counted(table: Table, names: _Names, progress: Reporter, total: int | None) -> Plan[list[SurveyPart]]:
     counts: dict[bytes, _Count] = {}
-    within, done = RowRange(b"", b""), 0
-    while True:
-        rows = yield from Scan(table, within, BATCH, families="dm")
-        check_ascending(table, within, rows)
+    done = 0
+
+    def add(rows: list[Found]) -> None:
+        nonlocal done
         for prefix, several in _runs(table, rows):
             _add(counts.setdefault(prefix, _Count()), several, roots=table == "roots")
         done += len(rows)
         progress(Progress(f"counting rows of {table}", done, total))
-        if len(rows) < BATCH:
-            break
-        within = within.behind(rows[-1][0])
+
+    yield from scan_all(table, RowRange(b"", b""), add, BATCH)
     found: list[SurveyPart] = []
     for prefix, count in counts.items():
         name, state = names.of(table, prefix)

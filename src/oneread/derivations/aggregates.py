@@ -26,7 +26,7 @@ from oneread.derivations.derivation import (
 )
 from oneread.derivations.emitted_record import ROWS, SUMS, short_hash
 from oneread.derivations.indexes import check_type, condition
-from oneread.derivations.keyed import VALUES_BYTES, Emit, ViewKey
+from oneread.derivations.keyed import Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate
 from oneread.encoding.codec import Codec
@@ -42,6 +42,7 @@ from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.engine import Engine
 from oneread.store.keys import VIEW_BYTES, row_part
+from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import Number, decode_amounts, digits_of, exact_number, plain

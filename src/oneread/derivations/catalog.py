@@ -22,12 +22,13 @@ from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, UsageError
 from oneread.models.annotations import Named
-from oneread.models.layout import LAST_ID, Layout
+from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.older import OlderLayout
 from oneread.models.registry import EntityKind, root_model
 from oneread.models.versions import StoredLayout
 from oneread.store.keys import kind_part, view_prefix
+from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.root import Root
 
 VIEW_KINDS[Index] = ViewKind(IndexView, check_unique, options=unique_option)
@@ -45,7 +46,7 @@ class SchemaNumbers(msgspec.Struct, frozen=True):
     """(id, generation) of views, and of `view.field` for fields with a keyspace of their own."""
     older: Mapping[str, tuple[StoredLayout, ...]] = {}
     """Layouts that rows of an entity class may still have."""
-    last: int = LAST_ID
+    last: int = LAST_NUMBER
     """The last number that was given."""
 
 

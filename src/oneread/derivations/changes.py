@@ -18,13 +18,11 @@ from oneread.derivations.emitted_record import LAST_VALUES, Emission, first_writ
 from oneread.derivations.entity_type import EntityState, EntityType, FilledEntity, FillInputs, Refs
 from oneread.errors import AlreadyExists, Conflict, InvalidValue, LimitExceeded, NotFound
 from oneread.models.fields import CREATED
+from oneread.store.limits import BODY_BYTES
 from oneread.transactions.native import NO_CHANGE, Change, CommittedRows, Decision
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import NO_ROOT, Root, parse_root
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, DerivedWrites
-
-BODY_BYTES: Final = 1_000_000
-"""Largest document of an entity, the same on every engine."""
 
 Mode: TypeAlias = Literal["save", "create", "keep"]
 """`save` replaces what is there, `create` refuses it, `keep` leaves it."""

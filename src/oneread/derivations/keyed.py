@@ -22,10 +22,8 @@ from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
 from oneread.models.fitting import Fitting, fitting
 from oneread.models.model import Model
 from oneread.models.references import Ref
-from oneread.models.registry import KEY_BYTES, EntityKind, element
-
-VALUES_BYTES: Final = 300
-"""Longest values of one view row together: with the view's prefix and the source's key it stays below 511 bytes."""
+from oneread.models.registry import EntityKind, element
+from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 
 Values = tuple[Any, ...]
 

@@ -22,9 +22,7 @@ from oneread.evolution.declared import DeclaredModel, DeclaredSchema, DeclaredVi
 from oneread.models.descriptions import Nested, same_type
 from oneread.models.expressions import rerouted
 from oneread.models.versions import Past, Retired, StoredLayout, StoredSchema, StoredView, ViewState
-
-LAST_NUMBER: Final = 0x7FFF
-"""Two bytes, the top bit of a layout's number is taken."""
+from oneread.store.limits import LAST_NUMBER
 
 _CLASS_MISSING: Final = (
     "the store holds this and the schema does not declare it; declare it (`stored_as` after a rename of the class), "

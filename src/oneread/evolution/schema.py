@@ -20,6 +20,7 @@ from oneread.models.model import Model
 from oneread.models.references import Copy
 from oneread.models.registry import root_model
 from oneread.models.shadow import is_ref
+from oneread.store.limits import INLINE_HOLDERS
 
 Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[View[Any]]
 
@@ -36,7 +37,7 @@ class Schema:
         InvalidDeclaration: something is missing, of the wrong type, unbounded, or depends on itself.
     """
 
-    def __init__(self, *declarations: Declaration, inline: int = 1000) -> None:
+    def __init__(self, *declarations: Declaration, inline: int = INLINE_HOLDERS) -> None:
         self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is(each, Model))
         self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is(each, View))
         self.inline = inline

@@ -16,13 +16,11 @@ from uuid import UUID
 from oneread.encoding.codec import Codec, Element
 from oneread.errors import InvalidDeclaration, InvalidKey
 from oneread.models.annotations import Names, field_types, unwrap
-from oneread.models.layout import LAST_ID, Layouts
+from oneread.models.layout import Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
 from oneread.store.keys import KIND_BYTES, RootKey, entity_part
-
-KEY_BYTES: Final = 200
-"""Longest entity key, and longest value of an index: any derived key fits the smallest limit of all engines (511)."""
+from oneread.store.limits import KEY_BYTES, LAST_NUMBER
 
 _KEY_TYPES: Final = (bool, int, float, Decimal, str, bytes, datetime, date, timedelta, UUID)
 
@@ -52,7 +50,7 @@ class EntityKind:
         last: the last number that the store had given to anything.
     """
 
-    def __init__(self, cls: type[Model[Any]], number: int, names: Names, last: int = LAST_ID) -> None:
+    def __init__(self, cls: type[Model[Any]], number: int, names: Names, last: int = LAST_NUMBER) -> None:
         self.cls = cls
         self.number = number
         self.prefix = number.to_bytes(KIND_BYTES, "big")

@@ -26,9 +26,7 @@ from oneread import (
     within,
 )
 from oneread.costs import declared
-from oneread.costs.reads import DEFAULT_BUDGET, scans
-from oneread.database.pages import BUDGET
-from oneread.database.pages import DEFAULT_LIMIT as PAGE_LIMIT
+from oneread.costs.reads import scans
 from oneread.errors import UsageError
 from tests.unit.database.shop import (
     SCHEMA,
@@ -246,11 +244,6 @@ def test_a_group_that_all_share_is_one_row_however_many_are_saved():
     costs = declared.of(Schema(Author, Post, Stars))
     groups = [term for term in costs.save(Post, entities=10).terms if term.what == "group"]
     assert [term.rows for term in groups] == [1, 1]
-
-
-def test_the_arithmetic_is_that_of_pages():
-    assert DEFAULT_BUDGET == BUDGET
-    assert declared.DEFAULT_LIMIT == PAGE_LIMIT
 
 
 WRONG = {

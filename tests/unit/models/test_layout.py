@@ -16,10 +16,11 @@ from oneread.models import shadow
 from oneread.models.declared import Declared
 from oneread.models.fields import GENERATED, reference
 from oneread.models.fingerprints import describe
-from oneread.models.layout import LAST_ID, Layout, Layouts, field_path
+from oneread.models.layout import Layout, Layouts, field_path
 from oneread.models.model import Key, Model
 from oneread.models.paths import within
 from oneread.models.references import Copy, Ref
+from oneread.store.limits import LAST_NUMBER
 
 T = TypeVar("T")
 NOON = datetime(2011, 12, 1, 12, 26, 30, 5, tzinfo=UTC)
@@ -434,7 +435,7 @@ def test_a_model_and_its_variants_share_one_registry():
             layouts.add(wrong)
 
 
-@pytest.mark.parametrize("layout_id", [-1, LAST_ID + 1])
+@pytest.mark.parametrize("layout_id", [-1, LAST_NUMBER + 1])
 def test_ids_have_two_bytes_less_a_bit(layout_id):
     with pytest.raises(InvalidDeclaration, match="layout ids"):
         Layout(Customer, layout_id)

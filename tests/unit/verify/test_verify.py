@@ -34,8 +34,8 @@ from tests.simulation.schema import (
     SalesOfProduct,
 )
 from tests.unit.database.faces import Awaited
-from tests.unit.maintenance.damaged import SCHEMA, Damaged, entities
-from tests.unit.maintenance.faults import PLANTED
+from tests.unit.verify.damaged import SCHEMA, Damaged, entities
+from tests.unit.verify.faults import PLANTED
 
 
 @pytest.fixture
@@ -245,7 +245,7 @@ def test_groups_are_summed_in_portions_when_there_are_more_than_may_be_kept(stor
             walk = _walk()
             yield from walk.begin()
             inspection = DigestPass(ground, store.catalog.kinds[Purchase], walk, _wording(ground, looked))
-            yield from inspection.digested()
+            yield from inspection.run()
             yield from LocatePass(inspection, kept).plan()
 
         looked.clear()
