@@ -219,7 +219,7 @@ class AggregateView:
                 f"    extrema{place}.append([place, digest])",
                 f"    shown[X{place} + place] = doc",
             ]
-        return self.key.function(scope, condition(self.cls, self.model, self._accesses), before, each)
+        return self.key.emitter(scope, condition(self.cls, self.model, self._accesses), before, each)
 
     def _refuse(self, error: LimitExceeded) -> NoReturn:
         raise InvalidValue(error.message, model=self.model.__name__, view=self.cls.__name__, **error.facts) from error

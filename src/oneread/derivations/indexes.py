@@ -96,7 +96,7 @@ class IndexView:
             present = " and ".join(f"{part.access.code} is not None" for part in self.key.parts)
             before.append("claimed = record[TOKENS[1]] = []")
             each += [f"if {present}:", "    claimed.append(found)", "    claims.append(PREFIX + found)"]
-        return self.key.function(scope, condition(self.cls, self.model, accesses), before, each)
+        return self.key.emitter(scope, condition(self.cls, self.model, accesses), before, each)
 
     def _wide(self, row: tuple[Any, ...]) -> bytes:
         return self.layout.wide_prefix + pack_wide(row)

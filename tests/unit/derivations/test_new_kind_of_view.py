@@ -62,7 +62,7 @@ class BitmapView:
         before = [f"bit = {access.code} % {BITS}", f"amounts = (1, *(int(n == bit) for n in range({BITS})))"]
         before += ["sums = record[TOKENS[0]] = []"]
         each = ["sums.append([found, list(amounts)])", "deltas.append((PREFIX + found, amounts, 1))"]
-        self.emit = self.key.function({"PREFIX": self.prefix, "TOKENS": self.tokens}, None, before, each)
+        self.emit = self.key.emitter({"PREFIX": self.prefix, "TOKENS": self.tokens}, None, before, each)
 
     def _row(self, values, amounts):
         fields = dict(zip([part.field for part in self.key.parts], values, strict=True))
