@@ -3,8 +3,10 @@
 An engine's test file is a few lines: a class that extends `EngineConformance` and a fixture `open_engine`. See "The
 store contract" of the architecture page.
 
-class TestMine(EngineConformance): @pytest.fixture def open_engine(self, tmp_path): return lambda: MyEngine(tmp_path /
-uuid4().hex)
+    class TestMine(EngineConformance):
+        @pytest.fixture
+        def open_engine(self, tmp_path):
+            return lambda: MyEngine(tmp_path / uuid4().hex)
 """
 
 from __future__ import annotations
@@ -13,22 +15,21 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from oneread.errors import Closed, InvalidKey, LimitExceeded, Unavailable, Unsupported, UsageError
 from oneread.plans.async_driver import AsyncDriver
-from oneread.plans.effects import Atomically, Together
+from oneread.plans.effects import Atomically, Now, Sleep, Snapshot, Together
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.engine import Answerer, Engine
-from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
+from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange, Table
-from oneread.testing.conformance_snapshots import ALL, Ask, SnapshotConformance, put, require
-from oneread.testing.store_machine import Drive, Refused, StoreMachine, asking
+from oneread.testing.store_machine import Drive, StoreMachine, UndoneOnPurpose, asking
 
 OpenEngine: TypeAlias = Callable[[], Engine]
 """Opens a new and empty store."""
@@ -36,14 +37,28 @@ OpenEngine: TypeAlias = Callable[[], Engine]
 Drives: TypeAlias = Callable[[Engine], Drive]
 """How plans are run against an engine."""
 
-THREADS = 6
+Ask: TypeAlias = Callable[[Request[Any]], Any]
+"""Makes one request of the engine under test, by a plan."""
+
+ALL: Final = RowRange(b"", b"")
+THREADS: Final = 6
+
+
+def put(key: bytes, value: bytes, stamp: int = 1, column: bytes = b"d:b") -> RowMutation:
+    return RowMutation(key, {column: Cell(value, stamp)})
+
+
+def require(engine: Engine, capability: str) -> None:
+    """Skips the test when the engine says it cannot."""
+    if not getattr(engine.capabilities, capability):
+        pytest.skip(f"the engine does not declare {capability}")
 
 
 def number(value: int) -> bytes:
     return b"%d" % value
 
 
-class EngineConformance(SnapshotConformance):
+class EngineConformance:
     """Everything an engine has to do; extend it and give `open_engine`.
 
     Every test runs by the synchronous driver and by the asynchronous one.
@@ -301,9 +316,9 @@ class EngineConformance(SnapshotConformance):
             if writes:
                 yield from Replace("roots", {b"a": None, b"b": {b"d:b": Cell(b"2", 1)}})
                 yield from Increment("counts", b"n", b"d:n", 1)
-            raise Refused
+            raise UndoneOnPurpose
 
-        with pytest.raises(Refused):
+        with pytest.raises(UndoneOnPurpose):
             drive(iter(Atomically(plan)))
         assert ask(Scan("roots", ALL, 10)) == [(b"a", {b"d:b": Cell(b"1", 1)})]
         assert ask(Read("counts", [b"n"])) == [None]
@@ -346,11 +361,11 @@ class EngineConformance(SnapshotConformance):
             def work(answer: Answerer) -> None:
                 answer(Mutate("roots", [put(number(who), b"1")]))
                 if who % 2:
-                    raise Refused
+                    raise UndoneOnPurpose
 
             try:
                 engine.transaction(work, 30)
-            except Refused:
+            except UndoneOnPurpose:
                 return False
             return True
 
@@ -376,6 +391,59 @@ class EngineConformance(SnapshotConformance):
             holder.join()
         assert refusal.value.retryable
         assert engine.answer(Scan("roots", ALL, 1)) == []
+
+    # Snapshots
+
+    def test_a_snapshot_sees_one_moment_of_every_table(self, engine: Engine, ask: Ask, drive: Drive) -> None:
+        require(engine, "snapshot")
+        ask(Mutate("roots", [put(b"a", b"old")]))
+
+        def looked() -> Plan[Any]:
+            before = yield from Scan("roots", ALL, 10)
+            engine.answer(Mutate("roots", [put(b"a", b"new", 2), put(b"b", b"new")]))
+            engine.answer(Mutate("views", [put(b"v", b"new")]))
+            after = yield from Scan("roots", ALL, 10)
+            views = yield from Scan("views", ALL, 10, families="dm")
+            return before, after, (yield from Read("roots", [b"a", b"b"])), views
+
+        row = {b"d:b": Cell(b"old", 1)}
+        assert drive(Snapshot(looked).__iter__()) == ([(b"a", row)], [(b"a", row)], [row, None], [])
+        assert [key for key, _row in ask(Scan("roots", ALL, 10))] == [b"a", b"b"]
+
+    def test_a_snapshot_may_ask_for_time_and_wait(self, engine: Engine, drive: Drive) -> None:
+        require(engine, "snapshot")
+
+        def looked() -> Plan[Any]:
+            yield from Sleep(0.0)
+            return (yield from Now())
+
+        assert drive(Snapshot(looked).__iter__()) > 0
+
+    @pytest.mark.parametrize(
+        "asked",
+        [Mutate("roots", [put(b"a", b"1")]), Replace("roots", {b"a": None}), Increment("counts", b"n", b"d:n", 1)],
+    )
+    def test_a_snapshot_refuses_everything_but_reads(self, engine: Engine, ask: Ask, drive: Drive, asked: Any) -> None:
+        require(engine, "snapshot")
+        with pytest.raises(Unsupported):
+            drive(Snapshot(lambda: asking(asked)).__iter__())
+        assert ask(Scan("roots", ALL, 10)) == []
+
+    def test_a_snapshot_answers_no_write_past_the_drivers_either(self, engine: Engine) -> None:
+        require(engine, "snapshot")
+        with pytest.raises(Unsupported):
+            engine.snapshot(lambda answer: answer(Mutate("roots", [put(b"a", b"1")])))
+
+    def test_what_a_snapshot_raises_comes_out_and_ends_it(self, engine: Engine, ask: Ask) -> None:
+        require(engine, "snapshot")
+
+        def failing(_answer: Answerer) -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            engine.snapshot(failing)
+        ask(Mutate("roots", [put(b"a", b"1")]))
+        assert engine.snapshot(lambda answer: len(answer(Scan("roots", ALL, 10)))) == 1
 
     # Limits
 

@@ -5,8 +5,8 @@ request at a time, in an order drawn from the seed; and it delays, loses, fails,
 one history, to the last request. See "The simulator" of the commit protocol.
 
     simulation = Simulation(17, schema)
-    simulation.process("writer", [save(customer), patch(Customer, 1, name="Bea")])
-    simulation.process("worker", [drain(2)] * 10)
+    simulation.process("writer", [SaveStep(customer), PatchStep(Customer, (1,), {"name": "Bea"})])
+    simulation.process("worker", [DrainStep(2)] * 10)
     simulation.run()  # raises Violation with the seed and the last requests
 """
 
@@ -28,12 +28,20 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.engine import Answerer, Engine
 from oneread.store.requests import Read, Request, Scan
-from oneread.testing.acts import Expected, WrittenAct
 from oneread.testing.audit import Audit, Offence
-from oneread.testing.ending import agrees, drain, lags, rewrite, stood
+from oneread.testing.comparison import (
+    Disagreement,
+    compare,
+    has_stale_copy,
+    is_one_moment,
+    read_all,
+    rewrite_all,
+    run_tasks,
+)
 from oneread.testing.naive import look
 from oneread.testing.oracle import Oracle, written_at
 from oneread.testing.schedules import ByChance, Fate, Fates, Policy, drawn
+from oneread.testing.steps import DeleteStep, Step
 from oneread.transactions.root import NO_ROOT, parse_root
 
 START: Final = 1_700_000_000_000
@@ -60,12 +68,12 @@ class _Undone(Exception):
 
 
 class _Process:
-    """One process: its acts, its clock, and what it is doing."""
+    """One process: its steps, its clock, and the step that it is doing."""
 
-    def __init__(self, name: str, acts: Iterable[WrittenAct], skew: int) -> None:
+    def __init__(self, name: str, steps: Iterable[Step], skew: int) -> None:
         self.name = name
-        self.acts = iter(acts)
-        self.act: WrittenAct | None = None
+        self.steps = iter(steps)
+        self.step: Step | None = None
         self.strands: list[_Strand] = []
         self.skew = skew
         self.wake = 0
@@ -129,18 +137,17 @@ class Simulation:
         self._ticks = self.chance.choice((_TICKS, (0,)))
         self._steps = 0
 
-    def process(self, name: str, acts: Iterable[WrittenAct]) -> None:
-        """Adds a process that does these acts one after the other, whatever becomes of each."""
+    def process(self, name: str, steps: Iterable[Step]) -> None:
+        """Adds a process that does these steps one after the other, whether each succeeds or not."""
         skew = self.chance.randint(-APART, APART)
-        self._processes.append(_Process(name, acts, skew))
+        self._processes.append(_Process(name, steps, skew))
 
-    def prepare(self, *acts: WrittenAct) -> None:
-        """Does acts at once and without any fault, before the processes start."""
-        for act in acts:
-            assert act.expected is not None
-            self._driver.run(act.plan(self.operations), Trace())
+    def prepare(self, *steps: Step) -> None:
+        """Does steps at once and without any fault, before the processes start."""
+        for step in steps:
+            self._driver.run(step.plan(self.operations), Trace())
             self._judged(self.audit.boundary)
-            act.expected(self.oracle)
+            step.expect(self.oracle)
 
     def run(self) -> None:
         """Lets the processes come to their ends; then faults stop, clocks are right, and whoever asks succeeds."""
@@ -149,19 +156,22 @@ class Simulation:
         while (strand := self._next()) is not None:
             self._steps += 1
             self.now += self.chance.choice(self._ticks)
-            self._step(strand)
+            self._serve(strand)
         self.settle()
 
     def settle(self) -> None:
         """Does every task of the outbox, compares everything with the oracle, and writes every entity once more."""
         self._rests()
-        self._judged(lambda: rewrite(self.oracle, self.audit, self._driver, self.operations))
+        self._judged(lambda: rewrite_all(self.oracle, self.audit, self._driver, self.operations))
         self._rests()
 
     def _rests(self) -> None:
-        self._judged(lambda: drain(self.audit, self._driver, self.operations))
+        self._judged(lambda: run_tasks(self.audit, self._driver, self.operations))
         blurred = self.blurred or bool(self.audit.set_aside())
-        self._judged(lambda: agrees(self.oracle, self.audit, self._driver, self.operations, blurred=blurred))
+        self._judged(lambda: compare(self.oracle, self._rows, blurred=blurred))
+
+    def _rows(self, declaration: Any) -> list[Any]:
+        return read_all(self._driver, self.operations, declaration)
 
     @property
     def digest(self) -> str:
@@ -183,7 +193,7 @@ class Simulation:
 
     def _next(self) -> _Strand | None:
         for process in self._processes:
-            if process.act is None and process.wake <= self.now:
+            if process.step is None and process.wake <= self.now:
                 self._begin(process)
         waiting = [strand for process in self._processes for strand in process.strands if not strand.waiting]
         ready = [each for each in waiting if max(each.wake, each.process.wake) <= self.now]
@@ -192,25 +202,25 @@ class Simulation:
             names = [(each.process.name, each.process.requests) for each in ready]
             return ready[self._policy.choose(names, self._steps)]
         sleeping = [max(each.wake, each.process.wake) for each in waiting]
-        sleeping += [each.wake for each in self._processes if each.act is None and each.wake > self.now]
+        sleeping += [each.wake for each in self._processes if each.step is None and each.wake > self.now]
         if not sleeping:
             return None
         self.now = min(sleeping)
         return self._next()
 
     def _begin(self, process: _Process) -> None:
-        process.act = next(process.acts, None)
-        if process.act is None:
+        process.step = next(process.steps, None)
+        if process.step is None:
             return
         process.commits = 0
-        process.moments = [self._moment(process.act)] if process.act.reads else []
-        strand = _Strand(process, process.act.plan(self.operations))
+        process.moments = [self._moment(process.step)] if process.step.reads else []
+        strand = _Strand(process, process.step.plan(self.operations))
         process.strands.append(strand)
         self._go_on(strand, None)
 
     # One request.
 
-    def _step(self, strand: _Strand) -> None:
+    def _serve(self, strand: _Strand) -> None:
         asked = strand.asked
         if type(asked) is Sleep:
             self._go_on(strand, None)
@@ -291,7 +301,7 @@ class Simulation:
             return self._looked(strand, asked)
         if type(asked) is not Atomically:
             return self.engine.answer(asked)
-        lagging = self._lagging(strand.process.act)
+        lagging = self._lagging(strand.process.step)
         try:
             result = self._transaction(strand, asked)
         except (_Crashed, OnereadError) as failure:
@@ -400,69 +410,69 @@ class Simulation:
     def _committed(self, process: _Process, *, lagging: bool) -> None:
         """A transaction is in the store: everything must fit, and the oracle does the same."""
         self._judged(self.audit.boundary)
-        act = process.act
-        assert act is not None
+        step = process.step
+        assert step is not None
         process.commits += 1
-        if act.expected is not None:
+        if step.writes:
             if process.commits > 1:
-                self._violated("one act committed twice")
+                self._violated("one step committed twice")
             self.blurred = self.blurred or lagging
-            refusal = self._followed(act.expected)
+            refusal = self._expect(step)
             if refusal is not None:
-                self._violated(f"{act.name} was accepted; expected {type(refusal).__name__}")
+                self._violated(f"{step} was accepted; expected {type(refusal).__name__}")
         for other in self._processes:
-            if other.act is not None and other.act.reads:
-                other.moments.append(self._moment(other.act))
+            if other.step is not None and other.step.reads:
+                other.moments.append(self._moment(other.step))
 
-    def _lagging(self, act: WrittenAct | None) -> bool:
-        """Whether this takes a source away whose last values did not reach all of its copies yet."""
-        if act is None or act.deletes is None or not self.audit.pending:
+    def _lagging(self, step: Step | None) -> bool:
+        """Whether this deletes a source whose last values have not reached all of its copies yet."""
+        if not isinstance(step, DeleteStep) or not self.audit.pending:
             return False
-        return lags(self.oracle, self.audit, self.operations, *act.deletes)
+        return has_stale_copy(self.oracle, self.audit, self.operations, step.model, step.key)
 
     def _refused(self, process: _Process, failure: Exception) -> None:
         """What the store refuses inside of a transaction, the oracle refuses at that moment."""
-        act = process.act
-        if not isinstance(failure, UsageError) or act is None or act.expected is None:
+        step = process.step
+        if not isinstance(failure, UsageError) or step is None or not step.writes:
             return
-        refusal = self._followed(act.expected)
+        refusal = self._expect(step)
         if type(refusal) is not type(failure):
-            self._violated(f"{act.name}: {failure!r}; expected {refusal!r}")
+            self._violated(f"{step}: {failure!r}; expected {refusal!r}")
 
-    def _followed(self, expected: Expected) -> UsageError | None:
-        """Lets the oracle do what the store did, all of it or nothing; returns why it refused."""
+    def _expect(self, step: Step) -> UsageError | None:
+        """Does a step to the oracle, all of it or nothing; returns why the oracle refused."""
         held, ever = dict(self.oracle.held), set(self.oracle.ever)
         try:
-            expected(self.oracle)
+            step.expect(self.oracle)
         except UsageError as refusal:
             self.oracle.held, self.oracle.ever = held, ever
             return refusal
         return None
 
     def _finished(self, process: _Process, value: Any, error: OnereadError | None) -> None:
-        act = process.act
-        assert act is not None
+        step = process.step
+        assert step is not None
         if error is not None:
             if not isinstance(error, UsageError | Conflict | Unavailable | OutcomeUnknown):
                 raise error
             self._over(process, type(error).__name__)
             return
-        if act.expected is not None and not process.commits:
-            self._violated(f"{act.name} was acknowledged and nothing was committed")
-        if act.reads and not stood(look(value), process.moments):
-            self._violated(f"{act.name} showed what stood at no moment: {look(value)!r}")
+        if step.writes and not process.commits:
+            self._violated(f"{step} was acknowledged and nothing was committed")
+        if step.reads and not is_one_moment(look(value), process.moments):
+            self._violated(f"{step} showed what the store held at no moment: {look(value)!r}")
         self._over(process, "done")
 
     def _over(self, process: _Process, outcome: str) -> None:
-        assert process.act is not None
-        self._note(process, f"{process.act.name}: {outcome}")
-        self.outcomes.append((process.act.name, outcome))
-        process.act = None
+        assert process.step is not None
+        self._note(process, f"{process.step}: {outcome}")
+        self.outcomes.append((str(process.step), outcome))
+        process.step = None
         process.wake = self.now
 
-    def _moment(self, act: WrittenAct) -> Any:
+    def _moment(self, step: Step) -> Any:
         try:
-            return look(self._driver.run(act.plan(self.operations), Trace()))
+            return look(self._driver.run(step.plan(self.operations), Trace()))
         except OnereadError as error:
             return type(error)
 
@@ -472,7 +482,7 @@ class Simulation:
     def _judged(self, check: Callable[[], None]) -> None:
         try:
             check()
-        except Offence as offence:
+        except (Offence, Disagreement) as offence:
             self._violated(str(offence))
 
     def _violated(self, what: str) -> None:

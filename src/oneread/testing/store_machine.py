@@ -42,7 +42,7 @@ mutations = st.builds(
 )
 
 
-class Refused(Exception):
+class UndoneOnPurpose(Exception):
     """Raised by a plan to see that nothing of it stays."""
 
 
@@ -226,12 +226,12 @@ class StoreMachine(RuleBasedStateMachine):
                 answer = yield from request
                 answers.append(answer)
             if refused:
-                raise Refused(answers)
+                raise UndoneOnPurpose(answers)
             return answers
 
         try:
             answers = self.drive(iter(Atomically(plan)))
-        except Refused as refusal:
+        except UndoneOnPurpose as refusal:
             assert refused
             (answers,) = refusal.args
         else:

@@ -31,27 +31,26 @@ from oneread.models.paths import path_of
 from oneread.models.registry import reference_target, root_model
 from oneread.testing.crashes import Crash
 from oneread.testing.steps import (
-    Create,
     DeleteStep,
-    Drain,
+    DrainStep,
     HistoryStep,
-    Look,
+    LookStep,
     PatchStep,
-    SaveAll,
+    SaveAllStep,
     SaveStep,
-    Tick,
-    Write,
+    TickStep,
+    WriteStep,
 )
-from oneread.testing.values import Drawn, Values
+from oneread.testing.values import Drawn, Strategy
 
 __all__ = ["beginnings", "crashes", "entities", "histories", "keys", "steps", "values"]
 
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 
-Key = tuple[Any, ...]
-Pool = Mapping[Any, Sequence[Key]]
-Given = Mapping[Any, Values]
-_Settled = tuple[tuple[tuple[type, str], Values], ...]
+KeyParts = tuple[Any, ...]
+Pool = Mapping[Any, Sequence[KeyParts]]
+Given = Mapping[Any, Strategy]
+_Settled = tuple[tuple[tuple[type, str], Strategy], ...]
 
 KEYS: Final = 4
 """Keys that the pool of one model has at most: few, so that steps meet."""
@@ -59,7 +58,7 @@ KEYS: Final = 4
 _STAMPS: Final = ("created", "updated")
 
 
-def values(annotation: Any, *, schema: Schema | None = None) -> Values:
+def values(annotation: Any, *, schema: Schema | None = None) -> Strategy:
     """Values of a type, `Annotated[...]` with its `msgspec.Meta` included.
 
     Raises:
@@ -68,13 +67,18 @@ def values(annotation: Any, *, schema: Schema | None = None) -> Values:
     return _Makers(_names(schema), None).drawn.of(annotation)
 
 
-def keys(model: type[Model[*tuple[Any, ...]]], *, schema: Schema | None = None) -> st.SearchStrategy[Key]:
+def keys(model: type[Model[*tuple[Any, ...]]], *, schema: Schema | None = None) -> st.SearchStrategy[KeyParts]:
     """Keys of a model, as tuples."""
     return _Makers(_names(schema), None).fresh_keys(model)
 
 
 def entities(
-    model: type[M], /, *, schema: Schema | Values | None = None, pool: Pool | Values | None = None, **fields: Values
+    model: type[M],
+    /,
+    *,
+    schema: Schema | Strategy | None = None,
+    pool: Pool | Strategy | None = None,
+    **fields: Strategy,
 ) -> st.SearchStrategy[M]:
     """Entities of a model, valid by construction; only what its `check` refuses is drawn again.
 
@@ -167,7 +171,7 @@ class _Makers:
         self._pool = pool
         self.drawn = Drawn(names, self._reference)
 
-    def _reference(self, bare: Any) -> Values | None:
+    def _reference(self, bare: Any) -> Strategy | None:
         found = reference_target(bare, Model, "", self._names)
         if found is None:
             return None
@@ -175,17 +179,17 @@ class _Makers:
         make = target.at if copy is None else copy.of
         return _called(make, self.keys(target))
 
-    def keys(self, model: type[Model[Any]]) -> st.SearchStrategy[Key]:
+    def keys(self, model: type[Model[Any]]) -> st.SearchStrategy[KeyParts]:
         """Keys from the pool, or made up."""
         pooled = None if self._pool is None else self._pool.get(root_model(model))
         return self.fresh_keys(model) if pooled is None else st.sampled_from([tuple(key) for key in pooled])
 
-    def fresh_keys(self, model: type[Model[Any]]) -> st.SearchStrategy[Key]:
+    def fresh_keys(self, model: type[Model[Any]]) -> st.SearchStrategy[KeyParts]:
         """Keys made up from the types of the key fields."""
         types = field_types(model, self._names)
         return st.tuples(*[self.drawn.of(types[name]) for name in key_names(model)])
 
-    def entities(self, model: type[Any], given: Mapping[str, Values]) -> st.SearchStrategy[Any]:
+    def entities(self, model: type[Any], given: Mapping[str, Strategy]) -> st.SearchStrategy[Any]:
         """Whole entities."""
         required, optional = self.fields(model, given)
         own = {name: given[name] for name in key_names(model) if name in given}
@@ -193,14 +197,16 @@ class _Makers:
         found = _entity(model, self.keys(model), rest)
         return found if not has_check(model) else found.filter(passes)
 
-    def fields(self, model: type[Any], given: Mapping[str, Values]) -> tuple[dict[str, Values], dict[str, Values]]:
+    def fields(
+        self, model: type[Any], given: Mapping[str, Strategy]
+    ) -> tuple[dict[str, Strategy], dict[str, Strategy]]:
         """Strategies for the fields that are no part of the key: those that must be given, and those with a default."""
         types = field_types(model, self._names)
         unknown = sorted(given.keys() - types.keys())
         if unknown:
             raise UsageError("a strategy is given for what is no field", model=model, fields=unknown)
-        required: dict[str, Values] = {}
-        optional: dict[str, Values] = {}
+        required: dict[str, Strategy] = {}
+        optional: dict[str, Strategy] = {}
         for each in msgspec.structs.fields(model):
             default = each.default
             marker = default.what if isinstance(default, Marker) else None
@@ -217,32 +223,32 @@ class _Histories(_Makers):
 
     def __init__(self, schema: Schema, given: _Settled) -> None:
         super().__init__(schema.named(), None)
-        self._given: dict[type, dict[str, Values]] = {
+        self._given: dict[type, dict[str, Strategy]] = {
             model: {name: each for (cls, name), each in given if issubclass(model, cls)} for model in schema.models
         }
-        self._pools: dict[Any, st.SearchStrategy[Key]] = {}
+        self._pools: dict[Any, st.SearchStrategy[KeyParts]] = {}
         ordered = _sources_first(schema.models, self._names)
         self._whole = {model: self.entities(model, self._given[model]) for model in ordered}
         anything = st.one_of(*self._whole.values())
         batch = st.lists(anything, max_size=5, unique_by=_place).map(lambda several: _ordered(several, ordered))
         patches = {model: self._patches(model) for model in ordered}
-        writes: list[st.SearchStrategy[Write]] = [
+        writes: list[st.SearchStrategy[WriteStep]] = [
             anything.map(SaveStep),
             st.one_of(*[st.builds(DeleteStep, st.just(model), self.keys(model)) for model in ordered]),
-            anything.map(Create),
-            batch.map(SaveAll),
+            anything.map(lambda entity: SaveStep(entity, "create")),
+            batch.map(SaveAllStep),
         ]
-        others = st.sampled_from([Drain(), Look(), Tick(0.001), Tick(100), Tick(-5)])
+        others = st.sampled_from([DrainStep(), LookStep(), TickStep(0.001), TickStep(100), TickStep(-5)])
         self.steps: st.SearchStrategy[HistoryStep] = st.one_of(*writes, *_any(patches.values()), others)
         unchecked = [each for model, each in patches.items() if not has_check(model)]
         # No batches: what follows within one has a version of its own, and the simulator dates stamps by versions.
-        self.writes: st.SearchStrategy[Write] = st.one_of(*writes[:-1], *_any(unchecked))
+        self.writes: st.SearchStrategy[WriteStep] = st.one_of(*writes[:-1], *_any(unchecked))
         first = [st.lists(each, min_size=1, max_size=3, unique_by=_place) for each in self._whole.values()]
         self.beginnings: st.SearchStrategy[list[SaveStep]] = st.tuples(*first).map(
             lambda several: [SaveStep(entity) for each in several for entity in each]
         )
 
-    def keys(self, model: type[Model[Any]]) -> st.SearchStrategy[Key]:
+    def keys(self, model: type[Model[Any]]) -> st.SearchStrategy[KeyParts]:
         """Keys of the pool that all steps of one example share."""
         root = root_model(model)
         if root not in self._pools:
@@ -250,7 +256,7 @@ class _Histories(_Makers):
             self._pools[root] = st.shared(pool, key=(id(self), root)).flatmap(st.sampled_from)
         return self._pools[root]
 
-    def _patches(self, model: type[Any]) -> st.SearchStrategy[Write]:
+    def _patches(self, model: type[Any]) -> st.SearchStrategy[WriteStep]:
         required, optional = self.fields(model, self._given[model])
         found = {**required, **optional}
         if not found:
@@ -261,13 +267,13 @@ class _Histories(_Makers):
 
 
 @st.composite  # what a composite strategy makes is shown as it is, not as the calls that made it
-def _entity(draw: st.DrawFn, model: type[Any], keys: st.SearchStrategy[Key], rest: Values) -> Any:
+def _entity(draw: st.DrawFn, model: type[Any], keys: st.SearchStrategy[KeyParts], rest: Strategy) -> Any:
     parts = zip(key_names(model), draw(keys), strict=True)
     return model(**{**dict(parts), **draw(rest)})
 
 
 @st.composite
-def _called(draw: st.DrawFn, make: Callable[..., Any], keys: st.SearchStrategy[Key]) -> Any:
+def _called(draw: st.DrawFn, make: Callable[..., Any], keys: st.SearchStrategy[KeyParts]) -> Any:
     return make(*draw(keys))
 
 
@@ -282,7 +288,7 @@ def passes(entity: Any) -> bool:
     return True
 
 
-def _any(several: Iterable[st.SearchStrategy[Write]]) -> list[st.SearchStrategy[Write]]:
+def _any(several: Iterable[st.SearchStrategy[WriteStep]]) -> list[st.SearchStrategy[WriteStep]]:
     """One strategy of them all, as likely as each of those beside it; none where there is none."""
     found = [each for each in several if not each.is_empty]
     return [st.one_of(*found)] if found else []
@@ -302,7 +308,7 @@ def _names(schema: Schema | None) -> Names:
     return {} if schema is None else schema.named()
 
 
-def _place(entity: Any) -> tuple[type, Key]:
+def _place(entity: Any) -> tuple[type, KeyParts]:
     return root_model(type(entity)), key_of(entity)
 
 

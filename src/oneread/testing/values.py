@@ -33,7 +33,7 @@ from hypothesis import strategies as st
 from oneread.errors import UsageError
 from oneread.models.annotations import Names, field_types, is_union, unwrap
 
-Values: TypeAlias = st.SearchStrategy[Any]
+Strategy: TypeAlias = st.SearchStrategy[Any]
 
 SEVERAL: Final = 4
 """Elements that a list has at most, and characters and bytes beyond a declared least length twice as many."""
@@ -95,12 +95,12 @@ class Drawn:
         special: asked first; a strategy for a type that means something to the caller, or None.
     """
 
-    def __init__(self, names: Names, special: Callable[[Any], Values | None] = lambda _bare: None) -> None:
+    def __init__(self, names: Names, special: Callable[[Any], Strategy | None] = lambda _bare: None) -> None:
         self._names = names
         self._special = special
         self._inside: list[Any] = []
 
-    def of(self, annotation: Any) -> Values:
+    def of(self, annotation: Any) -> Strategy:
         """Values of an annotated type.
 
         Raises:
@@ -110,7 +110,7 @@ class Drawn:
         found = self._bare(bare, Bounds.of(metadata))
         return st.none() | found if optional else found
 
-    def _bare(self, bare: Any, bounds: Bounds) -> Values:
+    def _bare(self, bare: Any, bounds: Bounds) -> Strategy:
         origin, arguments = get_origin(bare), get_args(bare)
         special = self._special(bare)
         if special is None and (is_union(bare) or origin in (Required, NotRequired)):
@@ -128,7 +128,7 @@ class Drawn:
             return st.sampled_from(list(cls))
         return self._class(cls)
 
-    def _several(self, cls: Any, arguments: tuple[Any, ...], bounds: Bounds) -> Values:
+    def _several(self, cls: Any, arguments: tuple[Any, ...], bounds: Bounds) -> Strategy:
         sizes = bounds.sizes()
         if cls in _MAPPINGS:
             keys, elements = [self.of(each) for each in arguments or (str, Any)]
@@ -144,7 +144,7 @@ class Drawn:
             return st.lists(element, **sizes)
         return (st.frozensets if cls is frozenset else st.sets)(element, **sizes)
 
-    def _class(self, cls: Any) -> Values:
+    def _class(self, cls: Any) -> Strategy:
         if cls in self._inside:  # one that holds itself goes one level deep
             return st.nothing()
         self._inside.append(cls)
@@ -181,7 +181,7 @@ def _needed(cls: Any) -> dict[str, bool] | None:
     return None
 
 
-def _integers(bounds: Bounds) -> Values:
+def _integers(bounds: Bounds) -> Strategy:
     step = bounds.multiple_of or 1
     low = max([math.ceil(each) for each in (bounds.ge,) if each is not None] + _past(bounds.gt), default=None)
     high = min([math.floor(each) for each in (bounds.le,) if each is not None] + _before(bounds.lt), default=None)
@@ -198,13 +198,13 @@ def _before(bound: Any) -> list[int]:
     return [] if bound is None else [math.ceil(bound) - 1]
 
 
-def _near(first: int, last: int) -> Values:
+def _near(first: int, last: int) -> Strategy:
     """Whole numbers that are mostly few, around 0 or around the bound that is nearest to it."""
     middle = min(max(0, first), last)
     return st.integers(max(first, middle - 2), min(last, middle + 3)) | st.integers(first, last)
 
 
-def _floats(bounds: Bounds) -> Values:
+def _floats(bounds: Bounds) -> Strategy:
     low, high = _tightest(bounds)
     if bounds.multiple_of is not None:
         step = bounds.multiple_of
@@ -220,7 +220,7 @@ def _floats(bounds: Bounds) -> Values:
     return st.floats(allow_nan=False, allow_infinity=False, **options)
 
 
-def _decimals(_bounds: Bounds) -> Values:
+def _decimals(_bounds: Bounds) -> Strategy:
     return st.decimals(Decimal(-(10**20)), Decimal(10**20), places=2) | st.decimals(-3, 3, places=1)
 
 
@@ -230,7 +230,7 @@ def _tightest(bounds: Bounds) -> tuple[Any, Any]:
     return max(lows, default=None), min(highs, default=None)
 
 
-def _texts(bounds: Bounds) -> Values:
+def _texts(bounds: Bounds) -> Strategy:
     if bounds.pattern is not None:
         return st.from_regex(bounds.pattern).filter(bounds.fits)
     few = [each for each in _TEXTS if bounds.fits(each)]
@@ -238,24 +238,24 @@ def _texts(bounds: Bounds) -> Values:
     return st.sampled_from(few) | many if few else many
 
 
-def _blobs(bounds: Bounds) -> Values:
+def _blobs(bounds: Bounds) -> Strategy:
     few = [each for each in _BLOBS if bounds.fits(each)]
     many = st.binary(**bounds.sizes(2 * SEVERAL))
     return st.sampled_from(few) | many if few else many
 
 
-def _instants(_bounds: Bounds) -> Values:
+def _instants(_bounds: Bounds) -> Strategy:
     """With a zone: a field of a model has no other."""
     zones = st.sampled_from(_ZONES)
     near = st.datetimes(datetime(2024, 2, 28), datetime(2024, 3, 2), timezones=zones)  # noqa: DTZ001 - as above
     return near | st.datetimes(_FIRST, _LAST, timezones=zones)
 
 
-def _times(bounds: Bounds) -> Values:
+def _times(bounds: Bounds) -> Strategy:
     return st.times(timezones=st.just(UTC) if bounds.tz else st.none())
 
 
-_PLAIN: Final[dict[Any, Callable[[Bounds], Values]]] = {
+_PLAIN: Final[dict[Any, Callable[[Bounds], Strategy]]] = {
     bool: lambda _bounds: st.booleans(),
     int: _integers,
     float: _floats,
