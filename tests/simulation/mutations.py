@@ -266,7 +266,9 @@ def a_leaf_copy_does_not_follow(patch):
 
 def a_deleted_source_is_followed_as_if_it_lived(patch):
     patch.setattr(
-        Reference, "updated_copy", lambda self, copy, source: copy if source.entity is None else self.filled(copy, source)
+        Reference,
+        "updated_copy",
+        lambda self, copy, source: copy if source.entity is None else self.filled(copy, source),
     )
 
 

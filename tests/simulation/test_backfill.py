@@ -64,7 +64,9 @@ def old_rows_of_a_changed_view_stay(patch):
     """What a record tells under a token that is not declared any more is forgotten instead of taken back."""
     diff = changes.record_diff
     patch.setattr(
-        changes, "record_diff", lambda key, old, new, shown: diff(key, {t: c for t, c in old.items() if t in new}, new, shown)
+        changes,
+        "record_diff",
+        lambda key, old, new, shown: diff(key, {t: c for t, c in old.items() if t in new}, new, shown),
     )
     patch.setattr(Backfill, "_sweep", lambda *_arguments: iter(()))
 

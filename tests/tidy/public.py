@@ -9,15 +9,15 @@ from pathlib import Path
 from tests.tidy import tree
 from tools import public_surface
 
-CONTRACTS = {"oneread.store.engine", "oneread.store.requests", "oneread.store.rows"}
-"""Modules whose protocols and values authors of engines implement and receive."""
+CONTRACT = "oneread.store."
+"""The room whose protocols and values authors of engines implement and receive."""
 DOCUMENTED = re.compile(r"^::: (oneread[.\w]*)", re.MULTILINE)
 
 
 def is_public(path: Path, name: str) -> bool:
     """Whether the class or function of this qualified name is public, or belongs to a public class."""
     module = ".".join(path.with_suffix("").parts[1:])
-    if module in CONTRACTS or module in documented_modules():
+    if module.startswith(CONTRACT) or module in documented_modules():
         return not any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
     outer, _dot, own = name.rpartition(".")
     return (module, name) in names() or ((module, outer) in names() and own.startswith("__"))
@@ -27,7 +27,7 @@ def is_public(path: Path, name: str) -> bool:
 def names() -> frozenset[tuple[str | None, str | None]]:
     """Module and qualified name of everything public."""
     found = {where(value) for _name, value in public_surface.public_objects()}
-    for value in documented().values():
+    for value in [each for page in documented().values() for each in (page, *exported(page))]:
         members = vars(value).items() if inspect.isclass(value) else ()
         found |= {where(value), *(where(own) for key, own in members if not key.startswith("_"))}
     return frozenset(found)
@@ -38,6 +38,11 @@ def documented() -> dict[str, object]:
     """What the pages of the reference document, by its dotted name."""
     pages = [tree.text(path) or "" for path in tree.files() if path.parts[:2] == ("docs", "reference")]
     return {name: pkgutil.resolve_name(name) for page in pages for name in DOCUMENTED.findall(page)}
+
+
+def exported(value: object) -> list[object]:
+    """What a documented module exports from elsewhere."""
+    return [getattr(value, name) for name in getattr(value, "__all__", ())]
 
 
 @cache
