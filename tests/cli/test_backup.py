@@ -56,9 +56,9 @@ def test_a_copy_under_four_writing_processes_is_one_moment_of_the_store(oneread,
             assert all(each.poll() is None for each in writers)
             with connect(f"lmdb://{tmp_path}/copy{number}", NOTES, workers=0) as copy:
                 audit = Audit(copy._driver.engine, copy.operations)
-                audit.boundary()
+                audit.check()
                 copy.drain()
-                audit.boundary()
+                audit.check()
                 assert copy.verify().clean
     finally:
         for each in writers:

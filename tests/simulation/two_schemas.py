@@ -264,7 +264,7 @@ class TwoSchemas:
 
     def audited(self):
         try:
-            Audit(self.engine, self.new).boundary()
+            Audit(self.engine, self.new).check()
         except (Offence, OnereadError) as offence:
             self.violated(str(offence))
 

@@ -33,11 +33,8 @@ class Disagreement(AssertionError):
 def compare(oracle: Oracle, read_rows: ReadRows, *, blurred: bool = False) -> None:
     """Compares every entity and every row of every view; raises Disagreement for the first difference.
 
-    Arguments:
-        oracle: what is right.
-        read_rows: what the store shows.
-        blurred: a source was deleted before all its copies had followed its last change, so the oracle cannot say which
-            of its values they keep: only the entities' own fields are compared.
+    With `blurred` only the entities' own fields are compared: a source was deleted before all its copies had followed
+    its last change, so the oracle does not know which of its values they keep.
     """
     for model in oracle.models:
         expected, found = oracle.all(model), read_rows(model)
@@ -70,7 +67,7 @@ def run_tasks(audit: Audit, driver: SyncDriver, operations: Operations) -> None:
                 break
         except OnereadError as failure:
             raise Offence(f"after the faults a task fails: {failure!r}") from failure
-        audit.boundary()
+        audit.check()
     else:
         raise Offence(f"the outbox is not empty after {_BATCHES} batches")
     if audit.pending:
@@ -85,7 +82,7 @@ def rewrite_all(oracle: Oracle, audit: Audit, driver: SyncDriver, operations: Op
             oracle.save(oracle.get(type(entity), *entity.ref().key), driver.now())
         except OnereadError as refusal:
             raise Offence(f"after the faults {entity!r} cannot be written: {refusal!r}") from refusal
-    audit.boundary()
+    audit.check()
 
 
 def has_stale_copy(oracle: Oracle, audit: Audit, operations: Operations, model: Any, key: tuple[Any, ...]) -> bool:

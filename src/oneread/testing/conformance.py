@@ -49,7 +49,7 @@ def put(key: bytes, value: bytes, stamp: int = 1, column: bytes = b"d:b") -> Row
 
 
 def require(engine: Engine, capability: str) -> None:
-    """Skips the test when the engine says it cannot."""
+    """Skips the test when the engine does not declare the capability."""
     if not getattr(engine.capabilities, capability):
         pytest.skip(f"the engine does not declare {capability}")
 
@@ -59,7 +59,7 @@ def number(value: int) -> bytes:
 
 
 class EngineConformance:
-    """Everything an engine has to do; extend it and give `open_engine`.
+    """Everything an engine has to do; extend it and define the fixture `open_engine`.
 
     Every test runs by the synchronous driver and by the asynchronous one.
     """
@@ -76,7 +76,7 @@ class EngineConformance:
 
     @pytest.fixture
     def runs(self) -> Iterator[list[Callable[[], None]]]:
-        """What has to be ended when a test has ended."""
+        """Functions to call when the test has ended."""
         endings: list[Callable[[], None]] = []
         yield endings
         for end in reversed(endings):
@@ -191,27 +191,27 @@ class EngineConformance:
         assert [key for key, _ in ask(Scan("roots", ALL, 100))] == keys
 
     @pytest.mark.parametrize(
-        ("start", "stop", "found"),
+        ("within", "found"),
         [
-            (b"", b"", b"abcd"),
-            (b"b", b"", b"bcd"),
-            (b"", b"c", b"ab"),
-            (b"b", b"c", b"b"),
-            (b"a\x00", b"c\x00", b"bc"),
-            (b"c", b"c", b""),
-            (b"d", b"a", b""),
-            (b"e", b"", b""),
-            (b"z" * 600, b"", b""),
+            (RowRange(b"", b""), b"abcd"),
+            (RowRange(b"b", b""), b"bcd"),
+            (RowRange(b"", b"c"), b"ab"),
+            (RowRange(b"b", b"c"), b"b"),
+            (RowRange(b"a\x00", b"c\x00"), b"bc"),
+            (RowRange(b"c", b"c"), b""),
+            (RowRange(b"d", b"a"), b""),
+            (RowRange(b"e", b""), b""),
+            (RowRange(b"z" * 600, b""), b""),
         ],
     )
     @pytest.mark.parametrize("reverse", [False, True])
     def test_a_range_holds_its_start_and_not_its_stop(
-        self, ask: Ask, engine: Engine, start: bytes, stop: bytes, found: bytes, *, reverse: bool
+        self, ask: Ask, engine: Engine, within: RowRange, found: bytes, *, reverse: bool
     ) -> None:
         if reverse:
             require(engine, "reverse_scan")
         ask(Mutate("roots", [put(bytes([key]), b"1") for key in b"abcd"]))
-        answer = ask(Scan("roots", RowRange(start, stop), 10, reverse))
+        answer = ask(Scan("roots", within, 10, reverse))
         assert b"".join(key for key, _ in answer) == (found[::-1] if reverse else found)
 
     @pytest.mark.parametrize("limit", [0, 1, 2, 3, 4])
@@ -235,7 +235,7 @@ class EngineConformance:
         assert ask(CheckAndMutate("roots", b"m:v", expected, put(b"a", b"new", 2))) is applied
         assert (b"d:b" in ask(Read("roots", [b"a"], "dm"))[0]) is applied
 
-    def test_of_many_who_check_at_once_one_wins(self, engine: Engine) -> None:
+    def test_one_of_many_concurrent_checks_wins(self, engine: Engine) -> None:
         def claim(who: int) -> bool:
             return bool(engine.answer(CheckAndMutate("counts", b"d:o", ABSENT, put(b"a", number(who), 1, b"d:o"))))
 
@@ -323,7 +323,7 @@ class EngineConformance:
         assert ask(Scan("roots", ALL, 10)) == [(b"a", {b"d:b": Cell(b"1", 1)})]
         assert ask(Read("counts", [b"n"])) == [None]
 
-    def test_a_transaction_sees_its_own_writes_and_nobody_else_does(self, engine: Engine) -> None:
+    def test_a_transaction_alone_sees_its_writes(self, engine: Engine) -> None:
         require(engine, "spans_rows")
 
         def run(answer: Answerer) -> list[Any]:
@@ -372,7 +372,7 @@ class EngineConformance:
         assert at_once(run, range(THREADS)) == [True, False] * (THREADS // 2)
         assert [int(key) for key, _ in engine.answer(Scan("roots", ALL, 100))] == list(range(0, THREADS, 2))
 
-    def test_who_does_not_get_its_turn_in_time_has_written_nothing(self, engine: Engine) -> None:
+    def test_a_transaction_without_a_turn_in_time_writes_nothing(self, engine: Engine) -> None:
         require(engine, "spans_rows")
         inside, done = threading.Event(), threading.Event()
 
@@ -434,7 +434,7 @@ class EngineConformance:
         with pytest.raises(Unsupported):
             engine.snapshot(lambda answer: answer(Mutate("roots", [put(b"a", b"1")])))
 
-    def test_what_a_snapshot_raises_comes_out_and_ends_it(self, engine: Engine, ask: Ask) -> None:
+    def test_a_snapshot_raises_the_error_of_its_plan_and_ends(self, engine: Engine, ask: Ask) -> None:
         require(engine, "snapshot")
 
         def failing(_answer: Answerer) -> None:
@@ -506,7 +506,7 @@ class EngineConformance:
 
 
 def held(engine: Engine, table: Table, column: bytes) -> bytes | None:
-    """What stands in that column of row `a`."""
+    """The value of that column of row `a`."""
     cell = engine.point(table, b"a", column)
     return None if cell is None else cell.value
 

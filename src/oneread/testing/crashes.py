@@ -1,4 +1,4 @@
-"""The crash kit: programs that write at once, under a simulator that loses answers and lets processes die.
+"""The crash kit: programs that write at once, under a simulator that loses answers and crashes processes.
 
 See "The simulator" of the commit protocol.
 """
@@ -20,11 +20,11 @@ _BATCHES: Final = 20
 
 
 class Crash(msgspec.Struct, frozen=True):
-    """Some entities, then several processes, then what goes wrong.
+    """Entities to begin with, the processes that write, and the seed of what fails.
 
     Arguments:
-        seed: decides who goes on, whose answers are lost, and who dies.
-        first: entities that are there before; what is refused of them is left out.
+        seed: decides which process is next, which answers are lost, and which process crashes.
+        first: entities that are saved before; those that are refused are left out.
         writers: the steps of each process.
     """
 
@@ -39,7 +39,7 @@ def survive(schema: Schema, crash: Crash) -> list[tuple[str, str]]:
     Returns how each step ended, by name: "done", "crashed", or the name of its error.
 
     Raises:
-        Violation: something that must hold does not; with the seed and the last requests.
+        Violation: the store is wrong after a commit or at the end; with the seed and the last requests.
     """
     simulation = Simulation(crash.seed, with_inline(schema, INLINE))
     for step in crash.first:

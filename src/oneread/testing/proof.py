@@ -1,4 +1,4 @@
-"""A proof by trying: a database and the oracle do the same steps, and must show the same.
+"""A proof by trying: a database and the oracle do the same steps and must show the same.
 
 See "Semantics" of the decisions page.
 """
@@ -33,13 +33,13 @@ from oneread.testing.steps import DeleteStep, DrainStep, HistoryStep, LookStep, 
 from oneread.transactions import outbox
 
 REFUSALS: Final = (AlreadyExists, MissingReference, NotFound, StillReferenced)
-"""What the oracle refuses as well."""
+"""Errors that the oracle raises as well."""
 
 NOT_TAKEN: Final = (InvalidValue, InvalidKey, LimitExceeded)
-"""What only the database refuses: the oracle knows nothing of constraints, of `check` and of how long a key may be."""
+"""Errors that only the database raises: the oracle does not know constraints, `check` and limits."""
 
 INLINE: Final = 2
-"""Carriers that follow within the commit: few, so that a small history leaves tasks."""
+"""Holders that follow within the commit: few, so that a small history leaves tasks."""
 
 _BATCH: Final = 2
 
@@ -48,9 +48,9 @@ class Proof:
     """A database and the oracle, side by side.
 
     Arguments:
-        schema: of both; copies of more than `inline` carriers become tasks, so that a few entities make some.
+        schema: of both; more than `inline` holders of a source become a task, so that a few entities make some.
         url: an empty store; `memory://` by default.
-        inline: in place of the schema's own number.
+        inline: in place of the schema's own bound.
     """
 
     def __init__(self, schema: Schema, url: str = "memory://", *, inline: int = INLINE) -> None:
@@ -65,7 +65,7 @@ class Proof:
         """Does a step to both.
 
         Raises:
-            Disagreement: one refuses what the other does, or another thing is returned.
+            Disagreement: one refuses a step that the other does, or they return different entities.
         """
         if isinstance(step, TickStep):
             self.clock.tick(step.seconds)
@@ -78,7 +78,7 @@ class Proof:
 
     def _write(self, step: WriteStep) -> None:
         if isinstance(step, DeleteStep):
-            self._finish()  # what is kept of a source is what it told last
+            self._run_tasks()  # copies keep the values that reached them
         try:
             saved = step.do(self.database)
         except NOT_TAKEN as refusal:
@@ -86,18 +86,18 @@ class Proof:
             return
         except REFUSALS as refusal:
             self.refused[type(refusal).__name__] += 1
-            self._refused_too(step, refusal)
+            self._expect_refusal(step, refusal)
             return
         try:
             wanted = step.expect(self.oracle, [written_at(each, self.database.version(each)) for each in saved])
         except UsageError as refusal:
             raise Disagreement(f"{step!r} must be refused: {refusal!r}") from refusal
         if isinstance(step, DeleteStep):
-            self._finish()
-        if len(saved) == 1 and not self._pending():  # a batch returns its entities as of their own turn in it
+            self._run_tasks()
+        if len(saved) == 1 and not self._has_tasks():  # a batch returns each entity as of its own place in it
             check_same(f"what {type(step).__name__} returns", look(wanted), look(saved))
 
-    def _refused_too(self, step: WriteStep, refusal: UsageError) -> None:
+    def _expect_refusal(self, step: WriteStep, refusal: UsageError) -> None:
         try:
             step.expect(self.oracle, [])
         except type(refusal):
@@ -107,28 +107,28 @@ class Proof:
         raise Disagreement(f"{step!r} is refused without a reason: {refusal!r}") from refusal
 
     def look(self) -> None:
-        """Lets every task be done, then compares everything: entities, lists in their order, groups, and raw rows.
+        """Runs every task, then compares everything: entities, lists in their order, groups, and raw rows.
 
         Raises:
-            Disagreement: something is different; says what.
+            Disagreement: the first difference.
             Offence: a raw row is missing, left over or different.
         """
-        self._finish()
+        self._run_tasks()
         compare(self.oracle, self._rows)
         for entity in [held.entity for held in self.oracle.held.values()]:
             variant: Any = type(entity)
             found = self.database.find(variant, *key_of(entity))
             check_same(f"{variant.__name__}{key_of(entity)}", look(entity), look(found))
-        self._audit.boundary()
+        self._audit.check()
 
     def _rows(self, view: Any) -> list[Any]:
         return [row for page in self.database.scan(view, batch=3) for row in page]
 
-    def _finish(self) -> None:
+    def _run_tasks(self) -> None:
         while self.database.run(self.database.operations.drain_step(_BATCH)):
             pass
 
-    def _pending(self) -> bool:
+    def _has_tasks(self) -> bool:
         return bool(self.database.run(Scan("system", outbox.TASKS, 1).__iter__()))
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ def prove(schema: Schema, history: Iterable[HistoryStep], url: str = "memory://"
     Returns how often a step was refused, by the name of the error: where nearly all are, the history proves little.
 
     Raises:
-        Disagreement: the database shows something else than the oracle, or one refuses what the other does.
+        Disagreement: the database shows something else than the oracle, or one refuses a step that the other does.
         Offence: a raw row is missing, left over or different.
     """
     with Proof(schema, url) as proof:
@@ -159,5 +159,5 @@ def prove(schema: Schema, history: Iterable[HistoryStep], url: str = "memory://"
 
 @lru_cache(maxsize=32)
 def with_inline(schema: Schema, inline: int) -> Schema:
-    """The same declarations with another number of carriers that follow at once."""
+    """The same declarations with another bound of holders that follow within the commit."""
     return Schema(*schema.models, *schema.views, inline=inline)

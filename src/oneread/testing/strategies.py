@@ -1,7 +1,7 @@
-"""Hypothesis strategies for a program's own schema: keys, entities, and histories of what is done to them.
+"""Hypothesis strategies for a program's own schema: keys, entities, and histories of steps.
 
 An entity is valid by construction: its fields fit their types and constraints, and its references are to keys of a
-pool, so that they meet what was saved before. See "Users' tests" of the decisions page.
+pool, so that they find what was saved before. See "Users' tests" of the decisions page.
 
     @given(strategies.histories(shop))
     def test_the_database_shows_what_the_oracle_shows(history):
@@ -50,7 +50,7 @@ M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 KeyParts = tuple[Any, ...]
 Pool = Mapping[Any, Sequence[KeyParts]]
 Given = Mapping[Any, Strategy]
-_Settled = tuple[tuple[tuple[type, str], Strategy], ...]
+_ByField = tuple[tuple[tuple[type, str], Strategy], ...]
 
 KEYS: Final = 4
 """Keys that the pool of one model has at most: few, so that steps meet."""
@@ -62,7 +62,7 @@ def values(annotation: Any, *, schema: Schema | None = None) -> Strategy:
     """Values of a type, `Annotated[...]` with its `msgspec.Meta` included.
 
     Raises:
-        UsageError: nobody can tell how values of this type are made.
+        UsageError: values of this type cannot be made up.
     """
     return _Makers(_names(schema), None).drawn.of(annotation)
 
@@ -91,7 +91,7 @@ def entities(
             or `pool` is given under that name, too.
 
     Raises:
-        UsageError: a field is unknown, or nobody can tell how values of its type are made.
+        UsageError: a field is unknown, or values of its type cannot be made up.
     """
     own = {"schema": schema, "pool": pool}  # a strategy is of a field of that name
     fields |= {name: given for name, given in own.items() if isinstance(given, st.SearchStrategy)}
@@ -108,24 +108,24 @@ def steps(schema: Schema, given: Given | None = None) -> st.SearchStrategy[Histo
         given: strategies for fields, in place of those that their types give: `{Purchase.quantity: st.integers(1, 9)}`.
 
     Raises:
-        InvalidDeclaration: `given` names what is no field.
-        UsageError: nobody can tell how values of a field's type are made.
+        InvalidDeclaration: `given` names something that is not a field.
+        UsageError: values of a field's type cannot be made up.
     """
-    return _histories(schema, _settled(given)).steps
+    return _histories(schema, _by_field(given)).steps
 
 
 def beginnings(schema: Schema, given: Given | None = None) -> st.SearchStrategy[list[SaveStep]]:
-    """Some entities of every model, those that are referred to first: what a history begins with.
+    """Some entities of every model, sources first: the beginning of a history.
 
     Raises:
-        InvalidDeclaration: `given` names what is no field.
-        UsageError: nobody can tell how values of a field's type are made.
+        InvalidDeclaration: `given` names something that is not a field.
+        UsageError: values of a field's type cannot be made up.
     """
-    return _histories(schema, _settled(given)).beginnings
+    return _histories(schema, _by_field(given)).beginnings
 
 
 def histories(schema: Schema, given: Given | None = None, *, longest: int = 30) -> st.SearchStrategy[list[HistoryStep]]:
-    """Lists of steps: some entities first, then anything; what is refused is refused by database and oracle alike.
+    """Lists of steps: some entities first, then anything; database and oracle must refuse the same steps.
 
     Arguments:
         schema: what the steps are done to.
@@ -133,16 +133,16 @@ def histories(schema: Schema, given: Given | None = None, *, longest: int = 30) 
         longest: steps behind the first entities.
 
     Raises:
-        InvalidDeclaration: `given` names what is no field.
-        UsageError: nobody can tell how values of a field's type are made.
+        InvalidDeclaration: `given` names something that is not a field.
+        UsageError: values of a field's type cannot be made up.
     """
-    made = _histories(schema, _settled(given))
+    made = _histories(schema, _by_field(given))
     parts = st.tuples(made.beginnings, st.lists(made.steps, max_size=longest))
     return parts.map(lambda several: [*several[0], *several[1]])
 
 
 def crashes(schema: Schema, given: Given | None = None) -> st.SearchStrategy[Crash]:
-    """Programs that write at once while requests are lost and processes die; `survive(schema, crash)` runs one.
+    """Programs that write at once while requests are lost and processes crash; `survive(schema, crash)` runs one.
 
     Arguments:
         schema: what is written to; models with a `check` of their own are saved as a whole and not patched;
@@ -150,21 +150,16 @@ def crashes(schema: Schema, given: Given | None = None) -> st.SearchStrategy[Cra
         given: strategies for fields, as for `histories`.
 
     Raises:
-        InvalidDeclaration: `given` names what is no field.
-        UsageError: nobody can tell how values of a field's type are made.
+        InvalidDeclaration: `given` names something that is not a field.
+        UsageError: values of a field's type cannot be made up.
     """
-    made = _histories(schema, _settled(given))
+    made = _histories(schema, _by_field(given))
     writers = st.lists(st.lists(made.writes, min_size=1, max_size=6), min_size=1, max_size=3)
     return st.builds(Crash, st.integers(0, 2**32), made.beginnings, writers)
 
 
 class _Makers:
-    """The strategies of one schema.
-
-    Arguments:
-        names: classes by name, to resolve annotations.
-        pool: keys by model; None for made-up ones.
-    """
+    """The strategies of one schema; without a pool, keys are made up."""
 
     def __init__(self, names: Names, pool: Pool | None) -> None:
         self._names = names
@@ -200,11 +195,11 @@ class _Makers:
     def fields(
         self, model: type[Any], given: Mapping[str, Strategy]
     ) -> tuple[dict[str, Strategy], dict[str, Strategy]]:
-        """Strategies for the fields that are no part of the key: those that must be given, and those with a default."""
+        """Strategies for the fields outside of the key: those that must be given, and those with a default."""
         types = field_types(model, self._names)
         unknown = sorted(given.keys() - types.keys())
         if unknown:
-            raise UsageError("a strategy is given for what is no field", model=model, fields=unknown)
+            raise UsageError("a strategy is given for a name that is not a field", model=model, fields=unknown)
         required: dict[str, Strategy] = {}
         optional: dict[str, Strategy] = {}
         for each in msgspec.structs.fields(model):
@@ -221,7 +216,7 @@ class _Makers:
 class _Histories(_Makers):
     """The strategies of the steps of one schema; the pool of keys is drawn once for each example."""
 
-    def __init__(self, schema: Schema, given: _Settled) -> None:
+    def __init__(self, schema: Schema, given: _ByField) -> None:
         super().__init__(schema.named(), None)
         self._given: dict[type, dict[str, Strategy]] = {
             model: {name: each for (cls, name), each in given if issubclass(model, cls)} for model in schema.models
@@ -230,7 +225,7 @@ class _Histories(_Makers):
         ordered = _sources_first(schema.models, self._names)
         self._whole = {model: self.entities(model, self._given[model]) for model in ordered}
         anything = st.one_of(*self._whole.values())
-        batch = st.lists(anything, max_size=5, unique_by=_place).map(lambda several: _ordered(several, ordered))
+        batch = st.lists(anything, max_size=5, unique_by=_place).map(lambda several: _in_order(several, ordered))
         patches = {model: self._patches(model) for model in ordered}
         writes: list[st.SearchStrategy[WriteStep]] = [
             anything.map(SaveStep),
@@ -278,7 +273,7 @@ def _called(draw: st.DrawFn, make: Callable[..., Any], keys: st.SearchStrategy[K
 
 
 def passes(entity: Any) -> bool:
-    """Whether an entity's own `check` lets it through; one that needs what a copy shows cannot be asked yet."""
+    """Whether an entity's own `check` accepts it; one that reads a copy cannot run yet, since copies are not filled."""
     try:
         entity.check()
     except ValueError:
@@ -289,17 +284,17 @@ def passes(entity: Any) -> bool:
 
 
 def _any(several: Iterable[st.SearchStrategy[WriteStep]]) -> list[st.SearchStrategy[WriteStep]]:
-    """One strategy of them all, as likely as each of those beside it; none where there is none."""
+    """One strategy of them all, to be as likely as each other one; none if there is none."""
     found = [each for each in several if not each.is_empty]
     return [st.one_of(*found)] if found else []
 
 
 @lru_cache(maxsize=32)
-def _histories(schema: Schema, given: _Settled) -> _Histories:
+def _histories(schema: Schema, given: _ByField) -> _Histories:
     return _Histories(schema, given)
 
 
-def _settled(given: Given | None) -> _Settled:
+def _by_field(given: Given | None) -> _ByField:
     paths = [(path_of(field), each) for field, each in (given or {}).items()]
     return tuple(((path.declared_in, path.names[0]), each) for path, each in paths)
 
@@ -312,13 +307,13 @@ def _place(entity: Any) -> tuple[type, KeyParts]:
     return root_model(type(entity)), key_of(entity)
 
 
-def _ordered(several: list[Any], models: list[type[Any]]) -> list[Any]:
-    """Those that are referred to first, as a batch must have them."""
+def _in_order(several: list[Any], models: list[type[Any]]) -> list[Any]:
+    """Sources first, as a batch must have them."""
     return sorted(several, key=lambda entity: models.index(type(entity)))
 
 
 def _sources_first(models: Sequence[type[Any]], names: Names) -> list[type[Any]]:
-    """Models, each behind those that it refers to as far as there is no circle."""
+    """Models, each after those that it refers to, as far as there is no circle."""
     targets = {model: _targets(model, names) for model in models}
     found: list[type[Any]] = []
     rest = list(models)

@@ -1,7 +1,7 @@
 """Values of a declared type, for hypothesis: small ones that meet again, and the odd ones that break programs.
 
-Values are valid by construction: nothing is drawn in order to be thrown away. What sorts, adds up and compares in a way
-that nobody can promise is left out: NaN, infinities, and instants so far away that no calendar has them. See "Users'
+Values are valid by construction: none is drawn and then rejected. Left out is what does not sort, add
+up and compare exactly: NaN, infinities, and instants so far away that no calendar has them. See "Users'
 tests" of the decisions page.
 """
 
@@ -50,7 +50,7 @@ _LISTS: Final = (list, Sequence, MutableSequence, Collection)
 
 
 class Bounds(NamedTuple):
-    """What `msgspec.Meta` says of a type, all of it together."""
+    """The constraints of a type: all its `msgspec.Meta` together."""
 
     gt: Any = None
     ge: Any = None
@@ -64,7 +64,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, metadata: Iterable[Any]) -> Bounds:
-        """The constraints of an annotation; what stands further out is said later, and wins."""
+        """The constraints of an annotation; the outermost comes last, and wins."""
         found = {
             name: value
             for each in metadata
@@ -88,12 +88,7 @@ class Bounds(NamedTuple):
 
 
 class Drawn:
-    """Makes strategies for types, each class looked into once.
-
-    Arguments:
-        names: classes by name, to resolve annotations.
-        special: asked first; a strategy for a type that means something to the caller, or None.
-    """
+    """Makes strategies for types; `special` is asked first, for types that mean something to the caller."""
 
     def __init__(self, names: Names, special: Callable[[Any], Strategy | None] = lambda _bare: None) -> None:
         self._names = names
@@ -104,7 +99,7 @@ class Drawn:
         """Values of an annotated type.
 
         Raises:
-            UsageError: nobody can tell how values of this type are made.
+            UsageError: values of this type cannot be made up.
         """
         bare, optional, metadata = unwrap(annotation)
         found = self._bare(bare, Bounds.of(metadata))

@@ -67,7 +67,7 @@ def test_a_field_is_given_a_strategy(toy):
 
 
 def test_a_strategy_for_no_field_is_refused():
-    with pytest.raises(UsageError, match="no field") as caught:
+    with pytest.raises(UsageError, match="not a field") as caught:
         strategies.entities(Toy, colour=st.just("red"))
     assert caught.value.facts["fields"] == ["colour"]
     with pytest.raises(InvalidDeclaration):
