@@ -100,7 +100,7 @@ def test_a_target_that_is_there_is_never_touched(oneread, tmp_path):
     assert not list(tmp_path.glob(".*unfinished"))
 
 
-def test_faults_of_the_copy_are_told(oneread, url, tmp_path):
+def test_faults_of_the_copy_are_reported(oneread, url, tmp_path):
     with connect(url, NOTES, workers=0) as db:
         engine = db._driver.engine
         ((key, _row),) = engine.answer(Scan("views", RowRange(b"", b""), 1))
@@ -139,7 +139,7 @@ def test_a_closed_store_is_not_copied(url, tmp_path):
         db.backup(f"{tmp_path}/copy")
 
 
-def test_a_copy_tells_how_far_it_is(url, tmp_path):
+def test_a_backup_shows_its_progress(url, tmp_path):
     told = []
     with connect(url, NOTES, workers=0) as db:
         size = db.backup(f"{tmp_path}/copy", progress=told.append)

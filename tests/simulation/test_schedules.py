@@ -211,7 +211,7 @@ def order_of(policy):
     return "".join(line.split()[2][0] for line in simulation.lines if line.endswith("drain: done"))
 
 
-def test_a_parked_process_goes_on_when_the_others_are_done():
+def test_a_parked_process_runs_when_the_others_are_done():
     assert order_of(Parking(small().chance, "a", 0))[-3:] == "aaa"
 
 

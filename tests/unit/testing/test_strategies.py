@@ -158,7 +158,7 @@ def test_an_oracle_that_knows_more_disagrees():
             proof.do(SaveStep(MAKER, "create"))
 
 
-def test_different_values_are_told_apart():
+def test_different_values_are_found():
     with Proof(TOYS) as proof:
         proof.do(SaveStep(MAKER))
         proof.oracle.save(Maker(name="a", country="H"), 1)
