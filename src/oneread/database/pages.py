@@ -26,15 +26,13 @@ from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
 from oneread.store.engine import Engine
+from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.unit_of_work import VALUE
 
 R = TypeVar("R")
 
-DEFAULT_LIMIT: Final = 50
-BUDGET: Final = 100
-"""Rows a page may read beyond its limit, for tombstones and what `where` leaves out."""
 MOST_VALUES: Final = 30
 """Values of one `any_of`."""
 

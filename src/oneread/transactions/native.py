@@ -16,6 +16,7 @@ import msgspec
 
 from oneread.errors import Corrupt, OnereadError, StillReferenced
 from oneread.plans.plan import Plan
+from oneread.store.limits import INLINE_HOLDERS, PROBES
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.root import NO_ROOT, Root, encode_root, next_version, parse_root
@@ -24,12 +25,6 @@ from oneread.transactions.unit_of_work import DerivedWrites, HoldersRefused, Row
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-INLINE_TARGETS: Final = 1000
-"""Carriers that are re-copied within the commit of their source; more become a task."""
-
-_PROBES: Final = 4
-"""Times the inline bound of back-references that one commit reads to find out which sources fan out too far."""
 
 CommittedRows: TypeAlias = RowCache
 """Commit rows by key: those that the change named as hints or links are there."""
@@ -91,7 +86,7 @@ Refused: TypeAlias = Mapping[bytes, Exception]
 
 
 def commit(
-    unit: UnitOfWork, changes: Sequence[Change], now: int, follow: Follow, inline: int = INLINE_TARGETS
+    unit: UnitOfWork, changes: Sequence[Change], now: int, follow: Follow, inline: int = INLINE_HOLDERS
 ) -> Plan[None]:
     """Decides the changes one after the other on the unit, and lets every copy of what changed follow.
 
@@ -118,14 +113,14 @@ class Cascade:
         unit: UnitOfWork,
         now: int,
         follow: Follow,
-        inline: int = INLINE_TARGETS,
+        inline: int = INLINE_HOLDERS,
         refused: Refused | None = None,
     ) -> None:
         self._unit = unit
         self._now = now
         self._make = follow
         self._left = inline
-        self._probes = _PROBES * inline
+        self._probes = PROBES * inline
         self._refused = refused or {}
         self._told: deque[tuple[bytes, int]] = deque()
         self._guarded: list[tuple[bytes, RowRange]] = []

@@ -19,8 +19,8 @@ from oneread.errors import InvalidValue
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
-from oneread.plans.scans import check_ascending
-from oneread.store.requests import Scan
+from oneread.plans.scans import fetch_data, scan_all
+from oneread.store.requests import Found
 from oneread.store.rows import RowRange
 from oneread.transactions.root import parse_root
 from oneread.transfer.dump import BATCH
@@ -72,21 +72,19 @@ class CsvDump:
             InvalidValue: a value has no exact form in CSV; a dump as JSON lines holds it.
         """
         self._line(self.columns)
+        within = RowRange.under(self._form.entity_type.kind.prefix)
+        yield from scan_all("roots", within, self._batch, BATCH, fetch_data)
+        return self.entities
+
+    def _batch(self, found: list[Found]) -> None:
         kind = self._form.entity_type.kind
-        within = RowRange.under(kind.prefix)
-        while True:
-            found = yield from Scan("roots", within, BATCH)
-            check_ascending("roots", within, found)
-            for key, row in found:
-                body = parse_root(row).body
-                entity = None if body is None else kind.layouts.decode(body)
-                if type(entity) is self._form.cls:
-                    self._line(self._cells(entity, key))
-                    self.entities += 1
-            self._progress(Progress(f"dumping {stored_name(self._form.cls)}", self.entities))
-            if len(found) < BATCH:
-                return self.entities
-            within = within.behind(found[-1][0])
+        for key, row in found:
+            body = parse_root(row).body
+            entity = None if body is None else kind.layouts.decode(body)
+            if type(entity) is self._form.cls:
+                self._line(self._cells(entity, key))
+                self.entities += 1
+        self._progress(Progress(f"dumping {stored_name(self._form.cls)}", self.entities))
 
     def _cells(self, entity: Any, key: bytes) -> list[str]:
         text = self._form.written(entity)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -16,14 +17,14 @@ from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.copies import Source
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
-from oneread.derivations.entity_type import EntityState, EntityType
+from oneread.derivations.entity_type import EntityState, EntityType, FillInputs
 from oneread.derivations.pending_tasks import sources_with_pending_tasks
 from oneread.models.registry import EntityKind
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
-from oneread.plans.scans import check_ascending
-from oneread.store.requests import Read, Scan
+from oneread.plans.scans import scan_all
+from oneread.store.requests import Found, Read
 from oneread.store.rows import RowRange
 from oneread.transactions.root import NO_ROOT, Root, parse_root
 from oneread.transfer.forms import ColumnForm, document_text
@@ -134,7 +135,7 @@ class Dump:
         self._lines = 0
         self._untold = yield from sources_with_pending_tasks()
         for kind in self.kinds:
-            yield from self._kind(kind)
+            yield from scan_all("roots", RowRange.under(kind.prefix), partial(self._batch, kind), BATCH)
         end = End(self._lines, self._entities, self._deleted, self._digest.hexdigest())
         self._line(_encode(end))
         return end
@@ -148,24 +149,17 @@ class Dump:
         self._write(line)
         self._lines += 1
 
-    def _kind(self, kind: EntityKind) -> Plan[None]:
-        within = RowRange.under(kind.prefix)
-        while True:
-            rows = yield from Scan("roots", within, BATCH, families="dm")
-            check_ascending("roots", within, rows)
-            found = [(key, parse_root(row)) for key, row in rows]
-            states = [(key, root, self._catalog.state(key, root)) for key, root in found]
-            yield from self._load_sources(states)
-            for key, root, state in states:
-                self._line(
-                    self._tombstone(kind, key, root, state)
-                    if state.entity is None
-                    else self._entity(key, root.version, state)
-                )
-            self._progress(Progress(f"dumping {stored_name(kind.cls)}", self._lines))
-            if len(rows) < BATCH:
-                return
-            within = within.behind(rows[-1][0])
+    def _batch(self, kind: EntityKind, rows: list[Found]) -> Plan[None]:
+        found = [(key, parse_root(row)) for key, row in rows]
+        states = [(key, root, self._catalog.state(key, root)) for key, root in found]
+        yield from self._load_sources(states)
+        for key, root, state in states:
+            self._line(
+                self._tombstone(kind, key, root, state)
+                if state.entity is None
+                else self._entity(key, root.version, state)
+            )
+        self._progress(Progress(f"dumping {stored_name(kind.cls)}", self._lines))
 
     def _load_sources(self, states: Iterable[tuple[bytes, Root, EntityState]]) -> Plan[None]:
         """Reads the sources of a batch that are not remembered."""
@@ -199,7 +193,7 @@ class Dump:
         used = state.record.get(HIDDEN)
         told = self._untold.intersection(each for keys in refs.values() for each in keys) if self._untold else ()
         if told:  # a source has changed, and its task has not got here yet
-            settled = entity_type.fill(key, entity, refs, state, self, told=told)
+            settled = entity_type.fill(key, entity, refs, FillInputs(state, self, told))
             entity, used = settled.entity, settled.emission.record.get(HIDDEN)
         form = self._forms[entity_type.cls]
         parts = [b'{"model":', self._names[entity_type.cls], b',"version":%d' % version]

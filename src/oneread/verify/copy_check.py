@@ -17,6 +17,7 @@ from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import has_one_form, stored_form
 from oneread.plans.plan import Plan
+from oneread.store.keys import kind_part
 from oneread.store.rows import RowRange
 from oneread.transactions.outbox import aside_key, task_key
 from oneread.transactions.root import parse_root
@@ -116,7 +117,7 @@ class CopyCheck:
     def _make(self, entity: Any, reference: Reference, key: bytes) -> _Expected:
         """What all carriers of a source hold of it; kept, because many carriers have one source."""
         source = self._sources[key]
-        gone = source.entity is None and source.existed and reference.on_delete != "clear"
+        gone = reference.keeps_last_values(source)
         copy = None if gone or reference.copy is None else reference.filled(getattr(entity, reference.name), source)
         fields = () if copy is None else astuple(copy)
         form = b"" if copy is None or self._has_one_form(type(copy)) else stored_form(fields)
@@ -146,7 +147,7 @@ class CopyCheck:
             if (key, source) in excused or source in self._unreadable:
                 continue
             if not self._sources[source].existed:
-                self._absent.add(source[:2])
+                self._absent.add(kind_part(source))
             expected = self._expected[reference.name, type(said.entity), source]
             held = getattr(said.entity, reference.name)
             if expected.gone:

@@ -18,6 +18,7 @@ from oneread.models.registry import EntityKind
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.progress import NAMED_AHEAD, Ahead
+from oneread.store.keys import kind_part, pointer_part
 from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange
 from oneread.transactions.deltas import MAGNITUDE, Number, decode_amounts
@@ -46,14 +47,14 @@ class RowReader:
 
     def expected_rows(self, key: bytes, row: Row) -> Plan[ExpectedRows]:
         """The whole testimony of a commit row of any kind."""
-        said = self._examiners[key[:2]].examine(key, row)
+        said = self._examiners[kind_part(key)].examine(key, row)
         return said if said.is_whole else (yield from self.completed(key, row, said))
 
     def completed(self, key: bytes, row: Row, said: ExpectedRows) -> Plan[ExpectedRows]:
         """A testimony with what it lacked: values of sources, documents, or whether a record is right."""
         if said.wants:
             sources = yield from self._sources(said.wants)
-            said = self._examiners[key[:2]].examine(key, row, sources)
+            said = self._examiners[kind_part(key)].examine(key, row, sources)
         if said.digests:
             places = sorted(said.digests)
             rows = yield from self._scanner.read("views", places)
@@ -77,7 +78,7 @@ class RowReader:
 
     def is_owned_by(self, owner: bytes, key: bytes) -> Plan[bool | None]:
         """Whether an entity, read by its key, says that a derived row is its own; None when it cannot be read."""
-        if owner[:2] not in self._examiners:
+        if kind_part(owner) not in self._examiners:
             return False
         (row,) = yield from self._scanner.read("roots", [owner])
         if row is None:
@@ -125,10 +126,10 @@ class Pointers:
         head = self._head
         if head is None or not key.startswith(head):
             try:
-                head = self._head = key[:2] + self._keyspaces.source_of(key)
+                head = self._head = pointer_part(key) + self._keyspaces.source_of(key)
             except (Corrupt, ValueError, IndexError):
                 return self._first
-        entity_type = key[len(head) : len(head) + 2]
+        entity_type = kind_part(key[len(head) :])
         return entity_type == self._kind.prefix or (self._first and entity_type not in self._others)
 
 

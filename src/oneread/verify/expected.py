@@ -18,9 +18,10 @@ from oneread.derivations.entity_type import EntityType, Refs
 from oneread.errors import Corrupt, OnereadError
 from oneread.models.registry import EntityKind
 from oneread.plans.progress import FaultKind
+from oneread.store.keys import pointer_part, view_part
 from oneread.store.rows import Cell, Row
 from oneread.transactions.deltas import from_wire
-from oneread.transactions.outbox import back_reference_key, hold_key
+from oneread.transactions.outbox import BACK_REFERENCES, HOLDS, back_reference_key, hold_key
 from oneread.transactions.root import BODY, EMITTED, VERSION
 from oneread.transactions.unit_of_work import DerivedWrites
 from oneread.verify.keyspace import StoreKeyspaces
@@ -179,7 +180,7 @@ class RowExaminer:
         if difference.tokens:
             return (_record_flaw(difference.tokens, found, wanted),), None
         if difference.unsure:
-            tokens = tuple(sorted({ROWS + place[:4] for place in difference.unsure}))
+            tokens = tuple(sorted({ROWS + view_part(place) for place in difference.unsure}))
             return (), Doubt(_record_flaw(tokens, found, wanted), difference.unsure)
         return (), None
 
@@ -233,17 +234,16 @@ class RowExaminer:
     def _narrow(self, operations: DerivedWrites) -> DerivedWrites:
         """What is left of operations when only some of what is there is judged."""
         judged, pointers = self._keyspaces.prefixes, self._pointers
-        pointing = (b"\x00\x00", b"\xff\xff")
         return DerivedWrites(
             {
                 place: shown
                 for place, shown in operations.puts.items()
-                if place[:4] in judged or (pointers and place[:2] in pointing)
+                if view_part(place) in judged or (pointers and pointer_part(place) in (BACK_REFERENCES, HOLDS))
             },
             [],
-            [each for each in operations.deltas if each[0][:4] in judged],
+            [each for each in operations.deltas if view_part(each[0]) in judged],
             {},
-            {place: owner for place, owner in operations.claimed.items() if place[:4] in judged},
+            {place: owner for place, owner in operations.claimed.items() if view_part(place) in judged},
         )
 
 
@@ -265,9 +265,7 @@ def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[b
     for each in entity_type.references:
         keys = refs[each.name]
         if each.hidden and keys:
-            source = sources[keys[0]]
-            gone = source.entity is None and source.existed and each.on_delete != "clear"
-            used.update(each.last_hidden_values(source, {}) if gone else each.hidden_values(source))
+            used.update(each.hidden_values(sources[keys[0]], {}))
         else:
             used.update({name: None for name, _get, _type in each.hidden})
     return used

@@ -13,6 +13,7 @@ from oneread.derivations.derivation import CompiledView, Keyspace
 from oneread.errors import Corrupt, SchemaMismatch, UsageError
 from oneread.models.registry import EntityKind
 from oneread.models.versions import StoredSchema
+from oneread.store.keys import KIND_BYTES, kind_part, pointed_part, root_key, view_part
 from oneread.store.rows import Table
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.verify.record_comparison import Prefixes
@@ -46,8 +47,8 @@ class StoreKeyspaces:
         self._wanted = frozenset(wanted)
         self.kinds: tuple[EntityKind, ...] = tuple(dict.fromkeys(catalog.kinds.values()))
         views = tuple(catalog.views.values())
-        self.places: dict[bytes, Keyspace] = {
-            (place.table[:1].encode() + place.prefix): place
+        self.places: dict[tuple[Table, bytes], Keyspace] = {
+            (place.table, place.prefix): place
             for view in views
             if self._judged(view)
             for place in view.keyspaces(catalog.kinds[view.model])
@@ -105,12 +106,12 @@ class StoreKeyspaces:
 
     def keyspace_of(self, table: Table, key: bytes) -> Keyspace | None:
         """Whose row this is; None for a back-reference, a hold, and what nobody knows."""
-        return self.places.get(table[:1].encode() + key[:4])
+        return self.places.get((table, view_part(key)))
 
     def known(self, table: Table) -> frozenset[bytes]:
         """The prefixes of a table that somebody has rows under, those that are not judged included."""
         if table == "roots":
-            return frozenset(number.to_bytes(2, "big") for number in self.stored.kinds.values()) | {
+            return frozenset(number.to_bytes(KIND_BYTES, "big") for number in self.stored.kinds.values()) | {
                 kind.prefix for kind in self.kinds
             }
         found = {each.prefix for each in self.stored.views.values()} | {each.prefix for each in self.stored.retired}
@@ -126,9 +127,9 @@ class StoreKeyspaces:
         Raises:
             Corrupt: these bytes begin with no key of an entity.
         """
-        kind = self.catalog.kind_of(key[2:4])
-        _parts, end = kind.codec.decode_prefix(key, 4)
-        return key[2:end]
+        pointed = pointed_part(key)
+        _parts, end = self.catalog.kind_of(pointed).codec.decode_prefix(pointed, KIND_BYTES)
+        return pointed[:end]
 
     def owner_of(self, table: Table, key: bytes, shown: bytes | None) -> bytes | None:
         """Whom a derived row comes from: by its key, or by what it shows where that names the owner.
@@ -138,10 +139,10 @@ class StoreKeyspaces:
         place = self.keyspace_of(table, key)
         try:
             if place is None:
-                return key[2 + len(self.source_of(key)) :]
+                return pointed_part(key)[len(self.source_of(key)) :]
             if place.offset is None:
-                return shown if shown and shown[:2] == place.kind.prefix else None
-            return place.kind.prefix + key[place.offset(key) :]
+                return shown if shown and kind_part(shown) == place.kind.prefix else None
+            return root_key(place.kind.prefix, key[place.offset(key) :])
         except (Corrupt, ValueError, IndexError):
             return None
 

@@ -15,6 +15,7 @@ from oneread.derivations.emitted_record import COPIED, LAST_VALUES, Record
 from oneread.errors import Corrupt, LimitExceeded, SchemaMismatch, StaleCopies
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
+from oneread.store.keys import view_part
 from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell, Row
 from oneread.transactions import native, outbox
@@ -175,7 +176,7 @@ class Mender:
         A row that could not be read is stated anew: whoever would have changed it since has failed.
         """
         key = finding.fault.key
-        place = self._keyspaces.places[b"c" + key[:4]]
+        place = self._keyspaces.places["counts", view_part(key)]
         (row,) = yield from self._scanner.read("counts", [key])
         before, now = _numbers(finding.found), amounts_of(row) if row else []
         if before is None or now is None:

@@ -6,12 +6,11 @@ docs/formats/rows.md.
 
 from __future__ import annotations
 
-from typing import Final
-
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
+from oneread.store.keys import PREFIX_BYTES, pointer_part
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange, Table
 from oneread.transactions import outbox
@@ -19,8 +18,6 @@ from oneread.transactions.system_rows import RANGES, SINGLE_ROWS
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter, shown_of
 from oneread.verify.scanner import Scanner
-
-_WIDTHS: Final[dict[Table, int]] = {"roots": 2, "views": 4, "counts": 4}
 
 
 class Orphans:
@@ -38,7 +35,7 @@ class Orphans:
         yield from self._scanner.scan_all("system", outbox.SET_ASIDE, self._set_aside)
         self._scanner.phase("leftovers in system")
         yield from self._scanner.scan_all("system", RowRange(b"", b""), self._system)
-        for table, width in _WIDTHS.items():
+        for table, width in PREFIX_BYTES.items():
             self._scanner.phase(f"leftovers in {table}")
             yield from self._strays(table, width)
 
@@ -104,7 +101,7 @@ class Orphans:
         return (
             self._keyspaces.backfill_running
             and table == "views"
-            and prefix[:2] in (outbox.BACK_REFERENCES, outbox.HOLDS)
+            and pointer_part(prefix) in (outbox.BACK_REFERENCES, outbox.HOLDS)
         )
 
     def _report(self, table: Table, found: list[Found]) -> None:

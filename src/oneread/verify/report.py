@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from oneread.errors import Corrupt
 from oneread.plans.progress import Fault, FaultKind
+from oneread.store.keys import pointed_part, pointer_part
 from oneread.store.rows import Row, Table
 from oneread.transactions.deltas import Number
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
@@ -123,7 +124,7 @@ class FaultReporter:
         place = self._keyspaces.keyspace_of(table, key)
         if place is not None:
             return place.name
-        return {BACK_REFERENCES: "back-reference", HOLDS: "hold"}.get(key[:2], "stray")
+        return {BACK_REFERENCES: "back-reference", HOLDS: "hold"}.get(pointer_part(key), "stray")
 
     def row_name(self, table: Table, key: bytes) -> str:
         """A row's key as a person reads it; hexadecimal where it cannot be read."""
@@ -134,7 +135,7 @@ class FaultReporter:
             source = self._keyspaces.source_of(key)
         except (Corrupt, ValueError, IndexError):
             return key.hex()
-        return f"{self._keyspaces.name_of(source)} <- {self._keyspaces.name_of(key[2 + len(source) :])}"
+        return f"{self._keyspaces.name_of(source)} <- {self._keyspaces.name_of(pointed_part(key)[len(source) :])}"
 
 
 def shown_of(row: Row) -> bytes | None:

@@ -6,25 +6,20 @@ See "The store contract" of the architecture page.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from oneread.errors import Corrupt
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
-from oneread.plans.scans import check_ascending
-from oneread.store.requests import Found, Read, Scan
+from oneread.plans.scans import Take, fetch_rows, scan_all
+from oneread.store.requests import Found, Read
 from oneread.store.rows import Row, RowRange, Table
 
 BATCH: Final = 500
 """Rows of one request."""
 
 DISAGREE: Final = "the store answers scans and reads by key differently: the file is damaged; restore a backup"
-
-
-Take = Callable[[list[Found]], "Plan[None] | None"]
-"""What is done with a batch of rows."""
 
 
 class TooOld(Exception):
@@ -67,18 +62,17 @@ class Scanner:
         Raises:
             Corrupt: the keys do not ascend, or a row is another one when it is read by its key.
         """
-        while True:
-            found = yield from self._scan(table, within)
-            check_ascending(table, within, found)
-            if found:
-                yield from self._check_reads(table, found)
-                more = take(found)
-                if more is not None:
-                    yield from more
-                yield from self._told(len(found))
-            if len(found) < BATCH:
+
+        def check(found: list[Found]) -> Plan[None]:
+            if not found:
                 return
-            within = within.behind(found[-1][0])
+            yield from self._check_reads(table, found)
+            more = take(found)
+            if more is not None:
+                yield from more
+            yield from self._advance(len(found))
+
+        return scan_all(table, within, check, BATCH, self._fetch)
 
     def _check_reads(self, table: Table, found: list[Found]) -> Plan[None]:
         """Scans and reads go different ways through the file's pages, and a damaged one may mislead either."""
@@ -103,23 +97,22 @@ class Scanner:
             rows += yield from self._read(table, [key])
         return rows
 
-    def _scan(self, table: Table, within: RowRange) -> Plan[list[Found]]:
-        """A full batch unless the range is exhausted."""
+    def _fetch(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
+        """Reads a batch; a row whose bytes cannot be read has no cells, and the rows after it are read as well."""
         try:
-            return (yield from Scan(table, within, BATCH, families="dm"))
+            return (yield from fetch_rows(table, within, limit))
         except Corrupt as failure:
             broken = failure.facts.get("key")
             if not isinstance(broken, bytes) or broken < within.start:
                 raise
-        found = yield from Scan(table, RowRange(within.start, broken), BATCH - 1, families="dm")
-        if len(found) == BATCH - 1:
-            return [*found, *(yield from self._scan(table, within.behind(found[-1][0])))][:BATCH]
-        found.append((broken, {}))
-        rest = yield from self._scan(table, within.behind(broken))
-        return [*found, *rest][:BATCH]
+        found = yield from fetch_rows(table, RowRange(within.start, broken), limit - 1)
+        if len(found) < limit - 1:
+            found.append((broken, {}))
+        rest = yield from self._fetch(table, within.behind(found[-1][0]), limit)
+        return [*found, *rest][:limit]
 
-    def _told(self, rows: int) -> Plan[None]:
-        """Says how far it is, and rests when it was faster than it may be."""
+    def _advance(self, rows: int) -> Plan[None]:
+        """Reports progress, and sleeps when the scan is faster than its pace."""
         self.rows += rows
         self._done += rows
         self._progress(Progress(self._phase, self._done, None, self.faults, self.cursor))

@@ -13,11 +13,12 @@ from starlette.requests import HTTPConnection
 
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.lists import listed
-from oneread.database.pages import BUDGET, Page
+from oneread.database.pages import Page
 from oneread.derivations.views import View
 from oneread.errors import InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
+from oneread.store.limits import BUDGET
 
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 

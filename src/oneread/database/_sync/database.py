@@ -22,7 +22,7 @@ from oneread.database.cursors import cipher_of
 from oneread.database.groups import groups
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations
-from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, direct, page
+from oneread.database.pages import Page, Query, direct, page
 from oneread.database.patches import own_version
 from oneread.database.points import points
 from oneread.database.results import Outcome, attach_outcome
@@ -38,6 +38,7 @@ from oneread.plans.effects import Random, Sleep
 from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
+from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ import contextlib
 import pytest
 
 from oneread.errors import OnereadError
-from tests.unit.maintenance.damaged import Damaged
-from tests.unit.maintenance.faults import LEFT, PLANTED
+from tests.unit.verify.damaged import Damaged
+from tests.unit.verify.faults import LEFT, PLANTED
 
 
 @pytest.fixture(params=["memory", "lmdb"])

@@ -34,8 +34,8 @@ from tests.simulation.schema import (
     SalesOfProduct,
 )
 from tests.unit.database.faces import Awaited
-from tests.unit.maintenance.damaged import SCHEMA, Damaged, entities
-from tests.unit.maintenance.faults import PLANTED
+from tests.unit.verify.damaged import SCHEMA, Damaged, entities
+from tests.unit.verify.faults import PLANTED
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from oneread.store.rows import Cell
 from oneread.transactions.unit_of_work import VALUE
 from tests.simulation.schema import CustomersOfEmail, Purchase, PurchasesOfBuyer, SalesOfTown
-from tests.unit.maintenance.damaged import Damaged
+from tests.unit.verify.damaged import Damaged
 
 MENDED = {
     "unknown view": ("views", b"\x7f\x01\x00\x01row"),

@@ -32,7 +32,7 @@ from tests.simulation.schema import (
     SalesOfProduct,
     SalesOfTown,
 )
-from tests.unit.maintenance.damaged import Damaged
+from tests.unit.verify.damaged import Damaged
 
 LATER = (CustomersOfOrigin, PurchasesOfTown, SalesOfTown, CustomersOfEmail)
 BEFORE = Compiled(*WORLD.models, *(view for view in WORLD.views if view not in LATER))

@@ -24,7 +24,7 @@ from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.transactions.outbox import TASKS
 from oneread.transactions.root import BODY, VERSION, parse_root
 from oneread.transactions.system_rows import BACKFILL_ROW
-from tests.unit.maintenance.growing import (
+from tests.unit.evolution.growing import (
     ADDED,
     MODELS,
     NEW,

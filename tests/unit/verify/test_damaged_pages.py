@@ -14,7 +14,7 @@ from oneread.errors import Corrupt
 from oneread.store.requests import Read, Scan
 from oneread.transactions.outbox import BACK_REFERENCES
 from tests.simulation.schema import City, CustomersOfEmail, Product, Purchase, PurchasesOfTown, SalesOfTown
-from tests.unit.maintenance.damaged import Damaged
+from tests.unit.verify.damaged import Damaged
 
 HERE = Path(__file__).parents[3]
 FLIPS = int(os.environ.get("ONEREAD_FLIPS", "60"))
@@ -126,7 +126,7 @@ def test_a_source_that_is_not_found_by_its_key_does_not_empty_its_copies(store, 
 @pytest.mark.timeout(600)
 def test_no_flipped_bit_of_a_page_header_loses_rows_of_a_clean_store(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.unit.maintenance.flipping", str(tmp_path), "4", str(FLIPS)],
+        [sys.executable, "-m", "tests.unit.verify.flipping", str(tmp_path), "4", str(FLIPS)],
         cwd=HERE,
         capture_output=True,
         text=True,

@@ -1,6 +1,6 @@
 """The program that test_damaged_pages.py runs: flips bits in headers of LMDB's pages, and looks at each damaged store.
 
-`python -m tests.unit.maintenance.flipping FOLDER SEED FLIPS` prints a line for each store of which scans show fewer or
+`python -m tests.unit.verify.flipping FOLDER SEED FLIPS` prints a line for each store of which scans show fewer or
 more rows than were saved, and what verify says of it. Every store is opened in a child, because some kill it.
 """
 
