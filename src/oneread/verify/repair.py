@@ -12,13 +12,12 @@ from typing import Final
 import msgspec
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import follower
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import OnereadError, SchemaMismatch, StaleCopies, UsageError
-from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault, Progress
 from oneread.store.requests import Read
+from oneread.transactions.commit import Committer
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.mend import Mender
@@ -68,14 +67,13 @@ class Repairer:
 
     Arguments:
         catalog: the schema compiled for the store.
-        inline: carriers that are changed within the commit of their source.
+        committer: of the database.
         options: as of a verification; `resume` is of no use here.
     """
 
-    def __init__(self, catalog: Catalog, inline: int, options: VerifyOptions) -> None:
+    def __init__(self, catalog: Catalog, committer: Committer, options: VerifyOptions) -> None:
         self._catalog = catalog
-        self._follow = follower(catalog)
-        self._inline = inline
+        self._committer = committer
         self._options = options
         self._found: list[Finding] = []
         self._hopeless: set[tuple[str, bytes, str]] = set()
@@ -113,7 +111,7 @@ class Repairer:
         keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()))
         (fence,) = yield from Read("system", [FENCE_ROW])
         scanner = Scanner(None, self._options.max_age, self._options.progress)
-        mender = Mender(keyspaces, scanner, self._follow, self._inline, fence)
+        mender = Mender(keyspaces, scanner, self._committer, fence)
         done = 0
         for part in _parts(todo):
             yield from self._mend_part(mender, part)
@@ -123,7 +121,7 @@ class Repairer:
     def _mend_part(self, mender: Mender, part: Sequence[Finding]) -> Plan[None]:
         """Mends several in one transaction; when one of them is refused, each by itself."""
         try:
-            right = yield from Atomically(lambda: mender.mend(part))
+            right = yield from self._committer.together(lambda: mender.mend(part))
         except SchemaMismatch:
             raise
         except OnereadError as failure:

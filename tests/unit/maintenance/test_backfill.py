@@ -238,10 +238,10 @@ class TestOldCode:
             worker = Worker(old.operations, old._driver)
             worker.wake()
             thread = worker._thread
-            until(lambda: "taken the store over" in caplog.text)
+            until(lambda: "upgraded this store" in caplog.text)
             worker.stop()
             thread.join(10)
-        assert caplog.text.count("taken the store over") == 1
+        assert caplog.text.count("upgraded this store") == 1
         assert new.drain()
         store.audited(new)
 
