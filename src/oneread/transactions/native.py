@@ -387,7 +387,7 @@ def _refuse_referenced(unit: UnitOfWork, unreferenced: list[tuple[bytes, RowRang
         if rows:
             holder = rows[0][0][len(within.start) :]
             raise StillReferenced(
-                'cannot delete this entity: others refer to it, and declare on_delete="refuse"',
+                'others refer to this entity, and on_delete="refuse" forbids its delete; delete or change them first',
                 key=unit.name_of(source),
                 owner=unit.name_of(holder),
             )
