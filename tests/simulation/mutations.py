@@ -163,7 +163,7 @@ def a_deleted_source_tells_nobody(patch):
 
 def a_first_creation_tells_nobody(patch):
     """Somebody may have been waiting: `missing_ok`."""
-    patch.setattr(CopiedValues, "awaited", lambda _self, _after: False)
+    patch.setattr(CopiedValues, "may_be_awaited", lambda _self, _after: False)
 
 
 def a_delete_forgets_its_contributions(patch):
@@ -233,7 +233,7 @@ def claims_are_not_looked_at(patch):
 
 
 def a_copy_is_kept_although_its_reference_changed(patch):
-    filled = EntityType._filled
+    filled = EntityType._fill_copy
 
     def keeping(self, reference, entity, keys, before, sources, told):
         old = getattr(before.entity, reference.name, None)
@@ -241,7 +241,7 @@ def a_copy_is_kept_although_its_reference_changed(patch):
             return replace(old, ref=getattr(entity, reference.name).ref)
         return filled(self, reference, entity, keys, before, sources, told)
 
-    patch.setattr(EntityType, "_filled", keeping)
+    patch.setattr(EntityType, "_fill_copy", keeping)
 
 
 def a_carrier_that_followed_tells_nobody(patch):
@@ -272,7 +272,9 @@ def a_leaf_copy_does_not_follow(patch):
 
 def a_deleted_source_is_followed_as_if_it_lived(patch):
     patch.setattr(
-        Reference, "followed", lambda self, copy, source: copy if source.entity is None else self.filled(copy, source)
+        Reference,
+        "updated_copy",
+        lambda self, copy, source: copy if source.entity is None else self.filled(copy, source),
     )
 
 

@@ -187,7 +187,7 @@ def test_a_refusal_is_written_down_and_tried_again(url, caplog, monkeypatch):
         worker.wake()  # after the end it stays ended
         worker.stop()
     assert operations.steps >= 2
-    assert "tried again" in caplog.text
+    assert "a batch of a task failed" in caplog.text
 
 
 def test_a_worker_ends_when_its_store_is_closed(url):

@@ -380,9 +380,9 @@ class TestARun:
         told = []
         new.backfill(fence=True, progress=told.append)
         assert [(each.phase[:7], each.done, each.total) for each in told] == [
-            *(("telling", done, None) for done in (3, 7, 17)),
-            ("looking", 0, 17),
-            *(("looking", done, 17) for done in (3, 7, 17)),
+            *(("building", done, None) for done in (3, 7, 17)),
+            ("checking", 0, 17),
+            *(("checking", done, 17) for done in (3, 7, 17)),
             ("ending", 17, 17),
         ]
 
