@@ -2,8 +2,6 @@
 
 from msgspec.structs import replace
 
-from oneread.database import transaction
-from oneread.database.draining import Drain
 from oneread.database.operations import Operations
 from oneread.derivations import changes, emitted_record
 from oneread.derivations.changes import Delete, FollowSource, Patch
@@ -14,6 +12,8 @@ from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions import native, outbox
 from oneread.transactions.deltas import Delta
+from oneread.transactions.native import NativeCommitter
+from oneread.transactions.tasks import TaskRunner
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, UnitOfWork
 
 
@@ -27,16 +27,16 @@ def a_task_carries_its_sources_state(patch):
         payloads[key] = unit.known("roots")[source]
         return key
 
-    def batch(self, key, size):
-        unit = UnitOfWork(self._verbs.catalog.name_of)
+    def batch(self, work, key, size):
+        unit = work.unit
         yield from unit.load("system", [key])
         if unit.get("system", key) is not None:
             task = outbox.read_task(unit.get("system", key))
             unit.known("roots")[task.source] = payloads[key]
-            yield from rest_of_batch(self._verbs, unit, key, task, size)
+            work.now = yield from rest_of_batch(self._committer, unit, key, task, size)
 
     patch.setattr(outbox, "add_task", remembering)
-    patch.setattr(Drain, "task_batch", batch)
+    patch.setattr(TaskRunner, "_batch", batch)
 
 
 def rest_of_batch(self, unit, key, task, size):
@@ -47,10 +47,10 @@ def rest_of_batch(self, unit, key, task, size):
     follows = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
     yield from self.decide(unit, follows, now)
     if len(targets) < size:
-        unit.put("system", key, None)
+        unit.remove("system", key)
     else:
         outbox.save_task(unit, key, outbox.Task(task.source, targets[-1][0]), now)
-    yield from unit.flush(now)
+    return now
 
 
 def a_task_reads_its_source_before_its_transaction(patch):
@@ -66,7 +66,8 @@ def a_task_reads_its_source_before_its_transaction(patch):
                 yield from unit.load("system", [key])
                 unit.known("roots")[source] = row
                 if unit.get("system", key) is not None:
-                    yield from rest_of_batch(self, unit, key, outbox.read_task(unit.get("system", key)), size)
+                    task = outbox.read_task(unit.get("system", key))
+                    yield from unit.flush((yield from rest_of_batch(self.committer, unit, key, task, size)))
 
             yield from Atomically(batch)
         return bool(tasks)
@@ -90,8 +91,9 @@ def in_two_transactions(task_first):
         def entity_types():
             unit = UnitOfWork(self.catalog.name_of)
             now = yield from Now()
-            follows = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
-            yield from self.decide(unit, follows, now)
+            committer = self.committer
+            follows = [committer._follow(task.source, target[len(within.start) :]) for target, _row in targets]
+            yield from committer.decide(unit, follows, now)
             yield from unit.flush(now)
 
         def moved():
@@ -116,21 +118,25 @@ def the_task_is_deleted_before_its_last_batch(patch):
 
 
 def a_transaction_does_not_check_versions(patch):
-    patch.setattr(transaction, "_version", lambda _row: 0)
+    patch.setattr(native, "_version", lambda _row: 0)
 
 
 def a_commit_decides_outside_of_its_transaction(patch):
-    def commit(self, wanted):
-        unit = UnitOfWork(self.catalog.name_of)
+    whole = NativeCommitter.commit
+
+    def commit(self, commit):
+        if commit.basis is not None:
+            return (yield from whole(self, commit))
+        unit = UnitOfWork(self.name_of)
         now = yield from Now()
-        yield from self.decide(unit, wanted, now)
+        yield from self.decide(unit, commit.changes, now)
         return (yield from Atomically(lambda: flushed(unit, now)))
 
     def flushed(unit, now):
         yield from unit.flush(now)
         return unit.tasks
 
-    patch.setattr(Operations, "commit", commit)
+    patch.setattr(NativeCommitter, "commit", commit)
 
 
 def a_source_made_again_tells_nobody(patch):
@@ -211,7 +217,7 @@ def claims_are_released_too_early(patch):
     def releasing(self, now, refused):
         settle(self, now, refused)
         for key in self._released:
-            self.put("counts", key, None)
+            self.remove("counts", key)
 
     patch.setattr(UnitOfWork, "_apply_claims", releasing)
 
@@ -221,7 +227,7 @@ def claims_are_not_looked_at(patch):
         for key, owner in self._claimed.items():
             self.put("counts", key, {VALUE: Cell(owner, now)})
         for key in self._released.keys() - self._claimed.keys():
-            self.put("counts", key, None)
+            self.remove("counts", key)
 
     patch.setattr(UnitOfWork, "_apply_claims", taking)
 
@@ -286,20 +292,24 @@ def what_was_told_before_is_taken_from_now(patch):
 def an_attempt_goes_on_where_the_last_one_ended(patch):
     """A sub-plan is made once, so that one that shared a failing commit is flushed from an old overlay."""
 
-    def commit(self, wanted):
+    whole = NativeCommitter.commit
+
+    def commit(self, commit):
+        if commit.basis is not None:
+            return whole(self, commit)
         kept = []
 
         def once():
             if not kept:
-                unit = UnitOfWork(self.catalog.name_of)
+                unit = UnitOfWork(self.name_of)
                 kept.append((unit, (yield from Now())))
-                yield from self.decide(unit, wanted, kept[0][1])
+                yield from self.decide(unit, commit.changes, kept[0][1])
             yield from kept[0][0].flush(kept[0][1])
             return kept[0][0].tasks
 
         return Atomically(once).__iter__()
 
-    patch.setattr(Operations, "commit", commit)
+    patch.setattr(NativeCommitter, "commit", commit)
 
 
 def a_patch_asks_for_what_no_field_referred_to(patch):

@@ -20,14 +20,18 @@ def test_a_backfill_ends_with_everything_right(start):
 
 
 def deleted_rows_are_skipped(patch):
-    lacking = Backfill._lacking
-    patch.setattr(Backfill, "_lacking", lambda self, key, row: None if BODY not in row else lacking(self, key, row))
+    missing = Backfill._missing_sources
+    patch.setattr(
+        Backfill, "_missing_sources", lambda self, key, row: None if BODY not in row else missing(self, key, row)
+    )
 
 
 def sources_are_skipped(patch):
-    lacking = Backfill._lacking
+    missing = Backfill._missing_sources
     skipped = (b"\x00\x01", b"\x00\x03")
-    patch.setattr(Backfill, "_lacking", lambda self, key, row: None if key[:2] in skipped else lacking(self, key, row))
+    patch.setattr(
+        Backfill, "_missing_sources", lambda self, key, row: None if key[:2] in skipped else missing(self, key, row)
+    )
 
 
 def the_first_pass_is_the_last(patch):
@@ -47,10 +51,10 @@ def nobody_looks_at_the_fence(patch):
 def the_position_is_moved_before_the_work(patch):
     move = Backfill._move
 
-    def moving(self, position, part=()):
-        if part:
+    def moving(self, position, changes=()):
+        if changes:
             yield from move(self, position)
-        yield from move(self, position, part)
+        return (yield from move(self, position, changes))
 
     patch.setattr(Backfill, "_move", moving)
 

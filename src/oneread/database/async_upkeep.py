@@ -26,7 +26,7 @@ from oneread.plans.trace import Observer, Trace
 from oneread.store.backup import Copyable
 from oneread.store.statistics import Measured
 from oneread.transfer import checkpoints
-from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
+from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End
 from oneread.verify import verify as verifying
@@ -164,7 +164,7 @@ class AsyncUpkeep(Explains):
         """
         options = verifying.VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
         operations = self.operations
-        return await self.run(Repairer(operations.catalog, operations.inline, options).plan())
+        return await self.run(Repairer(operations.catalog, operations.committer, options).plan())
 
     def bulk(
         self,
@@ -203,13 +203,15 @@ class AsyncUpkeep(Explains):
         """
         work = Batches(
             self.operations.changing,
-            self.operations.attempt,
-            Limits(batch, batch_bytes, max_tasks),
-            None if checkpoint is None else checkpoints.key_of(checkpoint),
-            on_refused,
-            progress,
-            total,
-            restart=restart,
+            self.operations.committer,
+            BatchOptions(
+                Limits(batch, batch_bytes, max_tasks),
+                None if checkpoint is None else checkpoints.key_of(checkpoint),
+                restart,
+                on_refused,
+                progress,
+                total,
+            ),
         )
         return AsyncBulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 

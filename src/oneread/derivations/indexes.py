@@ -40,9 +40,9 @@ from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan
 from oneread.store.engine import Engine
 from oneread.store.keys import VIEW_BYTES
-from oneread.store.requests import Found, Scan
+from oneread.store.requests import Found
 from oneread.store.rows import RowRange, Table
-from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import VALUE, first_row
 
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
@@ -128,8 +128,8 @@ class IndexView:
 
     def find(self, values: tuple[Any, ...]) -> Plan[Any]:
         within = self.key.codec.prefix_range(values, prefix=self.prefix)
-        rows = yield from Scan("views", RowRange(within.start, within.stop or b""), 1)
-        return self.decode_rows([rows[0][1][VALUE].value])[0] if rows else None
+        found = yield from first_row("views", RowRange(within.start, within.stop or b""))
+        return None if found is None else self.decode_rows([found[1][VALUE].value])[0]
 
     def local_find(self, engine: Engine) -> LocalFind | None:  # noqa: ARG002 - part of the contract
         return None

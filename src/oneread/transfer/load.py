@@ -18,7 +18,7 @@ from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.emitted_record import LAST_VALUES, Record
 from oneread.errors import Corrupt, InvalidValue, OnereadError, SchemaMismatch, UsageError
 from oneread.models.shadow import revive
-from oneread.transactions.native import Change
+from oneread.transactions.commit import Change
 from oneread.transfer.dump import FORMAT, End, Head
 from oneread.transfer.forms import ColumnForm, document_entity, key_type
 from oneread.transfer.restore import RestoreEntity, RestoreTombstone

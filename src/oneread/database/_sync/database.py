@@ -91,7 +91,7 @@ class Tasks:
             StaleCopies: the tasks have ended, and holders that could not follow are set aside; they are named.
         """
         if self._keys:
-            ended: bool = self._database.run(self._database.operations.outbox.ended(self._keys))
+            ended: bool = self._database.run(self._database.operations.outbox.have_ended(self._keys))
             self._keys = () if ended else self._keys
         return not self._keys
 

@@ -27,7 +27,7 @@ from oneread.plans.trace import Observer, Trace
 from oneread.store.backup import Copyable
 from oneread.store.statistics import Measured
 from oneread.transfer import checkpoints
-from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
+from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End
 from oneread.verify import verify as verifying
@@ -165,7 +165,7 @@ class Upkeep(Explains):
         """
         options = verifying.VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
         operations = self.operations
-        return self.run(Repairer(operations.catalog, operations.inline, options).plan())
+        return self.run(Repairer(operations.catalog, operations.committer, options).plan())
 
     def bulk(
         self,
@@ -204,13 +204,15 @@ class Upkeep(Explains):
         """
         work = Batches(
             self.operations.changing,
-            self.operations.attempt,
-            Limits(batch, batch_bytes, max_tasks),
-            None if checkpoint is None else checkpoints.key_of(checkpoint),
-            on_refused,
-            progress,
-            total,
-            restart=restart,
+            self.operations.committer,
+            BatchOptions(
+                Limits(batch, batch_bytes, max_tasks),
+                None if checkpoint is None else checkpoints.key_of(checkpoint),
+                restart,
+                on_refused,
+                progress,
+                total,
+            ),
         )
         return Bulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 
