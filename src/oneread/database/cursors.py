@@ -17,8 +17,7 @@ from typing import Final
 import msgspec
 
 from oneread.errors import InvalidCursor
-from oneread.store.cursor_key import HoldsCursorKey
-from oneread.store.engine import Engine
+from oneread.store.engine import Engine, HoldsCursorKey
 
 VERSION: Final = 2
 EQUALITY_BYTES: Final = 16

@@ -14,7 +14,7 @@ from oneread import costs
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations, found_by
-from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned
+from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned_ranges
 from oneread.database.patches import patching
 from oneread.errors import InvalidKey, UsageError, shown
 from oneread.models.fields import GENERATED
@@ -82,7 +82,7 @@ class Explainer:
         of = listed(self._operations, view)
         rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, rows, cursor, backward, since, until, starts_with, where, budget)
-        ranges, reverse = planned(of, query, self._cipher)
+        ranges, reverse = planned_ranges(of, query, self._cipher)
         bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
         plan = [_scan(of, within, rows, reverse=reverse) for within in ranges]
         named = [value.values if isinstance(value, AnyOf) else value for value in equal]
@@ -171,18 +171,6 @@ class Explainer:
             return costs.explanations.Explanation(call, tuple(plan), bound)
         notes = tuple(f"the numbers were measured elsewhere: {each}" for each in self._numbers.mismatches())
         return costs.explanations.Explanation(call, tuple(plan), bound, self._numbers.predicted(bound), notes)
-
-
-class Explains:
-    """What a database says of its costs before it does anything."""
-
-    operations: Operations
-    _cipher: CursorCipher
-
-    @property
-    def explain(self) -> Explainer:
-        """The verbs, explained: `print(db.explain.page(PurchasesOfBuyer, 12347, limit=10))`. No request is made."""
-        return Explainer(self.operations, self._cipher)
 
 
 def _scan(of: Listed, within: RowRange, limit: int, *, reverse: bool) -> str:

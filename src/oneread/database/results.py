@@ -5,21 +5,14 @@ See "Nothing is fetched that you did not ask for" of the API page: every result 
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from oneread.errors import UsageError
-from oneread.plans.trace import Cost
+from oneread.plans.trace import Cost, HasCost
 from oneread.store.rows import Cell
 
 METADATA_ATTRIBUTE: Final = "_oneread"
 """Where it is kept in the `__dict__` of an entity or view row."""
-
-
-class Costing(Protocol):
-    """What knows a cost: a trace, or what a direct path read."""
-
-    @property
-    def cost(self) -> Cost: ...
 
 
 class Outcome:
@@ -33,7 +26,7 @@ class Outcome:
 
     __slots__ = ("tasks", "trace", "version")
 
-    def __init__(self, version: int, trace: Costing, tasks: tuple[bytes, ...] = ()) -> None:
+    def __init__(self, version: int, trace: HasCost, tasks: tuple[bytes, ...] = ()) -> None:
         self.version = version
         self.trace = trace
         self.tasks = tasks

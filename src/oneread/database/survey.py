@@ -16,9 +16,9 @@ from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import check_ascending
+from oneread.store.engine import Statistics
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import TABLES, RowRange, Table
-from oneread.store.statistics import Statistics
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import BODY
 

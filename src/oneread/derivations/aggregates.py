@@ -41,7 +41,7 @@ from oneread.models.set_order import has_one_form
 from oneread.models.wide import pack_wide, unpack_wide
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine
+from oneread.store.engine import LocalReads
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import Number, decode_amounts, digits_of, exact_number, plain
@@ -300,7 +300,7 @@ class AggregateView:
         rows = yield from Scan("views", RowRange(start, stop or b""), 1)
         return self.extremum_value(extremum, rows[0][1][VALUE].value) if rows else None
 
-    def local_find(self, engine: Engine) -> LocalFind | None:
+    def local_find(self, engine: LocalReads) -> LocalFind | None:
         prefix, encode, point, column = self.prefix, self.key.codec.encode, engine.point, engine.column
 
         def find(values: tuple[Any, ...]) -> tuple[Any, int, int]:

@@ -19,7 +19,7 @@ from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine
+from oneread.store.engine import LocalReads
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 
@@ -161,7 +161,7 @@ class CompiledView(Protocol):
         """The row under these values of the key's elements, or None. Called only where `can_find`."""
         ...
 
-    def local_find(self, engine: Engine) -> LocalFind | None:
+    def local_find(self, engine: LocalReads) -> LocalFind | None:
         """The same for engines in this process; None where there is no shorter way."""
         ...
 

@@ -37,7 +37,7 @@ from oneread.models.registry import EntityKind
 from oneread.models.set_order import holds_sets, is_set, order_sets
 from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine
+from oneread.store.engine import LocalReads
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange, Table
 from oneread.transactions.unit_of_work import VALUE
@@ -129,7 +129,7 @@ class IndexView:
         rows = yield from Scan("views", RowRange(within.start, within.stop or b""), 1)
         return self.decode_rows([rows[0][1][VALUE].value])[0] if rows else None
 
-    def local_find(self, engine: Engine) -> LocalFind | None:  # noqa: ARG002 - part of the contract
+    def local_find(self, engine: LocalReads) -> LocalFind | None:  # noqa: ARG002 - part of the contract
         return None
 
     def show(self, found: Sequence[Found]) -> Plan[list[Any]]:

@@ -13,6 +13,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeAlias
 
 import pytest
@@ -24,7 +25,7 @@ from oneread.plans.effects import Atomically, Together
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.engine import Answerer, Engine
+from oneread.store.engine import Answerer, Engine, LocalReads, Snapshots
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange, Table
 from oneread.testing.conformance_snapshots import ALL, Ask, SnapshotConformance, put, require
@@ -145,7 +146,7 @@ class EngineConformance(SnapshotConformance):
     def test_an_empty_value_is_a_value(self, ask: Ask, engine: Engine) -> None:
         ask(Mutate("roots", [put(b"a", b"")]))
         assert ask(Read("roots", [b"a"])) == [{b"d:b": Cell(b"", 1)}]
-        assert engine.point("roots", b"a", b"d:b") == Cell(b"", 1)
+        assert cell_of(engine, "roots", b"a", b"d:b") == Cell(b"", 1)
 
     # Families
 
@@ -165,8 +166,25 @@ class EngineConformance(SnapshotConformance):
     def test_a_point_answers_what_a_read_does(self, ask: Ask, engine: Engine, column: bytes) -> None:
         ask(Mutate("roots", [put(b"a", b"1"), put(b"a", b"2", 2, b"d:v"), put(b"a", b"3", 3, b"m:e")]))
         (row,) = ask(Read("roots", [b"a"], "dm"))
+        if not isinstance(engine, LocalReads):
+            pytest.skip("the engine has no local reads")
         assert engine.point("roots", b"a", column) == row.get(column)
         assert engine.point("roots", b"none", column) is None
+
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_a_column_answers_what_a_scan_does(self, ask: Ask, engine: Engine, *, reverse: bool) -> None:
+        ask(Mutate("roots", [put(b"a", b"1"), put(b"b", b"2", 2, b"d:v"), put(b"c", b"3"), put(b"d", b"4")]))
+        within = RowRange(b"a", b"d")
+        scanned = ask(Scan("roots", within, 10, reverse))
+        expected = [(key, row[b"d:b"].value) for key, row in scanned if b"d:b" in row]
+        if not isinstance(engine, LocalReads):
+            pytest.skip("the engine has no local reads")
+        assert engine.column("roots", within, 10, b"d:b", reverse=reverse) == expected
+        assert engine.column("roots", within, 1, b"d:b", reverse=reverse) == expected[:1]
+
+    def test_an_engine_has_the_protocols_that_it_declares(self, engine: Engine) -> None:
+        assert isinstance(engine, Snapshots) or not engine.capabilities.snapshot
+        assert engine.capabilities.local or not isinstance(engine, LocalReads)
 
     # Scans
 
@@ -237,7 +255,7 @@ class EngineConformance(SnapshotConformance):
 
     @staticmethod
     def _added(engine: Engine) -> bool:
-        cell = engine.point("counts", b"a", b"d:n")
+        cell = cell_of(engine, "counts", b"a", b"d:n")
         old, stamp = (0, 0) if cell is None else (int(cell.value), cell.stamp)
         expected = None if cell is None else cell.value
         changed = put(b"a", number(old + 1), stamp + 1, b"d:n")
@@ -314,7 +332,7 @@ class EngineConformance(SnapshotConformance):
         def run(answer: Answerer) -> list[Any]:
             answer(Mutate("roots", [put(b"b", b"2"), put(b"c", b"3")]))
             answer(Replace("roots", {b"c": None}))
-            outside = engine.answer(Scan("roots", ALL, 10)), engine.point("roots", b"b", b"d:b")
+            outside = engine.answer(Scan("roots", ALL, 10)), cell_of(engine, "roots", b"b", b"d:b")
             inside = answer(Scan("roots", ALL, 10)), answer(Read("roots", [b"b", b"c"]))
             won = answer(CheckAndMutate("roots", b"d:b", b"2", put(b"b", b"4", 2)))
             return [outside, inside, won, answer(Scan("roots", ALL, 1, True))]
@@ -415,11 +433,14 @@ class EngineConformance(SnapshotConformance):
         engine.close()
         engine.close()
         asked: list[Callable[[], Any]] = [
-            lambda: engine.snapshot(lambda answer: answer(Read("roots", [b"a"]))),
-            lambda: engine.point("roots", b"a", b"d:b"),
             lambda: engine.answer(Read("roots", [b"a"])),
             lambda: engine.answer(Mutate("roots", [put(b"a", b"1")])),
         ]
+        if isinstance(engine, Snapshots):
+            asked.append(partial(engine.snapshot, lambda answer: answer(Read("roots", [b"a"]))))
+        if isinstance(engine, LocalReads):
+            asked.append(partial(engine.point, "roots", b"a", b"d:b"))
+            asked.append(partial(engine.column, "roots", ALL, 1, b"d:b"))
         for call in asked:
             with pytest.raises(Closed):
                 call()
@@ -439,8 +460,14 @@ class EngineConformance(SnapshotConformance):
 
 def held(engine: Engine, table: Table, column: bytes) -> bytes | None:
     """What stands in that column of row `a`."""
-    cell = engine.point(table, b"a", column)
+    cell = cell_of(engine, table, b"a", column)
     return None if cell is None else cell.value
+
+
+def cell_of(engine: Engine, table: Table, key: bytes, column: bytes) -> Cell | None:
+    """One cell, read as every engine can."""
+    row: Row | None = engine.answer(Read(table, [key], "dm"))[0]
+    return None if row is None else row.get(column)
 
 
 def at_once(work: Callable[[int], Any], given: range) -> list[Any]:

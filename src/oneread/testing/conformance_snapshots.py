@@ -13,7 +13,7 @@ import pytest
 from oneread.errors import Unsupported
 from oneread.plans.effects import Now, Sleep, Snapshot
 from oneread.plans.plan import Plan
-from oneread.store.engine import Answerer, Engine
+from oneread.store.engine import Answerer, Engine, Snapshots
 from oneread.store.requests import Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from oneread.testing.store_machine import Drive, asking
@@ -32,6 +32,13 @@ def require(engine: Engine, capability: str) -> None:
     """Skips the test when the engine says it cannot."""
     if not getattr(engine.capabilities, capability):
         pytest.skip(f"the engine does not declare {capability}")
+
+
+def snapshots(engine: Engine) -> Snapshots:
+    """The engine as one with snapshots; skips the test when it declares none."""
+    require(engine, "snapshot")
+    assert isinstance(engine, Snapshots)
+    return engine
 
 
 class SnapshotConformance:
@@ -73,17 +80,16 @@ class SnapshotConformance:
         assert ask(Scan("roots", ALL, 10)) == []
 
     def test_a_snapshot_answers_no_write_past_the_drivers_either(self, engine: Engine) -> None:
-        require(engine, "snapshot")
         with pytest.raises(Unsupported):
-            engine.snapshot(lambda answer: answer(Mutate("roots", [put(b"a", b"1")])))
+            snapshots(engine).snapshot(lambda answer: answer(Mutate("roots", [put(b"a", b"1")])))
 
     def test_what_a_snapshot_raises_comes_out_and_ends_it(self, engine: Engine, ask: Ask) -> None:
-        require(engine, "snapshot")
+        looking = snapshots(engine)
 
         def failing(_answer: Answerer) -> None:
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            engine.snapshot(failing)
+            looking.snapshot(failing)
         ask(Mutate("roots", [put(b"a", b"1")]))
-        assert engine.snapshot(lambda answer: len(answer(Scan("roots", ALL, 10)))) == 1
+        assert looking.snapshot(lambda answer: len(answer(Scan("roots", ALL, 10)))) == 1
