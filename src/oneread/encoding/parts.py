@@ -92,10 +92,8 @@ class EncodedPart:
         return self.take_ascending(data, complemented, offset)
 
 
-def part_of(declared: ElementLike, put: Put | None = None, take: Take | None = None) -> EncodedPart:
-    """The part of a declared element; `put` and `take` stand in for tuples with a declared shape."""
-    if put is not None and take is not None:
-        return EncodedPart(declared, TAGS[tuple], put, take)
+def part_of(declared: ElementLike) -> EncodedPart:
+    """The part of a declared element."""
     if issubclass(declared.type, Enum):
         return _enum_part(declared, declared.type)
     if declared.type not in TAGS:
