@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from oneread.encoding import ordered
 from oneread.encoding.codec import Codec, Element
-from oneread.encoding.ranges import Bounds, prefix_range
+from oneread.encoding.ranges import KeyBounds, prefix_range
 from oneread.encoding.values import complement, take_value
 from oneread.errors import Corrupt
 from tests.unit.encoding.plain import decode, encode
@@ -175,7 +175,7 @@ def test_a_bounded_range_holds_exactly_the_values_between(name, data):
     pool = data.draw(st.lists(values, min_size=1, max_size=5))
     names = data.draw(st.sets(st.sampled_from(sorted(BOUNDS)), min_size=1, max_size=2))
     bounds = {name: data.draw(st.sampled_from(pool)) for name in sorted(names)}
-    bounded = codec.bounded_range((1,), Bounds(**bounds), prefix=b"\xff")
+    bounded = codec.bounded_range((1,), KeyBounds(**bounds), prefix=b"\xff")
     for group in (0, 1, 2):
         for value in [*pool, *([] if none is None else [None])]:
             between = value is not None and all(BOUNDS[name](value, bound) for name, bound in bounds.items())
@@ -188,7 +188,7 @@ def test_a_range_of_beginnings_holds_exactly_what_begins_so(name, data):
     kind, values = KINDS[name]
     codec = Codec((Element("a", kind, descending=data.draw(st.booleans()), none="last"), Element("b", int)))
     start, tails = data.draw(values), data.draw(st.lists(values, max_size=4))
-    inside = codec.bounded_range((), Bounds(), starts_with=start)
+    inside = codec.bounded_range((), KeyBounds(), starts_with=start)
     for value in [*tails, *(start + tail for tail in tails), start, start[:-1]]:
         assert (codec.encode((value, 1)) in inside) == value.startswith(start)
     assert codec.encode((None, 1)) not in inside

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
-
-from typing_extensions import TypeVarTuple
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oneread.database.collector import resting
+from oneread.database.lists import KeyParts, Located
 from oneread.database.operations import Operations
 from oneread.errors import UsageError
-from oneread.models.references import Ref
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
 from oneread.transactions.native import Change
@@ -25,14 +23,6 @@ if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
 
 R = TypeVar("R")
-T_co = TypeVar("T_co", covariant=True)
-Ks = TypeVarTuple("Ks")
-
-
-class Keyed(Protocol[T_co, *Ks]):
-    """A model, whose entities are found by a key of types Ks."""
-
-    def _located(self, *key: *Ks) -> Ref[T_co]: ...
 
 
 class AsyncBulk:
@@ -104,13 +94,13 @@ class AsyncBulk:
         if self._work.add(("create", entity), self._sizes.of(entity), position):
             await self.flush()
 
-    async def patch(self, model: Keyed[R, *Ks], /, *key: *Ks, **changes: Any) -> None:
+    async def patch(self, model: Located[R, *KeyParts], /, *key: *KeyParts, **changes: Any) -> None:
         """Changes fields of one entity, as the database's `patch` does; `reached` gives a position."""
         self._check()
         if self._work.add(("patch", model, key, changes), weight((key, changes)), None):
             await self.flush()
 
-    async def delete(self, model: Keyed[Any, *Ks], *key: *Ks, position: Position | None = None) -> None:
+    async def delete(self, model: Located[Any, *KeyParts], *key: *KeyParts, position: Position | None = None) -> None:
         """Takes an entity away, as the database's `delete` does."""
         self._check()
         if self._work.add(("delete", model, key), weight(key), position):

@@ -7,7 +7,9 @@ nothing else. See "Pages" of the decisions page.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from typing_extensions import TypeVarTuple
 
 from oneread.database.operations import Operations
 from oneread.database.results import METADATA_ATTRIBUTE
@@ -16,14 +18,24 @@ from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
 from oneread.models.annotations import Names
 from oneread.models.condition_checks import ConditionChecks
+from oneread.models.references import Ref
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.root import BODY
 
+T_co = TypeVar("T_co", covariant=True)
+KeyParts = TypeVarTuple("KeyParts")
+
 ShowRows: TypeAlias = Callable[[Sequence[Found]], Plan[list[Any]]]
 """Rows of a page to what the user sees."""
+
+
+class Located(Protocol[T_co, *KeyParts]):
+    """A class whose rows are found by a key of these types; model and view classes fit it."""
+
+    def _located(self, *key: *KeyParts) -> Ref[T_co]: ...
 
 
 class Listed(NamedTuple):

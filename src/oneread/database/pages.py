@@ -16,7 +16,7 @@ from oneread.database import cursors
 from oneread.database.cursors import Cursor, CursorCipher
 from oneread.database.lists import Listed
 from oneread.encoding import ordered
-from oneread.encoding.ranges import Bounds, prefix_range
+from oneread.encoding.ranges import KeyBounds, prefix_range
 from oneread.errors import InvalidKey, InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
@@ -240,7 +240,7 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     else:
         since, until = _edge(of, equal, query.since), _edge(of, equal, query.until)
         start, stop = of.codec.bounded_range(
-            values, Bounds(since, until=until), prefix=of.prefix, starts_with=query.starts_with
+            values, KeyBounds(since, until=until), prefix=of.prefix, starts_with=query.starts_with
         )
     return _Branch(prefix, RowRange(start, stop or b""))
 

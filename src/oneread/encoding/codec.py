@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from oneread.encoding.fastpath import Encoder, compile_decoder, compile_encoder
 from oneread.encoding.parts import EncodedPart, part_of
-from oneread.encoding.ranges import Bounds, ByteRange, bounded_range, prefix_range
+from oneread.encoding.ranges import ByteRange, KeyBounds, bounded_range, prefix_range
 from oneread.encoding.values import Value, complement, kind_of
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey
 
@@ -115,7 +115,7 @@ class Codec:
     def bounded_range(
         self,
         values: tuple[object, ...],
-        bounds: Bounds[Value],
+        bounds: KeyBounds[Value],
         *,
         prefix: bytes = b"",
         starts_with: str | bytes | None = None,

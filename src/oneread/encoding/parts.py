@@ -23,8 +23,8 @@ from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey
 
 WRONG_TYPE: Final = "the value is not of the field's declared type"
 
-Put: TypeAlias = Callable[[object], bytes]
-Take: TypeAlias = Callable[[bytes, bytes, int], tuple[object, int]]
+PutElement: TypeAlias = Callable[[object], bytes]
+TakeElement: TypeAlias = Callable[[bytes, bytes, int], tuple[object, int]]
 
 
 class ElementLike(Protocol):
@@ -57,7 +57,7 @@ class EncodedPart:
         "type",
     )
 
-    def __init__(self, declared: ElementLike, tags: frozenset[int], put: Put, take: Take) -> None:
+    def __init__(self, declared: ElementLike, tags: frozenset[int], put: PutElement, take: TakeElement) -> None:
         self.name = declared.name
         self.type = declared.type
         self.descending = declared.descending
@@ -104,7 +104,7 @@ def part_of(declared: ElementLike) -> EncodedPart:
     return EncodedPart(declared, TAGS[declared.type], put, taker_of(declared.type))
 
 
-def _putter(name: str, kind: type) -> Put:
+def _putter(name: str, kind: type) -> PutElement:
     scalar = putter_of(kind)
 
     def put(value: object) -> bytes:
@@ -115,7 +115,7 @@ def _putter(name: str, kind: type) -> Put:
     return put
 
 
-def _float_putter(name: str) -> Put:
+def _float_putter(name: str) -> PutElement:
     put_float = _putter(name, float)
 
     def put(value: object) -> bytes:

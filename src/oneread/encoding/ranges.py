@@ -39,8 +39,8 @@ def prefix_range(prefix: bytes) -> ByteRange:
     return ByteRange(prefix, successor(prefix))
 
 
-class Bounds(NamedTuple, Generic[T]):
-    """Bounds of one element of a key; None bounds nothing.
+class KeyBounds(NamedTuple, Generic[T]):
+    """KeyBounds of one element of a key; None bounds nothing.
 
     Arguments:
         since: the element is >= this.
@@ -54,12 +54,12 @@ class Bounds(NamedTuple, Generic[T]):
     until: T | None = None
     through: T | None = None
 
-    def map(self, function: Callable[[T], U]) -> "Bounds[U]":
+    def map(self, function: Callable[[T], U]) -> "KeyBounds[U]":
         """The same bounds in another form."""
-        return Bounds(*(None if bound is None else function(bound) for bound in self))
+        return KeyBounds(*(None if bound is None else function(bound) for bound in self))
 
 
-def bounded_range(prefix: bytes, bounds: Bounds[bytes], *, descending: bool = False) -> ByteRange:
+def bounded_range(prefix: bytes, bounds: KeyBounds[bytes], *, descending: bool = False) -> ByteRange:
     """The keys behind `prefix` whose next element lies between bounds in the order of values, each an encoded element.
 
     None is never between bounds: an absent value is not compared.

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from oneread.encoding.codec import Codec, Element
-from oneread.encoding.ranges import Bounds
+from oneread.encoding.ranges import KeyBounds
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey
 from tests.unit.encoding.plain import encode
 
@@ -285,11 +285,11 @@ def test_a_prefix_range_is_that_of_its_values():
 def test_bounds_are_checked_as_values_are():
     codec = Codec((Element("a", str), Element("b", int)))
     with pytest.raises(InvalidKey, match="declared type") as refused:
-        codec.bounded_range(("a",), Bounds("x"))
+        codec.bounded_range(("a",), KeyBounds("x"))
     assert refused.value.facts["field"] == "b"
     with pytest.raises(InvalidKey, match="no element is left"):
-        codec.bounded_range(("a", 1), Bounds(1))
+        codec.bounded_range(("a", 1), KeyBounds(1))
     with pytest.raises(InvalidKey, match="start with"):
-        codec.bounded_range(("a",), Bounds(), starts_with="1")
+        codec.bounded_range(("a",), KeyBounds(), starts_with="1")
     with pytest.raises(InvalidKey, match="start with"):
-        codec.bounded_range((), Bounds(), starts_with=b"a")
+        codec.bounded_range((), KeyBounds(), starts_with=b"a")

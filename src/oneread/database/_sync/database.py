@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from sys import maxsize
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from msgspec import UNSET
-from typing_extensions import TypeVarTuple
 
 from oneread.database import results
 from oneread.database import survey as surveys
@@ -22,7 +21,7 @@ from oneread.database._sync.bulk import Bulk
 from oneread.database.cursors import cipher_of
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
-from oneread.database.lists import Listed, listed
+from oneread.database.lists import KeyParts, Listed, Located, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, page
 from oneread.database.patches import own_version
@@ -38,7 +37,6 @@ from oneread.evolution import backfill as backfills
 from oneread.evolution.backfill import Backfill, Backfilled
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
-from oneread.models.references import Ref
 from oneread.plans.arguments import check_function
 from oneread.plans.effects import Random, Sleep
 from oneread.plans.plan import Plan
@@ -62,8 +60,6 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 R = TypeVar("R")
-T_co = TypeVar("T_co", covariant=True)
-Ks = TypeVarTuple("Ks")
 
 Body: TypeAlias = Callable[["Transaction"], R]
 
@@ -76,12 +72,6 @@ _NONE: Any = UNSET
 """No version given: None may be meant for a field called `if_version`."""
 
 _NO_CLASS = "this is no class of the schema"
-
-
-class Located(Protocol[T_co, *Ks]):
-    """A class whose rows are found by a key of types Ks; model and view classes fit it."""
-
-    def _located(self, *key: *Ks) -> Ref[T_co]: ...
 
 
 def _check_iterable(given: object, text: str) -> None:
@@ -135,12 +125,12 @@ class Transaction:
         self._database = database
         self._work = work
 
-    def get(self, model: Located[R, *Ks], *key: *Ks) -> R:
+    def get(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R:
         """Like the database's `get`, for entities."""
         found: R = self._database.run(self._work.get(model, key))
         return found
 
-    def find(self, model: Located[R, *Ks], *key: *Ks) -> R | None:
+    def find(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R | None:
         """Like the database's `find`, for entities."""
         found: R | None = self._database.run(self._work.find(model, key))
         return found
@@ -155,12 +145,14 @@ class Transaction:
         saved: M = self._database.run(self._work.save(entity, "create", None))
         return saved
 
-    def patch(self, model: Located[R, *Ks], /, *key: *Ks, if_version: int | None = _NONE, **changes: Any) -> R:
+    def patch(
+        self, model: Located[R, *KeyParts], /, *key: *KeyParts, if_version: int | None = _NONE, **changes: Any
+    ) -> R:
         """Like the database's `patch`."""
         patched: R = self._database.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
         return patched
 
-    def delete(self, model: Located[Any, *Ks], *key: *Ks, if_version: int | None = None) -> None:
+    def delete(self, model: Located[Any, *KeyParts], *key: *KeyParts, if_version: int | None = None) -> None:
         """Like the database's `delete`."""
         self._database.run(self._work.delete(model, key, if_version))
 
@@ -195,7 +187,7 @@ class Database:
         if self._worker is not None:
             self._worker.wake()
 
-    def get(self, model: Located[R, *Ks], *key: *Ks) -> R:
+    def get(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R:
         """The entity with this key, the group of an aggregate, or the row of a unique index.
 
         Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`. An
@@ -220,7 +212,7 @@ class Database:
         entity: R = found
         return entity
 
-    def find(self, model: Located[R, *Ks], *key: *Ks) -> R | None:
+    def find(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R | None:
         """Like `get`, but None when there is none."""
         try:
             find = self._finders.get(model)  # type: ignore[call-overload]
@@ -239,7 +231,7 @@ class Database:
         attach_outcome(entity, Outcome(version, trace))
         return entity
 
-    def exists(self, model: Located[Any, *Ks], *key: *Ks) -> bool:
+    def exists(self, model: Located[Any, *KeyParts], *key: *KeyParts) -> bool:
         """Whether there is such an entity. One request, one row."""
         return self.find(model, *key) is not None
 
@@ -370,7 +362,9 @@ class Database:
         saved: M = self._written(self._driver.run(self.operations.upsert(entity, changes), trace), trace)
         return saved
 
-    def patch(self, model: Located[R, *Ks], /, *key: *Ks, if_version: int | None = _NONE, **changes: Any) -> R:
+    def patch(
+        self, model: Located[R, *KeyParts], /, *key: *KeyParts, if_version: int | None = _NONE, **changes: Any
+    ) -> R:
         """Changes fields of one entity; None clears one.
 
         `add(n)`, `append(x)` and `remove(x)` work on the value that is there. A field that is called `if_version` is
@@ -387,7 +381,7 @@ class Database:
         patched: R = self._written(self._driver.run(plan, trace), trace)
         return patched
 
-    def delete(self, model: Located[Any, *Ks], *key: *Ks, if_version: int | None = None) -> None:
+    def delete(self, model: Located[Any, *KeyParts], *key: *KeyParts, if_version: int | None = None) -> None:
         """Takes an entity away with everything derived from it; quiet when there is none.
 
         Raises:
