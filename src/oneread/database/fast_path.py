@@ -24,7 +24,7 @@ from oneread.transactions.root import BODY
 from oneread.transactions.unit_of_work import VALUE
 
 ABSENT: Final = object()
-"""What a finder answers for an entity that does not exist."""
+"""What a finder returns for an entity that does not exist."""
 
 Finder: TypeAlias = Callable[[tuple[Any, ...]], Any]
 """A key's parts to the result, or ABSENT; None where only a plan can answer, or refuse."""
@@ -97,7 +97,7 @@ def _find_group(view: CompiledView, find_values: LocalFind, operations: Operatio
 
 def read_page(engine: LocalReads, of: Listed, query: Query, cipher: CursorCipher) -> Page[Any] | None:
     """The page of one range whose rows hold what they show; None where only the plan can answer."""
-    if of.docs is None or query.where is not None or AnyOf in map(type, query.equal):
+    if of.decode_rows is None or query.where is not None or AnyOf in map(type, query.equal):
         return None
     bound = BoundQuery(of, query, cipher)
     (within,) = bound.ranges()
@@ -112,4 +112,4 @@ def read_page(engine: LocalReads, of: Listed, query: Query, cipher: CursorCipher
     if bound.backward:
         found = found[::-1]
     edges = (found[0][0], found[-1][0]) if found else None
-    return bound.page(PageRows(of.docs([value for _key, value in found]), edges, more), counted)
+    return bound.page(PageRows(of.decode_rows([value for _key, value in found]), edges, more), counted)

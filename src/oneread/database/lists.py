@@ -1,7 +1,7 @@
-"""Lists: what can be paged, as one shape: where its rows lie, and what a row becomes.
+"""Lists: what can be paged, as one type: the keyspace of its rows, and what a row shows.
 
-An index, the entities of a kind, and the groups of an aggregate differ in their table and in how a row is shown, in
-nothing else. See "Pages" of the decisions page.
+An index, the entities of a model and the groups of an aggregate differ in their table and in how a row is shown only.
+See "Pages" of the decisions page.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T_co = TypeVar("T_co", covariant=True)
 KeyParts = TypeVarTuple("KeyParts")
 
 ShowRows: TypeAlias = Callable[[Sequence[Found]], Plan[list[Any]]]
-"""Rows of a page to what the user sees."""
+"""From rows of a page to what it shows."""
 
 
 class Located(Protocol[T_co, *KeyParts]):
@@ -41,20 +41,9 @@ class Located(Protocol[T_co, *KeyParts]):
 class Listed(NamedTuple):
     """Something that can be paged.
 
-    Arguments:
-        cls: the declaration.
-        table: where its rows are.
-        prefix: of their keys.
-        codec: of what follows.
-        flat: arguments as values of the codec's elements.
-        view, generation: what cursors are bound to.
-        max_limit: the largest page.
-        shown: rows of a page to what the user sees.
-        living: whether a row is shown at all; None when all are.
-        docs: what rows show, when they hold it ready in one cell.
-        encoders: of the first 0, 1, ... elements of the key.
-        hashed: the elements that are digests, which have no order.
-        conditions: what finds out whether a condition on rows can hold.
+    `flat` turns arguments into values of the codec's elements; cursors are bound to `view` and `generation`; `is_shown`
+    is None when every row is; `decode_rows` is None unless rows hold what they show in one cell; `encoders` encode the
+    first 0, 1, ... elements of the key; `hashed` elements are digests, which have no order.
     """
 
     cls: Any
@@ -65,9 +54,9 @@ class Listed(NamedTuple):
     view: int
     generation: int
     max_limit: int
-    shown: ShowRows
-    living: Callable[[Found], bool] | None
-    docs: Callable[[list[bytes]], list[Any]] | None
+    show: ShowRows
+    is_shown: Callable[[Found], bool] | None
+    decode_rows: Callable[[list[bytes]], list[Any]] | None
     encoders: tuple[Callable[[tuple[Any, ...]], bytes], ...]
     conditions: ConditionChecks
     hashed: frozenset[int] = frozenset()
@@ -79,14 +68,14 @@ class Listed(NamedTuple):
 
 
 def listed(operations: Operations, cls: Any) -> Listed:
-    """What a page of this model or view reads."""
+    """The list of this model or view; checks that it may be read."""
     catalog = operations.catalog
     operations.fence.check(cls)
     if cls in catalog.views:
         return _of_view(catalog.views[cls], catalog.names)
     if cls in catalog.kinds:
         return _entities(catalog.kinds[cls], cls, catalog.names)
-    raise UsageError("this class is no model or view of the schema", given=cls)
+    raise UsageError("not a model or view of the schema", given=cls)
 
 
 def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
@@ -104,7 +93,7 @@ def _of_view(view: CompiledView, names: Names) -> Listed:
 
 
 def _entities(kind: EntityKind, cls: Any, names: Names) -> Listed:
-    def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
+    def show(rows: Sequence[Found]) -> Plan[list[Any]]:
         yield from ()
         cells = [row[BODY] for _key, row in rows]
         entities = kind.layouts.decode_many([cell.value for cell in cells])
@@ -112,7 +101,7 @@ def _entities(kind: EntityKind, cls: Any, names: Names) -> Listed:
             entity.__dict__[METADATA_ATTRIBUTE] = cell
         return entities
 
-    def living(found: Found) -> bool:
+    def is_living(found: Found) -> bool:
         body = found[1].get(BODY)
         return body is not None and (cls is kind.cls or issubclass(kind.layouts.class_of(body.value), cls))
 
@@ -125,8 +114,8 @@ def _entities(kind: EntityKind, cls: Any, names: Names) -> Listed:
         kind.number,
         0,
         cls.max_limit,
-        shown,
-        living,
+        show,
+        is_living,
         None,
         _encoders(kind.codec),
         ConditionChecks(names, cls),

@@ -1,7 +1,7 @@
 """Pages: one bounded range read, in the order in which rows are stored, with cursors in both directions.
 
-See "Pages" and "Cursor" of the decisions page. A page over several values of one key field (`any_of`) reads a range for
-each and merges them; the rest works alike.
+A page over several values of one key field (`any_of`) reads a range for each and merges them. See "Pages" and "Cursor"
+of the decisions page.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ R = TypeVar("R")
 
 DEFAULT_LIMIT: Final = 50
 BUDGET: Final = 100
-"""Rows a page may read beyond its limit, for tombstones and what `where` leaves out."""
+"""Rows a page may read beyond its limit: tombstones, and rows that `where` excludes."""
 MOST_VALUES: Final = 30
-"""Values of one `any_of`."""
+"""The most values of one `any_of`."""
 
 
 class AnyOf(msgspec.Struct, frozen=True):
@@ -52,18 +52,7 @@ def any_of(*values: Any) -> Any:
 
 
 class Query(msgspec.Struct, frozen=True):
-    """What a page asks for.
-
-    Arguments:
-        equal: values of the first key fields.
-        limit: rows of a page.
-        cursor: where the page before (or behind) ended.
-        backward: without a cursor, the end of the list.
-        since, until: the next key field is >= since and < until, in values, whichever way it sorts.
-        starts_with: the next key field begins with this.
-        where: a condition on the rows shown.
-        budget: rows that may be read beyond the limit.
-    """
+    """The options of a page, as `AsyncDatabase.page` documents them."""
 
     equal: tuple[Any, ...] = ()
     limit: int = DEFAULT_LIMIT
@@ -77,12 +66,12 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Page(Generic[R]):
-    """Rows of a list and the way on.
+    """Rows of a list, with cursors to the next and the previous page.
 
     Attributes:
         rows: in the list's order, whichever way the page was read.
         cost: what it cost.
-        truncated: the budget was used up before the page was full; `next` goes on from there.
+        truncated: the budget was used up before the page was full; `next` continues.
     """
 
     __slots__ = ("_cost", "_next", "_previous", "rows", "truncated")
@@ -104,7 +93,7 @@ class Page(Generic[R]):
 
     @property
     def next(self) -> str | None:
-        """The cursor of the page behind this one; None at the end of the list."""
+        """The cursor of the page after this one; None at the end of the list."""
         return None if self._next is None else self._next()
 
     @property
@@ -131,13 +120,10 @@ class Page(Generic[R]):
 
 
 class PageRows(NamedTuple):
-    """What was read for a page.
+    """What was read for a page, in the list's order.
 
-    Arguments:
-        shown: in the list's order.
-        edges: the keys in the list's order between which the page lies; None when nothing was read.
-        more: whether rows follow in the direction of reading.
-        truncated: the budget ended the page.
+    `edges` are its first and last key, None when nothing was read; `more` is whether rows follow in the direction of
+    reading; a page is `truncated` when the budget ended it.
     """
 
     shown: list[Any]
@@ -147,10 +133,10 @@ class PageRows(NamedTuple):
 
 
 def _check(of: Listed, query: Query) -> None:
-    """Raises InvalidQuery for a limit, budget or condition that cannot be."""
+    """Raises InvalidQuery for a limit, budget or condition out of bounds."""
     if type(query.limit) is not int or not 0 < query.limit <= of.max_limit:
         raise InvalidQuery(
-            "the limit of a page is at least 1 and at most the view's max_limit",
+            "the limit of a page is a whole number from 1 to the view's max_limit",
             view=of.cls,
             limit=query.limit,
             max_limit=of.max_limit,
@@ -158,7 +144,7 @@ def _check(of: Listed, query: Query) -> None:
     if type(query.backward) is not bool:
         raise InvalidQuery("backward is True or False", view=of.cls, backward=query.backward)
     if type(query.budget) is not int or query.budget < 0:
-        raise InvalidQuery("the budget of a page is at least 0", budget=query.budget)
+        raise InvalidQuery("the budget of a page is a whole number, at least 0", budget=query.budget)
     if query.where is not None and not isinstance(query.where, Expression):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidQuery("`where` takes a condition: field(Purchase.quantity) > 0", view=of.cls, where=query.where)
     if query.where is not None:
@@ -169,7 +155,7 @@ def _check_condition(of: Listed, where: Expression) -> None:
     """Raises InvalidQuery for a condition that no row of the page can pass."""
     for path in where.paths():
         if not issubclass(of.cls, path.declared_in):
-            raise InvalidQuery("`where` is about fields of what the page shows", view=of.cls, path=str(path))
+            raise InvalidQuery("`where` takes fields of what the page shows", view=of.cls, path=str(path))
     found = of.conditions.refusal(where)
     if found is not None:
         raise InvalidQuery(
@@ -188,7 +174,7 @@ def page(of: Listed, query: Query, cipher: CursorCipher, trace: Trace) -> Plan[P
     reading = yield from _read(bound)
     trace.skipped += reading.skipped
     # With a condition every row was already shown to test it.
-    shown = reading.tested if query.where is not None else (yield from of.shown(reading.found))
+    shown = reading.tested if query.where is not None else (yield from of.show(reading.found))
     return bound.page(PageRows(shown, reading.edges, reading.more, reading.truncated), trace)
 
 
@@ -229,14 +215,14 @@ def _branches(of: Listed, query: Query) -> list[_Branch]:
 def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     values = of.flat(equal)
     if len(values) > of.width:
-        raise InvalidKey("more values than the key has", view=of.cls, given=equal)
+        raise InvalidKey("more values than the key has elements", view=of.cls, given=equal)
     prefix = of.prefix + of.encoders[len(values)](values)
     if query.since is None and query.until is None and query.starts_with is None:
         start, stop = prefix_range(prefix)
     elif len(values) == of.width:
-        raise InvalidQuery("since, until and starts_with need a key field that is not given", view=of.cls, given=equal)
+        raise InvalidQuery("since, until and starts_with need a further key field", view=of.cls, given=equal)
     elif len(values) in of.hashed:
-        raise InvalidQuery("a hashed value has no order; give it as a value", view=of.cls, given=equal)
+        raise InvalidQuery("a hashed key field has no order: give a value, not a bound", view=of.cls, given=equal)
     else:
         since, until = _edge(of, equal, query.since), _edge(of, equal, query.until)
         start, stop = of.codec.bounded_range(
@@ -366,10 +352,10 @@ def _read(bound: BoundQuery) -> Plan[_Reading]:
             break
         row = source.waiting.pop()
         keys.append(row[0])
-        if of.living is not None and not of.living(row):
+        if of.is_shown is not None and not of.is_shown(row):
             continue
         if passes is not None:
-            (shown,) = yield from of.shown([row])
+            (shown,) = yield from of.show([row])
             if not passes(shown):
                 continue
             tested.append(shown)
