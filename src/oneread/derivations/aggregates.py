@@ -40,7 +40,7 @@ from oneread.models.set_order import has_one_form
 from oneread.models.wide import pack_wide, unpack_wide
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine
+from oneread.store.engine import LocalReads
 from oneread.store.keys import VIEW_BYTES, row_part
 from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found, Read
@@ -306,7 +306,7 @@ class AggregateView:
         found = yield from first_row("views", RowRange(start, stop or b""))
         return None if found is None else self.extremum_value(extremum, found[1][VALUE].value)
 
-    def local_find(self, engine: Engine) -> LocalFind | None:
+    def local_find(self, engine: LocalReads) -> LocalFind | None:
         prefix, encode, point, column = self.prefix, self.key.codec.encode, engine.point, engine.column
 
         def find(values: tuple[Any, ...]) -> tuple[Any, int, int]:

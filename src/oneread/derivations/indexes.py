@@ -38,7 +38,7 @@ from oneread.models.set_order import order_sets
 from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine
+from oneread.store.engine import LocalReads
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import RowRange, Table
@@ -131,7 +131,7 @@ class IndexView:
         found = yield from first_row("views", RowRange(within.start, within.stop or b""))
         return None if found is None else self.decode_rows([found[1][VALUE].value])[0]
 
-    def local_find(self, engine: Engine) -> LocalFind | None:  # noqa: ARG002 - part of the contract
+    def local_find(self, engine: LocalReads) -> LocalFind | None:  # noqa: ARG002 - part of the contract
         return None
 
     def show(self, found: Sequence[Found]) -> Plan[list[Any]]:

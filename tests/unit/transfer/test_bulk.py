@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from oneread import Schema, add, connect, connect_async
-from oneread.database.collector import resting
+from oneread.database.collector import pause_collector
 from oneread.errors import (
     AlreadyExists,
     Closed,
@@ -223,7 +223,7 @@ class TestARefusedChange:
         with db.bulk(batch=1) as bulk:
             with pytest.raises(MissingReference):
                 bulk.save(purchase(buyer=404, sold="A"))
-            with pytest.raises(UsageError, match="no more use"):
+            with pytest.raises(UsageError, match="cannot be reused"):
                 bulk.save(Customer(number=3, name="n"))
             bulk._state = "open"
 
@@ -397,7 +397,7 @@ def test_the_asynchronous_face_does_the_same(url):
                 for number in range(10):
                     await bulk.save(Customer(number=first + number, name=f"n{first + number}"))
 
-            with pytest.raises(UsageError, match="one task"):
+            with pytest.raises(UsageError, match="another task"):
                 async with db.bulk(batch=2) as bulk:
                     await asyncio.gather(two(bulk, 100), two(bulk, 200))
 
@@ -406,13 +406,13 @@ def test_the_asynchronous_face_does_the_same(url):
 
 def test_the_collector_rests_until_the_last_batch_of_all_threads_has_ended():
     assert gc.isenabled()
-    with resting():
-        with resting():
+    with pause_collector():
+        with pause_collector():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
     gc.disable()
-    with resting():
+    with pause_collector():
         pass
     assert not gc.isenabled()
     gc.enable()
