@@ -57,7 +57,7 @@ class CsvDump:
         """The header."""
         return [
             column
-            for name in self._form.names
+            for name in self._form.by_name
             for column in ([f"{name}.{part}" for part in self._several[name]] if name in self._several else [name])
         ]
 
@@ -89,7 +89,7 @@ class CsvDump:
             within = within.behind(found[-1][0])
 
     def _cells(self, entity: Any, key: bytes) -> list[str]:
-        text = self._form.written(entity)
+        text = self._form.encode(entity)
         if text is None:
             raise InvalidValue(
                 "an entity holds a value that CSV cannot bring back exactly; dump JSON lines",

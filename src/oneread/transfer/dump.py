@@ -203,7 +203,7 @@ class Dump:
             entity, used = settled.entity, settled.emission.record.get(HIDDEN)
         form = self._forms[entity_type.cls]
         parts = [b'{"model":', self._names[entity_type.cls], b',"version":%d' % version]
-        text = form.written(entity)
+        text = form.encode(entity)
         if text is not None:
             parts += [b',"entity":', text]
         if held or text is None:

@@ -143,7 +143,7 @@ class Dumped:
                 raise InvalidValue("the key does not fit its model", model=line.model, reason=str(error)) from error
             return RestoreTombstone(self._catalog, key, line.version, _unpacked(line.last).get(LAST_VALUES, {}))
         held = document_entity(entity_type.layout, line.document) if line.document else None
-        entity = self._forms[line.model].read(line.entity) if line.entity else held
+        entity = self._forms[line.model].decode(line.entity) if line.entity else held
         if entity is None:
             raise InvalidValue("the line has neither an entity nor a document", model=line.model)
         used = entity_type.used_in(_unpacked(line.used))
@@ -186,7 +186,7 @@ class Records:
         if self._model is None:
             raise UsageError("say whose entities the rows of a CSV file are: --model")
         form = self._forms[stored_name(self._model)]
-        unknown = [each for each in self._columns if each and each.partition(".")[0] not in form.names]
+        unknown = [each for each in self._columns if each and each.partition(".")[0] not in form.by_name]
         missing = [each for each in form.required if each not in {column.partition(".")[0] for column in self._columns}]
         twice = [each for each in self._columns if each and self._columns.count(each) > 1]
         if unknown or missing or twice:
@@ -223,7 +223,7 @@ class Records:
         for name, value in given.items():
             if name in form.references and isinstance(value, list) and not any(value):
                 given[name] = None
-        return form.taken(given)
+        return form.from_text(given)
 
     def _of_object(self, text: bytes) -> Any:
         try:
@@ -231,12 +231,12 @@ class Records:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidValue("this is no JSON object", reason=str(error)) from error
         if self._model is not None:
-            return self._forms[stored_name(self._model)].taken(self._named(found))
+            return self._forms[stored_name(self._model)].from_text(self._named(found))
         name, entity = found.get("model"), found.get("entity")
         form = self._forms.get(name) if isinstance(name, str) else None
         if form is None or not isinstance(entity, dict):
             raise InvalidValue('a line is {"model": name, "entity": {...}}; or give --model', model=name)
-        return form.taken(self._named(entity))
+        return form.from_text(self._named(entity))
 
     def _named(self, found: Mapping[str, Any]) -> dict[str, Any]:
         return {ours: value for name, value in found.items() if (ours := self._names.get(name, name))}
@@ -244,7 +244,7 @@ class Records:
 
 def _put_cell(given: dict[str, Any], form: ColumnForm, name: str, cell: str) -> None:
     """One cell as a value: an empty one is None or left out; JSON where the field takes no text, or begins as such."""
-    annotation = form.plain[name].concrete
+    annotation = form.by_name[name].concrete
     if cell[:1] in _JSON_BEGINS and (cell[0] == '"' or not _takes("x", annotation)):
         try:
             given[name] = _cell(cell.encode(errors="surrogatepass"))
@@ -252,7 +252,7 @@ def _put_cell(given: dict[str, Any], form: ColumnForm, name: str, cell: str) -> 
             given[name] = cell
     elif cell:
         given[name] = cell
-    elif form.plain[name].optional or _takes(None, annotation):
+    elif form.by_name[name].optional or _takes(None, annotation):
         given[name] = None
     elif name in form.required:
         given[name] = ""
