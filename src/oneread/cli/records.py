@@ -1,6 +1,6 @@
-"""Entities and rows of views as text: one below the other, or as the rows of a table.
+"""Entities and view rows as text: one below the other, or as a table.
 
-See "Output" of the page of the command line in the reference.
+See "Output" in docs/reference/command-line.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oneread.plans.trace import Cost
 
 
 def plain(value: Any) -> Any:
-    """A record as JSON shows it: a reference is the list of its key's parts; what a copy does not hold is left out."""
+    """A record for --json: a reference is the list of its key's parts, a copy has the fields it holds."""
     if isinstance(value, Ref):
         return [plain(part) for part in value.key]  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, Copy):
@@ -37,7 +37,7 @@ def plain(value: Any) -> Any:
 
 
 def fields(record: Any) -> dict[str, Any]:
-    """A record's values by name; what a copy shows of its source stands behind the source's key, as `buyer.name`."""
+    """A record's values by name; after a copy's key follow its copied fields, as `buyer.name`."""
     found: dict[str, Any] = {}
     for name in record.__struct_fields__:
         value = getattr(record, name)
@@ -63,22 +63,22 @@ _CELLS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...]] = (
     ((Copy,), lambda value: _listed(value.ref.key)),
     ((list, tuple, set, frozenset), _listed),
 )
-"""How values look in a cell; the first line that fits counts."""
+"""The text of values in a cell; the first entry that matches counts."""
 
 
 def _cell(value: Any) -> Any:
     """A value for a cell: numbers as they are, bytes in hexadecimal, references by their key, the rest as text."""
-    return _fitting(value)(value)
+    return _formatter(value)(value)
 
 
 def _as_text(value: Any) -> str:
     try:
         return str(value)
-    except (ValueError, RecursionError):  # ints of a store of before they had a bound, in a dict or struct
+    except (ValueError, RecursionError):  # an int of thousands of digits, written before ints were bounded
         return shown(value)
 
 
-def _fitting(value: Any) -> Callable[[Any], Any]:
+def _formatter(value: Any) -> Callable[[Any], Any]:
     return next((show for types, show in _CELLS if isinstance(value, types)), _as_text)
 
 

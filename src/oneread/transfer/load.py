@@ -26,14 +26,14 @@ from oneread.transfer.restore import RestoreEntity, RestoreTombstone
 LINE_BYTES: Final = 16 << 20
 """The longest line that is read; a longer one is refused as a whole."""
 
-LoadedRow: TypeAlias = "list[str]"
+CsvRow: TypeAlias = "list[str]"
 """The cells of one record of a CSV file."""
 
 _HEAD_BEGINS: Final = b'{"oneread":'
 _JSON_BEGINS: Final = ('"', "[", "{")
 
 
-class Line(msgspec.Struct, forbid_unknown_fields=True):
+class DumpLine(msgspec.Struct, forbid_unknown_fields=True):
     """One entity or tombstone of a dump."""
 
     model: str
@@ -48,7 +48,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
 
 _head = msgspec.json.Decoder(Head).decode
 _end = msgspec.json.Decoder(End).decode
-_line = msgspec.json.Decoder(Line).decode
+_line = msgspec.json.Decoder(DumpLine).decode
 _object = msgspec.json.Decoder(dict[str, Any]).decode
 _cell = msgspec.json.Decoder().decode
 
@@ -198,7 +198,7 @@ class Records:
                 twice=sorted(set(twice)),
             )
 
-    def entity(self, record: bytes | LoadedRow) -> Any:
+    def entity(self, record: bytes | CsvRow) -> Any:
         """The entity of one record.
 
         Raises:
