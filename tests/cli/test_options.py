@@ -7,6 +7,8 @@ import pytest
 
 from tests.cli.conftest import SCHEMA
 
+ABSENT = "no module of this name is installed or in the current folder"
+NOT_ONE = "the module does not have exactly one schema: use --schema package.module:name"
 FAILED = "importing the module of the schema failed"
 NO_FILE = "a schema is named by its module, not by its file"
 MODULES = {
@@ -45,12 +47,12 @@ def here(tmp_path, monkeypatch):
     ("spec", "message", "facts"),
     [
         ("", "no schema was given: use --schema package.module:name, or ONEREAD_SCHEMA", {}),
-        ("cli_nowhere:x", "no module of this name is installed or in the current folder", {"module": "cli_nowhere"}),
-        ("cli_package.no:x", "no module of this name is installed or in the current folder", {"module": "cli_package.no"}),
-        ("cli_one.deeper:x", "no module of this name is installed or in the current folder", {"module": "cli_one.deeper"}),
-        ("..:x", "no module of this name is installed or in the current folder", {}),
-        ("cli_two", "the module does not have exactly one schema: use --schema package.module:name", {"schemas": ["NOTES", "OTHER"]}),
-        ("cli_empty", "the module does not have exactly one schema: use --schema package.module:name", {"schemas": []}),
+        ("cli_nowhere:x", ABSENT, {"module": "cli_nowhere"}),
+        ("cli_package.no:x", ABSENT, {"module": "cli_package.no"}),
+        ("cli_one.deeper:x", ABSENT, {"module": "cli_one.deeper"}),
+        ("..:x", ABSENT, {}),
+        ("cli_two", NOT_ONE, {"schemas": ["NOTES", "OTHER"]}),
+        ("cli_empty", NOT_ONE, {"schemas": []}),
         ("cli_two:THIRD", "the module has no attribute of this name", {"name": "THIRD", "schemas": ["NOTES", "OTHER"]}),
         ("cli_empty:x", "this is not a Schema(...)", {"name": "x", "found": "int"}),
         ("tests.cli.notes:Person", "this is not a Schema(...)", {"name": "Person", "found": "Person"}),

@@ -126,10 +126,7 @@ def test_what_took_too_long_is_told_with_the_way_on(oneread):
     assert (ran.code, found.clean, found.skipped) == (1, False, ["Note"])
     assert found.resume
     assert oneread("verify", "Note", "--resume", found.resume, "--json").document(Verified).clean
-    assert (
-        "not compared within --max-age: Note"
-        in oneread("verify", "Note", "--max-age", "0.001", "--pace", "500").out
-    )
+    assert "not compared within --max-age: Note" in oneread("verify", "Note", "--max-age", "0.001", "--pace", "500").out
 
 
 @pytest.mark.parametrize("arguments", [["--pace", "0"], ["--max-age", "0"], ["--limit", "-1"], ["--resume", "!"]])
