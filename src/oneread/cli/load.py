@@ -26,7 +26,7 @@ from oneread.errors import Corrupt, InvalidValue, StoreError, UsageError
 from oneread.transfer.bulk import BATCH
 from oneread.transfer.content import Content, checkpoint_of
 from oneread.transfer.dump import Head
-from oneread.transfer.load import LINE_BYTES, CsvRow, Dumped, Records, end_of, head_of, verified
+from oneread.transfer.load import LINE_BYTES, CsvRow, DumpReader, RecordReader, check_dump, parse_end, parse_head
 
 NumberedLine: TypeAlias = tuple[int, bytes | InvalidValue]
 """A line of a file with its number, or the reason why it was skipped."""
@@ -129,7 +129,7 @@ def _read_form(stream: IO[bytes], name: str, content: Content) -> _FileRecords:
         if header is None or not isinstance(header[1], list):
             raise UsageError("the CSV file has no header", path=name)
         return _FileRecords(_bytes(first), None, header[1], rows)
-    head = head_of(line) if first and isinstance(line := first[0][1], bytes) else None
+    head = parse_head(line) if first and isinstance(line := first[0][1], bytes) else None
     if head is None:
         return _FileRecords(_bytes(first), None, None, chain(first, numbered))
     second = _take_first(numbered)
@@ -153,14 +153,14 @@ def _job(
     content = Content()
     beginning, head, header, records = _read_form(stream, name, content)
     if head is None:
-        make: Make = Records(catalog, model, names, header).entity
+        make: Make = RecordReader(catalog, model, names, header).entity
     elif model is not None or names:
         raise UsageError("a dump names its models: --model and --map are for other files", path=name)
     else:
-        make = Dumped(catalog, head).change
+        make = DumpReader(catalog, head).change
         if name != STANDARD:
             with open_file(name) as again:
-                verified(line + b"\n" for _number, line in lines(again, Content()) if isinstance(line, bytes))
+                check_dump(line + b"\n" for _number, line in lines(again, Content()) if isinstance(line, bytes))
     form = "dump" if head is not None else "objects" if header is None else "csv"
     checkpoint = checkpoint_of(form, stored_name(model) if model is not None else "", names, beginning)
     read_twice = functools.partial(_position_at, name) if name != STANDARD and Path(name).is_file() else None
@@ -180,7 +180,7 @@ def _position_at(name: str, line: int) -> str:
 def _strip_end(numbered: Iterator[NumberedLine]) -> Iterator[Numbered]:
     """The lines of a dump without the last; raises Corrupt where that is missing."""
     for number, line in numbered:
-        if isinstance(line, bytes) and end_of(line) is not None:
+        if isinstance(line, bytes) and parse_end(line) is not None:
             return
         yield number, line
     raise Corrupt("the dump is incomplete: its last line is missing; the lines before were loaded")

@@ -19,7 +19,7 @@ from oneread.models.model import Model
 from oneread.plans.progress import Reporter, no_progress
 from oneread.transfer.bulk import BATCH, Refusal
 from oneread.transfer.checkpoints import key_of, standing
-from oneread.transfer.content import START, Content, line_of
+from oneread.transfer.content import START, Content, position_line
 from oneread.transfer.load import CsvRow
 
 FileRecord: TypeAlias = "bytes | CsvRow"
@@ -138,7 +138,7 @@ class _Pass:
 
     def reject_refused(self, refusal: Refusal) -> None:
         """Rejects what the bulk writer refuses."""
-        number = line_of(refusal.position)
+        number = position_line(refusal.position)
         self._reject(number, refusal.error, self._waiting[number])
 
     def _reject(self, number: int, error: OnereadError, record: FileRecord) -> None:
@@ -192,7 +192,7 @@ def load(
     reached = _position(db, job) if resume else None
     if job.rejects.exists() and reached is None:
         raise UsageError("the file of rejects exists already; remove it or name another", path=str(job.rejects))
-    start = line_of(reached)
+    start = position_line(reached)
     refused = Rejects(job.rejects, start)
     first = _Pass(job.make, refused)
     with db.bulk(
@@ -216,7 +216,7 @@ def _position(db: Database, job: LoadJob) -> str | None:
     position = db.run(standing(key_of(job.checkpoint))).position
     if not isinstance(position, str):
         return None
-    line = line_of(position)
+    line = position_line(position)
     if line and job.position_at is not None and job.position_at(line) != position:
         return None
     return position
@@ -224,7 +224,7 @@ def _position(db: Database, job: LoadJob) -> str | None:
 
 def _load_records(bulk: Bulk, only: _Pass, job: LoadJob, reached: str) -> None:
     """Writes the records after the position reached; raises UsageError where those up to it are of other content."""
-    start = line_of(reached)
+    start = position_line(reached)
     is_same = not start
     for number, record in job.records:
         if number > start:

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from oneread.derivations.catalog import Catalog, stored_name
+from oneread.derivations.emitted_record import Record, decode_record, encode_record
 from oneread.derivations.entity_type import EntityType
 from oneread.encoding.codec import Element
 from oneread.errors import InvalidValue, OnereadError
@@ -72,6 +74,24 @@ class ColumnForm(JsonForm[Any]):
             if name in given and not reference.many and given[name] is not None and not isinstance(given[name], list):
                 given[name] = [given[name]]
         return self.convert(given, strict=False)
+
+
+def forms_by_name(catalog: Catalog) -> dict[str, ColumnForm]:
+    """The forms of all models, by stored name."""
+    return {stored_name(cls): ColumnForm(entity_type) for cls, entity_type in catalog.entity_types.items()}
+
+
+def pack_record(record: Record) -> str:
+    """Encodes a part of an emitted record as text."""
+    return b64encode(encode_record(record)).decode()
+
+
+def unpack_record(text: str) -> Record:
+    """Decodes the text of `pack_record`; an empty record for empty text. Raises InvalidValue."""
+    try:
+        return decode_record(b64decode(text, validate=True)) if text else {}
+    except (OnereadError, ValueError) as error:
+        raise InvalidValue("the emitted record cannot be decoded", reason=str(error)) from error
 
 
 def document_text(layout: Layout[Any], entity: Any) -> str:

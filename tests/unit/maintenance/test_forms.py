@@ -18,7 +18,7 @@ from oneread.plans.progress import no_progress
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump
 from oneread.transfer.forms import ColumnForm, document_entity, document_text
-from oneread.transfer.load import Dumped, head_of
+from oneread.transfer.load import DumpReader, parse_head
 
 
 class Colour(Enum):
@@ -130,7 +130,7 @@ def test_what_json_would_not_bring_back_is_written_as_its_document(db, form, fie
     assert b'"entity"' not in lines[1]
     with connect("memory://", SCHEMA) as other:
         with other.bulk() as bulk:
-            bulk.apply(Dumped(other.operations.catalog, head_of(lines[0])).change(lines[1]), 0)
+            bulk.apply(DumpReader(other.operations.catalog, parse_head(lines[0])).change(lines[1]), 0)
         again = []
         other.dump(again.append)
         assert again == lines
@@ -221,7 +221,7 @@ def test_a_document_comes_back_under_another_number(form):
 )
 def test_a_line_that_is_none_says_so(db, line):
     with pytest.raises(InvalidValue):
-        Dumped(db.operations.catalog, head_of(b'{"oneread":1,"schema":"","models":[]}')).change(line)
+        DumpReader(db.operations.catalog, parse_head(b'{"oneread":1,"schema":"","models":[]}')).change(line)
 
 
 def test_a_dump_of_some_models_holds_only_those(db):
@@ -230,4 +230,4 @@ def test_a_dump_of_some_models_holds_only_those(db):
     lines = []
     db.run(Dump(db.operations.catalog, [Thing], lines.append, no_progress).lines())
     assert len(lines) == 3
-    assert head_of(lines[0]).models == ("Thing",)
+    assert parse_head(lines[0]).models == ("Thing",)
