@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import random
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count as counting
 from statistics import median
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from oneread.costs.numbers import BASICS, SMALL_ROW
 from oneread.database._sync.database import Database
@@ -34,7 +34,10 @@ _BATCH: Final = 100
 _START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 
 
-def _declare(name: str, base: Any, of: object, fields: dict[str, Any], rules: dict[str, Any] | None = None) -> Any:
+Fields: TypeAlias = dict[str, object]
+
+
+def _declare(name: str, base: Any, of: object, fields: Fields, rules: Fields | None = None) -> Any:
     """Declares a class as a class statement with these annotations and values does."""
     body = {"__module__": __name__, "__annotations__": fields, **(rules or {})}
     return types.new_class(name, (base[of],), {}, lambda space: space.update(body))
@@ -55,8 +58,8 @@ class Other(Copy[ReferredSource]):
     name: str
 
 
-_VALUES: Final = {"name": str, "quantity": int, "price": Decimal, "made_at": datetime}
-_FIELDS: Final = {"group": Key[str], "number": Key[int], **_VALUES}
+_VALUES: Final[Fields] = {"name": str, "quantity": int, "price": Decimal, "made_at": datetime}
+_FIELDS: Final[Fields] = {"group": Key[str], "number": Key[int], **_VALUES}
 
 # Equal models that differ in their views alone: what a view adds to a save is the difference of two of them.
 _LINES: Final = tuple(
@@ -67,15 +70,15 @@ Referring: Final = _declare("Referring", Model, (str, int), {**_FIELDS, "first":
 
 
 def _index(field: str, *more: str) -> Any:
-    fields = {field: str, "made_at": datetime, "quantity": int, **{name: _VALUES[name] for name in more}}
-    rules = {field: by(getattr(Indexed, field)), "made_at": newest(Indexed.made_at)}
+    fields: Fields = {field: str, "made_at": datetime, "quantity": int, **{name: _VALUES[name] for name in more}}
+    rules: Fields = {field: by(getattr(Indexed, field)), "made_at": newest(Indexed.made_at)}
     rules |= {name: shown(getattr(Indexed, name)) for name in ("quantity", *more)}
     return _declare(f"IndexedBy{field.title()}", Index, Indexed, fields, rules)
 
 
 def _aggregate(model: Any, field: str) -> Any:
-    fields: dict[str, Any] = {field: str, "number": int, "units": int, "mean_price": Decimal | None}
-    rules = {field: by(getattr(model, field)), "number": count()}
+    fields: Fields = {field: str, "number": int, "units": int, "mean_price": Decimal | None}
+    rules: Fields = {field: by(getattr(model, field)), "number": count()}
     rules |= {"units": total(model.quantity), "mean_price": mean(model.price)}
     if model is Extreme:
         fields["dearest"], rules["dearest"] = Decimal | None, greatest(model.price)
@@ -146,10 +149,10 @@ class _Bench:
         self._db.save_all([self._referring(number) for number in range(STORED)])
         self._db.save(self._line(Plain, -1, "x" * _LONG))
 
-    def _line(self, model: Any, number: int, name: str = "") -> Any:
+    def _line(self, model: type[Model[str, int]], number: int, name: str = "") -> Model[str, int]:
         return model(**self._fields(number, name))
 
-    def _fields(self, number: int, name: str = "") -> dict[str, Any]:
+    def _fields(self, number: int, name: str = "") -> Fields:
         return {
             "group": f"group {number % _GROUPS}",
             "number": number,
@@ -174,10 +177,10 @@ class _Bench:
         taken["batch"] = _time(self._db.save_all, [(batch,)]) / _BATCH
         return taken
 
-    def _saves(self, entities: list[Any]) -> float:
+    def _saves(self, entities: list[Model[str, int]]) -> float:
         return _time(self._db.save, [(each,) for each in entities])
 
-    def _reads(self) -> Iterator[tuple[str, tuple[Callable[..., object], list[tuple[Any, ...]]]]]:
+    def _reads(self) -> Iterator[tuple[str, tuple[Callable[..., object], Sequence[tuple[Any, ...]]]]]:
         db, draw = self._db, self._chance.randrange
         numbers = [draw(STORED) for _ in range(4 * _BATCH)]
         keys = [(f"group {each % _GROUPS}", each) for each in numbers]
@@ -198,7 +201,7 @@ class _Bench:
         return self._db.page(view, group, limit=limit)
 
 
-def _time(run: Callable[..., object], given: list[tuple[Any, ...]]) -> float:
+def _time(run: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> float:
     started = perf_counter()
     for each in given:
         run(*each)

@@ -5,8 +5,9 @@ See docs/reference/command-line.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -79,11 +80,11 @@ def command(  # noqa: PLR0913 - each option is one question
     output.table(headers, [_row(bound, measured) for bound in bounds])
 
 
-def _row(bound: Bound, measured: MachineNumbers | None) -> list[Any]:
+def _row(bound: Bound, measured: MachineNumbers | None) -> Sequence[object]:
     cells = [bound.target, bound.verb, bound.requests, bound.rows, readable(bound.bytes), readable(bound.typical)]
     return [*cells, seconds_text(measured.predicted(bound))] if measured else cells
 
 
-def _document(bound: Bound, measured: MachineNumbers | None) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(bound)
+def _document(bound: Bound, measured: MachineNumbers | None) -> dict[str, object]:
+    found: dict[str, object] = msgspec.to_builtins(bound)
     return found | {"seconds": measured.predicted(bound)} if measured else found

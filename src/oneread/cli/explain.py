@@ -5,6 +5,7 @@ See docs/reference/command-line.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -24,7 +25,7 @@ from oneread.cli.options import (
     schema_of,
 )
 from oneread.cli.output import Output
-from oneread.cli.typed import values, wanted, whole_key
+from oneread.cli.typed import WantedType, values, wanted, whole_key
 from oneread.connect import connect
 from oneread.costs.explanations import Explanation
 from oneread.database.explaining import Explainer
@@ -74,18 +75,18 @@ def command(  # noqa: PLR0913 - each option narrows one call
         output.text(line)
 
 
-def _key(cls: Any, verb: str, declared_parts: Any, words: list[str]) -> tuple[Any, ...]:
+def _key(cls: type, verb: str, parts: Sequence[WantedType], words: list[str]) -> tuple[object, ...]:
     if verb == "page":
-        return values(cls, declared_parts, words)
+        return values(cls, parts, words)
     if verb in ("get", "delete") or (verb == "patch" and words):
-        return whole_key(cls, declared_parts, words)
+        return whole_key(cls, parts, words)
     if words:
         raise UsageError("this verb takes an entity, not a key: leave the key out", verb=verb)
     return ()
 
 
 def _explain(
-    explain: Explainer, call: tuple[str, Any, tuple[Any, ...]], *, limit: int | None, fields: list[str],
+    explain: Explainer, call: tuple[str, Any, tuple[object, ...]], *, limit: int | None, fields: list[str],
     carriers: int | None,
 ) -> Explanation:  # fmt: skip
     verb, cls, key = call

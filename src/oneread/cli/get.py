@@ -5,7 +5,7 @@ See docs/reference/command-line.md.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -45,7 +45,7 @@ class Got(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     model: str
-    entity: Any
+    entity: object
     cost: Cost
     version: int | None = None
 

@@ -59,7 +59,7 @@ class Paged(msgspec.Struct, frozen=True):
     """
 
     view: str
-    rows: list[Any]
+    rows: object
     next: str | None
     previous: str | None
     truncated: bool

@@ -21,6 +21,7 @@ import oneread
 from oneread import errors
 from oneread.cli.failures import FOUND
 from oneread.cli.options import DbOption, QuietOption, SchemaOption, reading, schema_of, writing
+from oneread.database._sync.database import Database
 from oneread.errors import OnereadError
 from oneread.evolution.schema import Schema
 
@@ -53,7 +54,7 @@ def command(
         _prompt(names, "" if quiet else banner(known, db, write=write))
 
 
-def _run(text: str, names: dict[str, Any]) -> None:
+def _run(text: str, names: dict[str, object]) -> None:
     """Runs the code of --run; errors in it are printed as Python does, without the frames of this program.
 
     Raises:
@@ -69,7 +70,7 @@ def _run(text: str, names: dict[str, Any]) -> None:
         raise typer.Exit(FOUND) from error
 
 
-def names_of(schema: Schema, database: Any) -> dict[str, Any]:
+def names_of(schema: Schema, database: Database) -> dict[str, object]:
     """The names in the prompt: the library's public names, the schema's classes, `errors`, `schema` and `db`."""
     library = {name: getattr(oneread, name) for name in oneread.__all__}
     return {"__name__": "__console__", **library, **schema.named(), "errors": errors, "schema": schema, "db": database}
@@ -90,7 +91,7 @@ def banner(schema: Schema, db: str, *, write: bool) -> str:
     )
 
 
-def _prompt(names: dict[str, Any], text: str) -> None:
+def _prompt(names: dict[str, object], text: str) -> None:
     """Runs the prompt until the end of input."""
     if find_spec("IPython") is not None and sys.stdin.isatty():
         ipython: Any = import_module("IPython")

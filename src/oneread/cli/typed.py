@@ -55,7 +55,7 @@ def _of_view(key: ViewKey) -> list[WantedType]:
     return found
 
 
-def values(cls: type, declared: Sequence[WantedType], words: Sequence[str]) -> tuple[Any, ...]:
+def values(cls: type, declared: Sequence[WantedType], words: Sequence[str]) -> tuple[object, ...]:
     """Converts words to values of the first parts of a key.
 
     Raises:
@@ -64,7 +64,7 @@ def values(cls: type, declared: Sequence[WantedType], words: Sequence[str]) -> t
     return tuple(value(cls, each, word) for each, word in _pairs(cls, declared, words)[0])
 
 
-def whole_key(cls: type, declared: Sequence[WantedType], words: Sequence[str]) -> tuple[Any, ...]:
+def whole_key(cls: type, declared: Sequence[WantedType], words: Sequence[str]) -> tuple[object, ...]:
     """Converts words to a whole key.
 
     Raises:
@@ -128,25 +128,25 @@ def value(cls: type, declared: WantedType, word: str) -> Any:
 
 
 class _WordForm(NamedTuple):
-    read: Callable[[Any, str], Any]
+    read: Callable[[Any, str], object]
     example: str
 
 
-def _by(read: Callable[[str], Any]) -> Callable[[Any, str], Any]:
+def _by(read: Callable[[str], object]) -> Callable[[object, str], object]:
     return lambda _type, text: read(text)
 
 
 _TRUTH: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def _bool(_type: Any, text: str) -> bool:
+def _bool(_type: object, text: str) -> bool:
     known = _TRUTH.get(text.lower())
     if known is None:
         raise ValueError
     return known
 
 
-def _instant(_type: Any, text: str) -> datetime:
+def _instant(_type: object, text: str) -> datetime:
     """An instant; a date alone is midnight in UTC, anything else must have an offset."""
     found = datetime.fromisoformat(text)
     if found.tzinfo is None:
@@ -156,7 +156,7 @@ def _instant(_type: Any, text: str) -> datetime:
     return found
 
 
-def _duration(_type: Any, text: str) -> timedelta:
+def _duration(_type: object, text: str) -> timedelta:
     if text.lstrip("+-").startswith("P"):
         return msgspec.convert(text, timedelta)
     return timedelta(seconds=float(text))
@@ -172,7 +172,7 @@ def _member(cls: type[Enum], text: str) -> Enum:
     return found[0]
 
 
-def _bytes(_type: Any, text: str) -> bytes:
+def _bytes(_type: object, text: str) -> bytes:
     return bytes.fromhex(text.removeprefix("0x"))
 
 

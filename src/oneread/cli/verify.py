@@ -29,7 +29,7 @@ from oneread.cli.output import Output, counted
 from oneread.plans.progress import MAX_AGE, Ahead, Fault, FaultKind
 from oneread.verify.verify import Verification
 
-CursorOption = Annotated[str, typer.Option("--resume", metavar="CURSOR", help="Continue where another run ended.")]
+ResumeFromOption = Annotated[str, typer.Option("--resume", metavar="CURSOR", help="Continue where another run ended.")]
 
 
 class Verified(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ def command(  # noqa: PLR0913 - an option each of the verb's
     *,
     pace: PaceOption = None,
     max_age: AgeOption = MAX_AGE,
-    resume: CursorOption = "",
+    resume: ResumeFromOption = "",
     limit: ShownOption = 20,
     faults_to: FileOption = None,
     schema: SchemaOption = "",

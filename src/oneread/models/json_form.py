@@ -44,9 +44,9 @@ class JsonForm(Generic[E]):
     shows_copies: ClassVar[bool] = True
     """Whether a copy is an object with the copied fields, under the names that clients see; else its key."""
 
-    write: Callable[[E], dict[str, Any]]
+    write: Callable[[E], dict[str, object]]
     """Converts an entity to what msgspec's JSON encoder takes."""
-    write_all: Callable[[Sequence[E]], list[dict[str, Any]]]
+    write_all: Callable[[Sequence[E]], list[dict[str, object]]]
     """Converts several entities of exactly this class."""
 
     def __init__(self, cls: type[E], fields: tuple[FieldShape, ...] = ()) -> None:
@@ -207,7 +207,7 @@ def form(cls: type[E]) -> JsonForm[E]:
     return known
 
 
-def written(value: Any) -> Any:
+def written(value: object) -> object:
     """An entity, a view row, or a list of them, as what msgspec's JSON encoder takes; anything else as it is."""
     if isinstance(value, list):
         return [written(each) for each in value]
@@ -266,7 +266,7 @@ def _copy(here: str, field: FieldShape) -> str:
     return f"({whole} if hasattr({here}, {copied[0].name!r}) else {{'ref': {here}.ref.key}})" if copied else whole
 
 
-def _of_reference(_type: Any) -> dict[str, Any]:
+def _of_reference(_type: object) -> dict[str, Any]:
     """The schema of a reference deep inside another type: msgspec's own form, a list of the key's list."""
     return {"type": "array", "prefixItems": [{"type": "array"}], "items": False}
 

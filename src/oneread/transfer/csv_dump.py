@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -80,7 +80,7 @@ class CsvDump:
                 return self.entities
             within = within.behind(found[-1][0])
 
-    def _cells(self, entity: Any, key: bytes) -> list[str]:
+    def _cells(self, entity: object, key: bytes) -> list[str]:
         text = self._form.encode(entity)
         if text is None:
             raise InvalidValue(
@@ -104,7 +104,7 @@ class CsvDump:
         self._write(text.getvalue().encode())
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, str):

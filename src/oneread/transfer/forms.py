@@ -63,7 +63,7 @@ class ColumnForm(JsonForm[Any]):
             return None
         return text if same else None
 
-    def from_text(self, values: Mapping[str, Any]) -> Any:
+    def from_text(self, values: Mapping[str, object]) -> Any:
         """Converts values that may be text for numbers and instants; a key of one part may be that part alone.
 
         Raises:

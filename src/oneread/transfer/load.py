@@ -47,7 +47,7 @@ class DumpLine(msgspec.Struct, forbid_unknown_fields=True):
 _head = msgspec.json.Decoder(Head).decode
 _end = msgspec.json.Decoder(End).decode
 _line = msgspec.json.Decoder(DumpLine).decode
-_object = msgspec.json.Decoder(dict[str, Any]).decode
+_object = msgspec.json.Decoder(dict[str, object]).decode
 _cell = msgspec.json.Decoder().decode
 
 
@@ -223,11 +223,11 @@ class RecordReader:
             raise InvalidValue('a line is {"model": name, "entity": {...}}; or give --model', model=name)
         return form.from_text(self._renamed(entity))
 
-    def _renamed(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    def _renamed(self, found: Mapping[str, object]) -> dict[str, object]:
         return {ours: value for name, value in found.items() if (ours := self._names.get(name, name))}
 
 
-def _put_cell(given: dict[str, Any], form: ColumnForm, name: str, cell: str) -> None:
+def _put_cell(given: dict[str, object], form: ColumnForm, name: str, cell: str) -> None:
     """Puts the value of one cell: None or nothing for an empty cell, JSON where the field is not text, or is quoted."""
     annotation = form.by_name[name].concrete
     if cell[:1] in _JSON_BEGINS and (cell[0] == '"' or not _takes("x", annotation)):

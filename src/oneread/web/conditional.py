@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import HTTPConnection, Request
 
@@ -26,7 +26,7 @@ _NEVER: Final = -1
 """A version that no entity has."""
 
 
-def etag(result: Any) -> str:
+def etag(result: object) -> str:
     """The strong entity tag of an entity, a page, a view row, or a list or dict of them: a digest of the JSON.
 
     It changes with any part of the JSON, copies and cursors too. The tag of an entity begins with the entity's version,
@@ -42,7 +42,7 @@ def etag(result: Any) -> str:
     return tag_of(result, to_json(result))
 
 
-def tag_of(result: Any, body: bytes | memoryview) -> str:
+def tag_of(result: object, body: bytes | memoryview) -> str:
     """The entity tag of a result with this JSON."""
     digest = blake2b(body, digest_size=_DIGEST_BYTES).hexdigest()
     return f'"v{version_of(result)}-{digest}"' if isinstance(result, Model) else f'"{digest}"'

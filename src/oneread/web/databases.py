@@ -17,13 +17,13 @@ from oneread.errors import UsageError
 NAME: Final = "db"
 """The name of the database that `lifespan` was given without one."""
 
-Lifespan: TypeAlias = Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any]]]
+Lifespan: TypeAlias = Callable[[Any], AbstractAsyncContextManager[Mapping[str, object]]]
 
 
 def lifespan(
     opening: Awaitable[AsyncDatabase] | None = None,
     *,
-    within: Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any] | None]] | None = None,
+    within: Callable[[Any], AbstractAsyncContextManager[Mapping[str, object] | None]] | None = None,
     **named: Awaitable[AsyncDatabase],
 ) -> Lifespan:
     """Opens databases when the application starts and closes them when it ends: `Starlette(lifespan=lifespan(...))`.
@@ -48,9 +48,9 @@ def lifespan(
             raise UsageError("a lifespan takes the result of connect_async, not awaited", name=name, given=type(each))
 
     @asynccontextmanager
-    async def opened(app: Any) -> AsyncGenerator[Mapping[str, Any]]:
+    async def opened(app: object) -> AsyncGenerator[Mapping[str, object]]:
         async with AsyncExitStack() as stack:
-            state: dict[str, Any] = {}
+            state: dict[str, object] = {}
             if within is not None:
                 around = await stack.enter_async_context(within(app))
                 state |= {} if around is None else dict(around)

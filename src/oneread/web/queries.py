@@ -83,7 +83,7 @@ class PageQuery:
         self,
         db: AsyncDatabase,
         view: type[P],
-        *equal: Any,
+        *equal: object,
         limit: int | None = None,
         most: int | None = None,
         where: Expression | None = None,
@@ -134,7 +134,7 @@ def _truth(text: str) -> bool:
     return known
 
 
-def _typed(db: AsyncDatabase, view: Any, equal: tuple[Any, ...], texts: dict[str, str | None]) -> dict[str, Any]:
+def _typed(db: AsyncDatabase, view: Any, equal: tuple[object, ...], texts: dict[str, str | None]) -> dict[str, Any]:
     """Converts bounds to values of the next key field."""
     of = listed(db.operations, view)
     given = len(of.flat(equal))

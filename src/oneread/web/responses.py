@@ -6,7 +6,7 @@ See "JSON" in docs/reference/web.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
@@ -30,12 +30,12 @@ class OnereadResponse(Response):
 
     media_type = "application/json"
 
-    def render(self, content: Any) -> bytes:
+    def render(self, content: object) -> bytes:
         return to_json(content)
 
 
 def respond(
-    request: Request, result: Any, *, status_code: int = 200, headers: Mapping[str, str] | None = None
+    request: Request, result: object, *, status_code: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """The response to a request: JSON with an ETag, and Link headers for a page.
 
@@ -60,7 +60,7 @@ def respond(
     return response
 
 
-def links_of(request: Request, page: Page[Any]) -> str:
+def links_of(request: Request, page: Page[object]) -> str:
     """The value of the Link header of a page (RFC 8288); empty when it is the only one."""
     ways = (("next", page.next), ("prev", page.previous))
     return ", ".join(f'<{_page_url(request, cursor)}>; rel="{way}"' for way, cursor in ways if cursor is not None)
