@@ -66,7 +66,7 @@ def db(url, asked):
     opened.save(Product(code="A", name="Heart"))
     asked.clear()
     yield opened
-    Audit(opened._driver.engine, opened.operations).boundary()
+    Audit(opened._driver.engine, opened.operations).check()
     opened.close()
 
 
@@ -463,4 +463,4 @@ def test_a_killed_import_resumes_and_does_every_line_once(tmp_path):
     assert kills >= 3
     with connect(url, SCHEMA, workers=0) as db:
         assert db.get(SalesOfBuyer, 1).orders == 401
-        Audit(db._driver.engine, db.operations).boundary()
+        Audit(db._driver.engine, db.operations).check()
