@@ -108,7 +108,7 @@ class TestRoundTrip:
 
     def test_a_dump_taken_before_the_tasks_are_done_shows_what_they_will(self, dump, load, other, url):
         with connect(url, NOTES, workers=0) as db:
-            db.delete(Person, notes.ADA)  # four notes, of which two are told within the commit
+            db.delete(Person, notes.ADA)  # four notes, of which two follow within the commit
             assert db.run(Scan("system", TASKS, 10).__iter__())
         assert load(dump()).code == 0
         with connect(other, NOTES, workers=0) as db:

@@ -134,25 +134,25 @@ def test_an_option_that_cannot_be_is_wrong_use(oneread, arguments):
     assert oneread("verify", *arguments).code == 2
 
 
-def stopped(option, *told):
+def stopped(option, *report):
     """What is noted on a Ctrl-C after these reports."""
     resuming = Resuming(no_progress, option)
     with pytest.raises(KeyboardInterrupt) as raised, resuming:
-        stop_after(resuming, told)
+        stop_after(resuming, report)
     return getattr(raised.value, "__notes__", [])
 
 
-def stop_after(resuming, told):
-    for each in told:
+def stop_after(resuming, report):
+    for each in report:
         resuming(each)
     raise KeyboardInterrupt
 
 
 def test_work_that_is_stopped_says_how_to_go_on():
-    told = Progress("reading", 1, cursor="abc")
-    assert stopped("--resume", told) == ["resume with --resume abc"]
+    report = Progress("reading", 1, cursor="abc")
+    assert stopped("--resume", report) == ["resume with --resume abc"]
     assert stopped("--resume") == []
-    assert stopped("", told) == ["finished work is kept; run the same command to continue"]
+    assert stopped("", report) == ["finished work is kept; run the same command to continue"]
 
 
 def test_a_note_on_the_way_is_the_hint(oneread):

@@ -1,4 +1,4 @@
-"""Tasks are done behind the writer's back, waited for, gone on with, and never in the way."""
+"""Tasks are done by a worker of its own, can be waited for and resumed, and block no writer."""
 
 import asyncio
 import logging

@@ -219,7 +219,7 @@ def test_absent_rows_cost_no_bytes():
 
 
 class Slow(MemoryEngine):
-    """Holds every transaction until it is told to go on."""
+    """Holds every transaction until it may continue."""
 
     def __init__(self):
         super().__init__()

@@ -145,9 +145,9 @@ def test_errors_are_problems_that_name_the_field_and_tell_nothing_stored(client)
         "type": "urn:oneread:error:NotFound", "title": "Not found", "status": 404,
         "detail": "there is no such entity", "retryable": False, "model": "Thing",
     }  # fmt: skip
-    nobody = client.put("/things/a", json={"code": "a", "maker": {"ref": [4711]}})
-    assert (nobody.status_code, nobody.json()["field"]) == (422, "maker")
-    assert "4711" not in nobody.text
+    missing = client.put("/things/a", json={"code": "a", "maker": {"ref": [4711]}})
+    assert (missing.status_code, missing.json()["field"]) == (422, "maker")
+    assert "4711" not in missing.text
     checked = put(client, size=-1)
     assert (checked.status_code, "not negative" in checked.json()["reason"]) == (422, True)
 
@@ -362,7 +362,7 @@ def test_requests_at_the_same_time_spend_their_own_budgets():
     async def ask():
         async with connect_async("memory://", SCHEMA) as db:
             await db.save(Maker(number=1, name="Ada"))
-            told = []
+            costs = []
 
             async def app(_scope, _receive, send):
                 for _ in range(3):
@@ -371,11 +371,11 @@ def test_requests_at_the_same_time_spend_their_own_budgets():
                 await send({"type": "http.response.start", "status": 200, "headers": []})
 
             async def send(message):
-                told.append(dict(message["headers"])[b"x-oneread-cost"][:10])
+                costs.append(dict(message["headers"])[b"x-oneread-cost"][:10])
 
             bounded = BudgetMiddleware(app, requests=3)
             await asyncio.gather(*(bounded({"type": "http"}, None, send) for _ in range(20)))
-            assert told == [b"requests=3"] * 20
+            assert costs == [b"requests=3"] * 20
 
     asyncio.run(ask())
 
