@@ -230,7 +230,7 @@ def test_what_is_wrong_among_sets_without_order_is_found_all_the_same(unordered)
         assert unordered.repair().clean
     key, version, body, record = entity_of(unordered, hash_ordered.Article, 1)
     told = emitted_record.decode_record(record.value)
-    token = b"i" + unordered.operations.catalog.indexes[hash_ordered.ArticlesOfWord].prefix
+    token = b"i" + unordered.operations.catalog.views[hash_ordered.ArticlesOfWord].prefix
     told[token][0][1] = b"?" * 16
     row = {VERSION: version, BODY: body, EMITTED: Cell(emitted_record.encode_record(told), record.stamp)}
     unordered.run(iter_of(Atomically(partial(iter_of, Replace("roots", {key: row})))))

@@ -317,7 +317,7 @@ class TestDamage:
     @BOUNDS
     def test_of_a_group_sets_aside_those_that_count_in_it(self, inline):
         db = filled(inline, {"title": "damaged"})
-        group = db.operations.catalog.aggregates[SizeOfTitle]
+        group = db.operations.catalog.views[SizeOfTitle]
         key = group.prefix + group.key.codec.encode(("damaged",))
         assert key in rows_of(db, "counts")
         plant(db, "counts", key, {b"d:b": b"\xc1"})

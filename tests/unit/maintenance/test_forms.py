@@ -195,12 +195,12 @@ def test_a_table_has_a_column_for_each_part_of_a_key(db):
 @pytest.mark.parametrize("text", ["*", "", b64encode(b"\x00\xc1").decode(), b64encode(b"\x01\xc1").decode()])
 def test_a_document_that_is_none_says_so(form, text):
     with pytest.raises(InvalidValue, match="document"):
-        document_entity(form.carrier.layout, text)
+        document_entity(form.entity_type.layout, text)
 
 
 def test_a_document_comes_back_under_another_number(form):
     entity = Everything(id=1, anything=2**70, made=NOON)
-    assert document_entity(form.carrier.layout, document_text(form.carrier.layout, entity)) == entity
+    assert document_entity(form.entity_type.layout, document_text(form.entity_type.layout, entity)) == entity
 
 
 @pytest.mark.parametrize(

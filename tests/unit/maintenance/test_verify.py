@@ -245,7 +245,7 @@ def test_groups_are_summed_in_portions_when_there_are_more_than_may_be_kept(stor
             walk = _walk()
             yield from walk.begin()
             inspection = DigestPass(ground, store.catalog.kinds[Purchase], walk, _wording(ground, looked))
-            yield from inspection.digested()
+            yield from inspection.run()
             yield from LocatePass(inspection, kept).plan()
 
         looked.clear()

@@ -227,14 +227,14 @@ def test_a_walk_gives_every_row_once_past_those_that_cannot_be_read(count):
         except StopIteration as stop:
             return stop.value
 
-    run(walk.over("roots", RowRange(b"", b""), seen.extend))
+    run(walk.scan_all("roots", RowRange(b"", b""), seen.extend))
     assert [key for key, _row in seen] == keys
     assert {key for key, row in seen if not row} == broken
     assert [bool(row) for row in run(walk.read("roots", keys[:3]))] == [key not in broken for key in keys[:3]]
 
 
 def test_a_scan_that_fails_for_another_reason_is_not_gone_past():
-    plan = Scanner(None, 600.0, no_progress).over("roots", RowRange(b"", b""), [].extend)
+    plan = Scanner(None, 600.0, no_progress).scan_all("roots", RowRange(b"", b""), [].extend)
     assert isinstance(next(plan), Scan)
     with pytest.raises(Corrupt, match="torn"):
         plan.throw(Corrupt("a page is torn", path="store"))
