@@ -1,8 +1,8 @@
 """The contract of a kind of view: everything the library asks of one compiled view, in one place.
 
 Pages, verify, repair, backfill, costs, explain, dump and the migration plan know views through `CompiledView` alone, so
-a new kind of view is one module that implements it and calls `register`. See "Kinds of view" of the architecture
-page.
+a new kind of view is one module that implements it and calls `register`. See "The commit row remembers what it told its
+views" in docs/design/architecture.md.
 """
 
 from __future__ import annotations

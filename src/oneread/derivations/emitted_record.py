@@ -1,7 +1,7 @@
 """The emitted record: what a commit row remembers of what it told its views.
 
 A write diffs the recorded contributions against the new ones, so that changed view declarations, old code beside new
-code, backfill and most repairs are one operation: re-emit. See "The root row remembers what was derived from it" of the
+code, backfill and most repairs are one operation: re-emit. See "The commit row remembers what it told its views" of the
 architecture page and docs/formats/rows.md.
 
 A record maps a token to contributions. A token is one byte of kind and, for views, the view's four-byte prefix (id,
