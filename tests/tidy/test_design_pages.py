@@ -17,7 +17,7 @@ TERM = re.compile(r"^\| (?!term \|)([^|]+) \|", re.MULTILINE)
 
 
 def absent_modules(page, known):
-    """Modules and rooms of `src/oneread` that a page names and the tree does not have."""
+    """Modules, rooms and tests that a page names and the tree does not have."""
     return [
         named
         for named in MODULE.findall(page)
@@ -37,8 +37,10 @@ def terms(page):
 
 @pytest.fixture(scope="module")
 def known():
-    modules = [path.relative_to(PACKAGE) for path in tree.python_files("src")]
-    return {str(path.with_suffix("")) for path in modules} | {str(path.parent) for path in modules}
+    """Modules and rooms below `src/oneread`, tests and their folders below `tests`."""
+    files = [path.relative_to(PACKAGE) for path in tree.python_files("src")]
+    files += [path.relative_to("tests") for path in tree.python_files("tests")]
+    return {str(path.with_suffix("")) for path in files} | {str(path.parent) for path in files}
 
 
 @pytest.fixture(scope="module")
