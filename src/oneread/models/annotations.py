@@ -1,4 +1,4 @@
-"""What an annotation means: its names resolved to types, its wrappers peeled off.
+"""Types of fields: annotations with their names resolved, as a tree that is built once for each class of a schema.
 
 A class declared inside a function is found through the names that the schema passes; nothing is looked up in frames.
 See "Documents" of docs/formats/rows.md.
@@ -59,8 +59,7 @@ _UNRESOLVED: Final = (
 class Named(dict[str, Any]):
     """The classes of a schema by name, which remember the types of fields that were resolved by them.
 
-    A schema asks for the types of a class once for each of its fields and views; a class with many fields would be
-    resolved as many times over.
+    The types of a class are needed for each of its fields and views; resolving them each time would be quadratic.
     """
 
     def __init__(self, classes: Iterable[type]) -> None:
@@ -70,7 +69,7 @@ class Named(dict[str, Any]):
 
 
 class _Scope:
-    """Where the names in the annotations of one class are looked up."""
+    """Looks up the names in the annotations of one class."""
 
     def __init__(self, written_in: type, names: Names) -> None:
         module = vars(sys.modules[written_in.__module__]) if written_in.__module__ in sys.modules else {}
@@ -85,7 +84,7 @@ class _Scope:
         self._names: Any = ChainMap(*map(dict, near), own)
 
     def resolve(self, annotation: Any, field: str) -> Any:
-        """The annotation with every name in it replaced by what it stands for. Raises InvalidDeclaration."""
+        """The annotation with every name in it resolved. Raises InvalidDeclaration for an unknown name."""
         if isinstance(annotation, type):
             return annotation
         holder = SimpleNamespace(__annotations__={field: annotation})
@@ -141,7 +140,7 @@ def field_names(cls: Any) -> tuple[str, ...]:
 
 
 def written_annotations(cls: type) -> dict[str, tuple[Any, type]]:
-    """Everything annotated in a class and its bases, unresolved, and the class each stands in."""
+    """The unresolved annotations of a class and its bases by name, each with the class that declares it."""
     return {
         name: (annotation, base) for base in reversed(cls.__mro__) for name, annotation in get_annotations(base).items()
     }
@@ -182,9 +181,9 @@ class FieldType(NamedTuple):
     parts: tuple[FieldType, ...]
     """The alternatives of a union, or the arguments of a container or generic class."""
     layers: tuple[tuple[Any, ...], ...]
-    """What each Annotated around this says, the innermost first."""
+    """The metadata of each Annotated around it, the innermost first."""
     owner: type
-    """The class in which this is written, for names and errors."""
+    """The class that declares the field, for names and errors."""
     field: str
     names: Names
 
@@ -206,7 +205,7 @@ class FieldType(NamedTuple):
 
     @property
     def metadata(self) -> tuple[Any, ...]:
-        """What Annotated says around this and around `present`, the outermost first."""
+        """The metadata around this and around `present`, the outermost first."""
         only = self._only
         return (*chain(*reversed(self.layers)), *(() if only is None else only.metadata))
 
@@ -285,7 +284,7 @@ def type_of(annotation: Any, names: Names, owner: type = object, field: str = ""
 
 
 def _without_alias(annotation: Any) -> Any:
-    """What a NewType or a `type` alias stands for."""
+    """The type that a NewType or a `type` alias names."""
     while True:
         if isinstance(annotation, NewType):
             annotation = annotation.__supertype__

@@ -1,4 +1,4 @@
-"""Fingerprints: what a declaration says about its documents, as text that can be compared with the text of last year.
+"""Fingerprints: the types of a class's fields as text, which is stored and compared with later declarations.
 
 See "Documents" of docs/formats/rows.md.
 """
@@ -21,8 +21,8 @@ _NO_NAMES: Final[Names] = MappingProxyType({})
 def describe(cls: type, names: Names = _NO_NAMES) -> list[tuple[str, str, bool]]:
     """The fields of a class in their order: name, type as text, and whether there is a default.
 
-    The text is the same in every release of Python. A class used as a type is spelled out where it is met first. What
-    the database fills in, and the path of a copied field, are not defaults.
+    The text is the same in every release of Python. A class used as a type is spelled out where it first occurs.
+    Markers and the paths of copied fields are not defaults.
     """
     writer = _Writer()
     defaults = _defaulted(cls)
@@ -45,7 +45,7 @@ def _defaulted(cls: Any) -> set[str]:
 
 
 class _Writer:
-    """Writes types; classes that were spelled out once are named from then on, which ends recursive ones."""
+    """Writes types; a class is spelled out once and named afterwards, which ends recursive ones."""
 
     def __init__(self) -> None:
         self._spelled: set[type] = set()

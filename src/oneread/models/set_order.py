@@ -1,7 +1,7 @@
-"""Sets in one order: a set, however deep in a value, as its elements in the order of their bytes.
+"""Sets in one order: a set, however deep in a value, is stored as its elements in the order of their bytes.
 
-A set of texts is gone through in another order in each process (PYTHONHASHSEED), so nothing that is stored, or hashed
-to be stored, may depend on that order. See "Documents" of docs/formats/rows.md and
+A set of texts has another order in each process (PYTHONHASHSEED), so nothing that is stored, or hashed to be stored,
+may depend on it. See "Documents" of docs/formats/rows.md and
 docs/decisions/0031-one-form-of-equal-values.md.
 """
 
@@ -32,7 +32,7 @@ def has_one_form(annotation: Any) -> bool:
 
 
 def order_sets(value: Any) -> Any:
-    """The value as it is stored: each set in it is a tuple in the order of its elements' bytes, the rest as given."""
+    """Replaces each set in a value by a tuple in the order of its elements' bytes."""
     kind = type(value)
     if kind in _LEAVES:
         return value
@@ -48,7 +48,7 @@ def order_sets(value: Any) -> Any:
 
 
 def _order_fields(value: Any) -> Any:
-    """An instance with its fields ordered: itself where they hold no set."""
+    """Orders the sets in an instance's fields; returns the instance itself where there are none."""
     changed: dict[str, Any] = {}
     for name in field_names(type(value)):
         field = getattr(value, name, None)
@@ -57,10 +57,10 @@ def _order_fields(value: Any) -> Any:
             changed[name] = ordered
     if not changed:
         return value
-    made = copy.copy(value)  # not by its constructor, which may refuse a tuple where a set belongs
-    put = msgspec.structs.force_setattr if isinstance(value, msgspec.Struct) else object.__setattr__
+    made = copy.copy(value)  # its constructor may refuse a tuple where a set belongs
+    assign = msgspec.structs.force_setattr if isinstance(value, msgspec.Struct) else object.__setattr__
     for name, ordered in changed.items():
-        put(made, name, ordered)
+        assign(made, name, ordered)
     return made
 
 
