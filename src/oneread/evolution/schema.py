@@ -101,7 +101,7 @@ def _hidden(view: type[View[Any]]) -> tuple[str, ...]:
     return tuple(extremum_names(view).values())
 
 
-def _is(given: Any, base: type) -> bool:
+def _is(given: object, base: type) -> bool:
     return isinstance(given, type) and issubclass(given, base) and given is not base
 
 

@@ -51,6 +51,9 @@ from oneread.models.references import Copy, Ref
 
 Names = Mapping[str, Any]
 
+Annotation: TypeAlias = Any
+"""What Python takes as a type: a class, a generic alias, a union, or text that names one."""
+
 _UNRESOLVED: Final = (
     "the type of this field cannot be resolved; import it or declare it in the module, or add it to the schema"
 )
@@ -83,7 +86,7 @@ class _Scope:
         self._module = dict(module)
         self._names: Any = ChainMap(*map(dict, near), own)
 
-    def resolve(self, annotation: Any, field: str) -> Any:
+    def resolve(self, annotation: Annotation, field: str) -> Annotation:
         """The annotation with every name in it resolved. Raises InvalidDeclaration for an unknown name."""
         if isinstance(annotation, type):
             return annotation
@@ -99,7 +102,7 @@ class _Scope:
             ) from error
 
 
-def resolved(annotation: Any, written_in: type, names: Names, field: str) -> Any:
+def resolved(annotation: Annotation, written_in: type, names: Names, field: str) -> Annotation:
     """The annotation with every name in it resolved as seen from the class it is written in.
 
     Raises:
@@ -174,7 +177,7 @@ class FieldType(NamedTuple):
     """
 
     kind: TypeKind
-    bare: Any
+    bare: Annotation
     """The annotation without aliases and Annotated."""
     cls: Any
     """The same without arguments: `list` of `list[int]`."""
@@ -232,7 +235,7 @@ class FieldType(NamedTuple):
         """Whether a value may be a set, or hold one somewhere."""
         return any(each.kind == "set" for each in self.walk())
 
-    def target(self) -> Any:
+    def target(self) -> Annotation:
         """The class that a reference names, None for a bare Ref. Raises InvalidDeclaration for an unknown name."""
         arguments = get_args(self.bare)
         if arguments and isinstance(arguments[0], TypeVar):  # of a copy's `ref` and an index's `source`
@@ -294,7 +297,7 @@ def _without_alias(annotation: Any) -> Any:
             return annotation
 
 
-def _kind_of(bare: Any, cls: Any) -> TypeKind:
+def _kind_of(bare: Annotation, cls: Any) -> TypeKind:
     if isinstance(cls, type) and cls is not UnionType:
         return _kind_of_class(cls)
     if cls in (Union, UnionType):
@@ -329,12 +332,12 @@ _BASES: Final[Mapping[type, TypeKind]] = {Ref: "reference", Copy: "copy", Model:
 class Unwrapped(NamedTuple):
     """An annotation without its wrappers."""
 
-    bare: Any
+    bare: Annotation
     optional: bool
     metadata: tuple[Any, ...]
 
 
-def unwrap(annotation: Any) -> Unwrapped:
+def unwrap(annotation: Annotation) -> Unwrapped:
     """Takes off Annotated, NewType, aliases, and `| None` when one alternative is left."""
     found = type_of(annotation, {})
     return Unwrapped(found.present.bare, found.optional, found.metadata)

@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 
 from oneread.errors import InvalidDeclaration, InvalidKey
-from oneread.models.annotations import FieldType, Names, types_of
+from oneread.models.annotations import Annotation, FieldType, Names, types_of
 from oneread.models.expressions import Condition, Expression, Joined, Negated
 from oneread.models.paths import Path
 from oneread.models.references import Copy, Ref
@@ -58,18 +58,18 @@ _ORDERS: Final = ("<", "<=", ">", ">=")
 class _Field(NamedTuple):
     """The field at the end of a path."""
 
-    type: Any
+    type: Annotation
     is_copy: bool
     nullable: bool
     accepts: Accepts
 
 
-class Refusal(NamedTuple):
+class Contradiction(NamedTuple):
     """Why a condition can never hold."""
 
     reason: str
     condition: Condition
-    type: Any
+    type: Annotation
 
 
 class ConditionChecks:
@@ -85,12 +85,12 @@ class ConditionChecks:
         self._referring = referring
         self._known: dict[Path, _Field | None] = {}
 
-    def refusal(self, expression: Expression) -> Refusal | None:
+    def find_contradiction(self, expression: Expression) -> Contradiction | None:
         """The first part of a condition that can never hold, or whose opposite always does."""
         for condition in _conditions(expression):
             reason, kind = self._check(condition)
             if reason:
-                return Refusal(reason, condition, kind)
+                return Contradiction(reason, condition, kind)
         return None
 
     def _check(self, condition: Condition) -> tuple[str, Any]:
@@ -163,7 +163,7 @@ def _equal(given: FieldType) -> Callable[[Any], bool]:
         return lambda operand: isinstance(operand, bare) or any(member == operand for member in bare)
     fit = fitting(given)
 
-    def is_value(operand: Any) -> bool:
+    def is_value(operand: object) -> bool:
         try:
             fit(operand)
         except ValueError:
@@ -176,7 +176,7 @@ def _equal(given: FieldType) -> Callable[[Any], bool]:
 def _refers(given: FieldType) -> Callable[[Any], bool]:
     codec = key_codec(given.target(), given.names)
 
-    def is_key(operand: Any) -> bool:
+    def is_key(operand: object) -> bool:
         if not isinstance(operand, Ref) or len(operand.key) != len(codec.elements):
             return False
         try:
@@ -246,14 +246,14 @@ def _is_text(given: FieldType) -> bool:
     return any(each in (str, bytes) for each in _bases(given))
 
 
-def _is_ordered(given: FieldType, operand: Any) -> bool:
+def _is_ordered(given: FieldType, operand: object) -> bool:
     """Whether values of a type are ordered with the operand."""
     if given.kind == "enum" and isinstance(operand, given.cls) and _bases(given):
         return True
     return any(type(operand) in _COMPARED.get(each, ()) for each in _bases(given))
 
 
-def _is_reached(bare: Any, operand: Any) -> bool:
+def _is_reached(bare: Annotation, operand: Any) -> bool:
     """Whether a number of the type equals the operand exactly."""
     if bare is int:
         return bool(operand % 1 == 0) if type(operand) in (float, Decimal) else True
@@ -267,7 +267,7 @@ def _is_reached(bare: Any, operand: Any) -> bool:
 
 def refuse_declared(view: type, expression: Expression, names: Names) -> None:
     """Raises InvalidDeclaration for a view whose condition can never hold."""
-    found = ConditionChecks(names).refusal(expression)
+    found = ConditionChecks(names).find_contradiction(expression)
     if found is not None and found.reason is not _NO_PATH:  # a path without a field is refused where it is read
         raise InvalidDeclaration(
             found.reason,

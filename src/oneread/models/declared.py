@@ -48,7 +48,7 @@ else:
     class Declared(msgspec.StructMeta):
         """The metaclass of every declaration."""
 
-        def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], **config: Any) -> Any:
+        def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], **config: object) -> Any:
             written = space.get("__orig_bases__", ())  # the bases as they are written: Model[str, int]
             if written:
                 space["__orig_bases__"] = tuple(base.cls if isinstance(base, _KeyedBase) else base for base in written)

@@ -34,8 +34,8 @@ class Mismatch(NamedTuple):
     """The first difference; `path` starts at the compared value: `[2].price`, or empty."""
 
     path: str
-    given: Any
-    read: Any
+    given: object
+    read: object
 
 
 Compare: TypeAlias = Callable[[Any, Any, bool], "Mismatch | None"]
@@ -53,7 +53,7 @@ def is_abstract(given: FieldType) -> bool:
     return any(each.kind in ("list", "set", "mapping") and each.cls not in _CONCRETE for each in given.walk())
 
 
-def difference(given: Any, read: Any, *, loose: bool = False) -> Mismatch | None:
+def difference(given: object, read: object, *, loose: bool = False) -> Mismatch | None:
     """The first difference; None when the value is read back as it was given.
 
     An int is the same value as an equal float or Decimal, so it may be given for one. With `loose`, one kind
@@ -81,27 +81,27 @@ def _comparison(kind: type) -> Compare:
     if not names:
         return _of_values
 
-    def of_fields(given: Any, read: Any, loose: bool) -> Mismatch | None:  # noqa: FBT001
+    def of_fields(given: object, read: object, loose: bool) -> Mismatch | None:  # noqa: FBT001
         found = (_below(f".{name}", getattr(given, name), getattr(read, name), loose) for name in names)
         return next(filter(None, found), None)
 
     return of_fields
 
 
-def _below(step: str, given: Any, read: Any, loose: bool) -> Mismatch | None:  # noqa: FBT001
+def _below(step: str, given: object, read: object, loose: bool) -> Mismatch | None:  # noqa: FBT001
     found = difference(given, read, loose=loose)
     return None if found is None else found._replace(path=step + found.path)
 
 
-def _of_values(given: Any, read: Any, _loose: bool) -> Mismatch | None:  # noqa: FBT001
+def _of_values(given: object, read: object, _loose: bool) -> Mismatch | None:  # noqa: FBT001
     return None if given == read else Mismatch("", given, read)
 
 
-def _of_decimals(given: Any, read: Any, _loose: bool) -> Mismatch | None:  # noqa: FBT001
+def _of_decimals(given: Decimal, read: object, _loose: bool) -> Mismatch | None:  # noqa: FBT001
     return None if given.is_finite() else Mismatch("", given, read)
 
 
-def _of_references(given: Any, read: Any, _loose: bool) -> Mismatch | None:  # noqa: FBT001
+def _of_references(given: Ref[Any], read: Ref[Any], _loose: bool) -> Mismatch | None:  # noqa: FBT001
     return _below(".key", given.key, read.key, loose=False)
 
 
@@ -125,7 +125,7 @@ def _of_sets(given: AbstractSet[Any], read: AbstractSet[Any], loose: bool) -> Mi
     return None if len(given) == len(read) else Mismatch("", given, read)
 
 
-def _identity(element: Any) -> Any:
+def _identity(element: object) -> object:
     """The key by which the same element is found in the other set; all NaN share one."""
     return _MISSING if element != element else element  # noqa: PLR0124  only NaN differs from itself
 

@@ -74,7 +74,7 @@ def steps_of(cls: type) -> tuple[EvolutionStep, ...]:
     return tuple(found)
 
 
-def _check_step(cls: type, step: Any) -> None:
+def _check_step(cls: type, step: object) -> None:
     if not isinstance(step, Renamed | Retyped):
         raise InvalidDeclaration("evolution holds renamed(...) and retyped(...)", declaration=cls, given=step)
     names = (step.name, step.to) if isinstance(step, Renamed) else (step.name,)

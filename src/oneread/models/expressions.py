@@ -295,5 +295,5 @@ def _framed(name: bytes, *parts: bytes) -> bytes:
     return b"".join(len(part).to_bytes(4, "big") + part for part in (name, *parts))
 
 
-def _stored_name(cls: Any) -> str:
+def _stored_name(cls: type) -> str:
     return str(getattr(cls, "stored_as", None) or cls.__name__)

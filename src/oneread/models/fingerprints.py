@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from oneread.models.annotations import FieldType, Names, type_of, types_of
+from oneread.models.annotations import Annotation, FieldType, Names, type_of, types_of
 from oneread.models.fields import KEY, Marker
 from oneread.models.paths import Path
 
@@ -29,7 +29,7 @@ def describe(cls: type, names: Names = _NO_NAMES) -> list[tuple[str, str, bool]]
     return [(name, writer.text(each), name in defaults) for name, each in types_of(cls, names).items()]
 
 
-def text_of(annotation: Any, cls: type, field: str, names: Names = _NO_NAMES) -> str:
+def text_of(annotation: Annotation, cls: type, field: str, names: Names = _NO_NAMES) -> str:
     """A type as `describe` writes it. `cls` and `field` are for errors."""
     return _Writer().text(type_of(annotation, names, cls, field))
 

@@ -69,7 +69,7 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
         """
 
 
-def key_of(entity: Any) -> tuple[Any, ...]:
+def key_of(entity: object) -> tuple[Any, ...]:
     """The key of an entity, whatever its fields are called."""
     return tuple(getattr(entity, name) for name in key_names(type(entity)))
 
@@ -95,7 +95,7 @@ def key_names(cls: type) -> tuple[str, ...]:
     return known
 
 
-def _is_key(annotation: Any) -> bool:
+def _is_key(annotation: object) -> bool:
     """Whether an annotation is `Key[...]`; it may still be text, by `from __future__ import annotations`."""
     if isinstance(annotation, str):
         return annotation.replace(" ", "").split("[")[0].rsplit(".", 1)[-1] == "Key"

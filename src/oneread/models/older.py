@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError
-from oneread.models.annotations import Names, type_of
+from oneread.models.annotations import Annotation, Names, type_of
 from oneread.models.descriptions import Nested, fields_of, same_type
 from oneread.models.differences import difference, is_abstract
 from oneread.models.evolving import Retyped, steps_of
@@ -208,7 +208,7 @@ class _Retyping:
 
         return retype
 
-    def _apply(self, step: Retyped, value: Any, path: str, after: _TypeReader) -> tuple[PackedElement, Any]:
+    def _apply(self, step: Retyped, value: object, path: str, after: _TypeReader) -> tuple[PackedElement, Any]:
         """Converts a value by one step: the stored element and the value; `after` reads the next type."""
         facts: dict[str, Any] = {"model": self._cls.__name__, "field": path, "value": value}
         facts["function"] = getattr(step.by, "__qualname__", repr(step.by))
@@ -246,7 +246,7 @@ class _Retyping:
         )  # fmt: skip
 
 
-def _reader(kind: Any) -> Callable[[PackedElement], Any]:
+def _reader(kind: Annotation) -> Callable[[PackedElement], Any]:
     """Makes the reader of elements of a type, also of those with an int beyond 64 bits."""
     decode = msgspec.msgpack.Decoder(kind, dec_hook=revive).decode
 
@@ -259,7 +259,7 @@ def _reader(kind: Any) -> Callable[[PackedElement], Any]:
     return read
 
 
-def _packed(value: Any) -> PackedElement:
+def _packed(value: object) -> PackedElement:
     try:
         return _pack(value)
     except OverflowError:

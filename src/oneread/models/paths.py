@@ -97,7 +97,7 @@ def getter(path: Path) -> Callable[[Any], Any]:
 
 
 def _read_inside(read: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
-    def value(entity: Any) -> Any:
+    def value(entity: object) -> object:
         return getattr(read(entity), name, None)  # neither None nor an unfilled copy has it
 
     return value

@@ -25,15 +25,15 @@ def plain_schema(validate: Callable[[Any], Any], write: Callable[[Any], Any]) ->
     }
 
 
-def builtins(value: Any) -> Any:
+def builtins(value: object) -> object:
     """A value's JSON as plain lists, dicts and texts."""
     return msgspec.to_builtins(written(value), str_keys=True)
 
 
-def core_schema(cls: Any, _source: Any, _handler: Any) -> dict[str, Any]:
+def core_schema(cls: Any, _source: object, _handler: object) -> dict[str, Any]:
     """Pydantic's `__get_pydantic_core_schema__`."""
 
-    def validate(value: Any) -> Any:
+    def validate(value: object) -> object:
         if isinstance(value, cls):
             return value
         try:
@@ -44,7 +44,7 @@ def core_schema(cls: Any, _source: Any, _handler: Any) -> dict[str, Any]:
     return plain_schema(validate, builtins) | {"ref": f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"}
 
 
-def json_schema(cls: Any, _core: Any, handler: Any) -> dict[str, Any]:
+def json_schema(cls: Any, _core: object, handler: Any) -> dict[str, Any]:
     """Pydantic's `__get_pydantic_json_schema__`."""
     return form(cls).schema(sent=handler.mode == "validation")
 

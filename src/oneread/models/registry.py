@@ -15,7 +15,7 @@ from uuid import UUID
 
 from oneread.encoding.codec import Codec, Element
 from oneread.errors import InvalidDeclaration, InvalidKey
-from oneread.models.annotations import FieldType, Names, types_of, unwrap
+from oneread.models.annotations import Annotation, FieldType, Names, types_of, unwrap
 from oneread.models.layout import LAST_ID, Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
@@ -26,7 +26,9 @@ KEY_BYTES: Final = 200
 _KEY_TYPES: Final = (bool, int, float, Decimal, str, bytes, datetime, date, timedelta, UUID)
 
 
-def element(name: str, annotation: Any, declaration: type, *, descending: bool = False, none: Any = None) -> Element:
+def element(
+    name: str, annotation: Annotation, declaration: type, *, descending: bool = False, none: Any = None
+) -> Element:
     """The key element that holds values of a field's type.
 
     Raises:
@@ -132,7 +134,7 @@ def target_of(copy: type[Copy[Any]], names: Mapping[str, Any]) -> type[Model[Any
     return _model(copy.type_arguments[0], names, copy, "ref")
 
 
-def _model(argument: Any, names: Mapping[str, Any], declaration: type, field: str) -> type[Model[Any]]:
+def _model(argument: Annotation, names: Mapping[str, Any], declaration: type, field: str) -> type[Model[Any]]:
     name = argument if isinstance(argument, str) else getattr(argument, "__forward_arg__", None)
     found = names.get(name) if name is not None else argument
     if not (isinstance(found, type) and issubclass(found, Model)):

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import msgspec
 
-from oneread.models.annotations import field_names
+from oneread.models.annotations import Annotation, field_names
 from oneread.models.references import Ref
 from oneread.models.wide import pack_wide
 
@@ -26,12 +26,12 @@ _LEAVES: Final = _SAME_WHEN_EQUAL | {float, Decimal, time, bytearray, Ref}
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
-def has_one_form(annotation: Any) -> bool:
+def has_one_form(annotation: Annotation) -> bool:
     """Whether equal values of a bare type are stored as equal bytes; not so 1.0 and 1.00, 0.0 and -0.0, dicts, sets."""
     return annotation in _SAME_WHEN_EQUAL or (isinstance(annotation, type) and issubclass(annotation, Enum))
 
 
-def order_sets(value: Any) -> Any:
+def order_sets(value: object) -> object:
     """Replaces each set in a value by a tuple in the order of its elements' bytes."""
     kind = type(value)
     if kind in _LEAVES:
@@ -64,12 +64,12 @@ def _order_fields(value: Any) -> Any:
     return made
 
 
-def stored_form(value: Any) -> bytes:
+def stored_form(value: object) -> bytes:
     """Bytes that two values share when they are stored alike. NaN is like itself, 1.0 is not like 1.00."""
     return _element_bytes(order_sets(value))
 
 
-def _element_bytes(value: Any) -> bytes:
+def _element_bytes(value: object) -> bytes:
     try:
         return _pack(value)
     except OverflowError:  # an int beyond 64 bits

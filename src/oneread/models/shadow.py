@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, NoRetur
 import msgspec
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import FieldType, Names, types_of, written_annotations
+from oneread.models.annotations import Annotation, FieldType, Names, types_of, written_annotations
 from oneread.models.differences import difference, is_abstract
 from oneread.models.fields import Marker
 from oneread.models.model import Model, key_names
@@ -78,7 +78,7 @@ class _ByKey(type):
         return type(instance) is Ref
 
 
-def revive(stand_in: Any, decoded: Any) -> Ref[Any]:
+def revive(stand_in: Any, decoded: tuple[Any]) -> Ref[Any]:
     """The plain Ref for a stand-in."""
     (key,) = decoded
     return Ref(msgspec.convert(key, stand_in.key))
@@ -91,7 +91,7 @@ class FieldShape(NamedTuple):
     kind: Literal["plain", "ref", "refs", "copy"]
     type: FieldType
     optional: bool
-    concrete: Any
+    concrete: Annotation
     """The type msgspec decodes to."""
     cls: Any = None
     """The user's class of a copy."""
@@ -175,7 +175,7 @@ class Shapes:
         self._open.remove(target)
         return types
 
-    def concrete(self, given: FieldType) -> Any:
+    def concrete(self, given: FieldType) -> Annotation:
         """The type for msgspec: resolved, instants aware, without markers, references typed by their keys."""
         bare = given.bare
         if given.kind == "reference":
@@ -229,10 +229,10 @@ def _refuse(reason: str, given: FieldType) -> NoReturn:
     raise InvalidDeclaration(reason, declaration=given.owner, field=given.field)
 
 
-def wrapped(annotation: Any, metadata: tuple[Any, ...] = (), *, optional: bool) -> Any:
+def wrapped(annotation: Annotation, metadata: tuple[Any, ...] = (), *, optional: bool) -> Annotation:
     """Puts constraints and `| None` around a type; markers are for the schema and left out."""
     meta = tuple(each for each in metadata if not isinstance(each, Marker))
-    constrained: Any = Annotated[(annotation, *meta)] if meta else annotation
+    constrained: Annotation = Annotated[(annotation, *meta)] if meta else annotation
     return constrained | None if optional else constrained
 
 
@@ -244,7 +244,7 @@ def fitting(given: FieldType) -> Fitting:
     """
     concrete, loose = Shapes(given.names, frozenset()).concrete(given), is_abstract(given)
 
-    def fit(value: Any) -> Any:
+    def fit(value: object) -> object:
         try:
             (plain,) = unpack_wide(pack_wide((value,)))
             read = msgspec.convert(plain, concrete, dec_hook=revive)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -30,7 +30,7 @@ class _Big:
         self.value = value
 
 
-def _extension(big: Any) -> msgspec.msgpack.Ext:
+def _extension(big: _Big) -> msgspec.msgpack.Ext:
     value = big.value
     return msgspec.msgpack.Ext(EXTENSION, value.to_bytes(_size(value), "big", signed=True))
 
@@ -43,7 +43,7 @@ def _size(value: int) -> int:
 _PACK: Final = msgspec.msgpack.Encoder(uuid_format="bytes", enc_hook=_extension).encode
 
 
-def pack_wide(values: tuple[Any, ...]) -> bytes:
+def pack_wide(values: object) -> bytes:
     """The msgpack array of values with ints beyond 64 bits."""
     return _PACK(_marked(msgspec.to_builtins(values, builtin_types=_NATIVE)))
 
@@ -77,7 +77,7 @@ def _checked(code: int, data: memoryview) -> None:
 _CHECKED: Final = msgspec.msgpack.Decoder(ext_hook=_checked).decode
 
 
-def _marked(value: Any) -> Any:
+def _marked(value: object) -> object:
     if type(value) is int:
         return value if _LEAST <= value <= _MOST else _Big(value)
     if isinstance(value, tuple):
