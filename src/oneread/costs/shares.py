@@ -16,19 +16,21 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import CompiledView, RowForm
 from oneread.derivations.entity_type import EntityType
-from oneread.derivations.keyed import VALUES_BYTES, KeyRule
+from oneread.derivations.keyed import KeyRule
 from oneread.derivations.rules import Rule, rules_of
 from oneread.models.annotations import FieldType, Names, type_of, types_of
 from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
-from oneread.models.registry import KEY_BYTES, EntityKind, reference_target
+from oneread.models.registry import EntityKind, reference_target
+from oneread.store.keys import KIND_BYTES, VIEW_BYTES
+from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 from oneread.transactions.deltas import MAGNITUDE
 
 AMOUNT: Final = Size(2 * MAGNITUDE + 100 + HEADER, 8)
 """A Decimal sum; `deltas` refuses what has more digits."""
 
-_PREFIX: Final = Size(4, 4)
-_KIND: Final = Size(2, 2)
+_PREFIX: Final = Size(VIEW_BYTES, VIEW_BYTES)
+_KIND: Final = Size(KIND_BYTES, KIND_BYTES)
 
 
 class ViewCost(NamedTuple):

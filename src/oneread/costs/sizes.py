@@ -16,13 +16,13 @@ from uuid import UUID
 
 import msgspec
 
-from oneread.derivations.changes import BODY_BYTES
 from oneread.models.annotations import FieldType, Names, types_of
 from oneread.models.fields import defaults_of
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path
 from oneread.models.references import Copy
-from oneread.models.registry import KEY_BYTES, target_of
+from oneread.models.registry import target_of
+from oneread.store.limits import BODY_BYTES, KEY_BYTES
 
 OPEN: Final = BODY_BYTES
 """Bytes of what only the limit of a whole document bounds."""

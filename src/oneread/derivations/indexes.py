@@ -13,7 +13,6 @@ import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.derivation import (
-    PREFIX_BYTES,
     Compiling,
     Keyspace,
     LocalFind,
@@ -27,7 +26,7 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
 from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration, OnereadError
-from oneread.models.annotations import FieldType, field_types, type_of, types_of, unwrap
+from oneread.models.annotations import FieldType, Names, field_types, type_of, types_of, unwrap
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
@@ -36,12 +35,14 @@ from oneread.models.paths import path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
+from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine
-from oneread.store.requests import Found, Scan
+from oneread.store.engine import LocalReads
+from oneread.store.keys import VIEW_BYTES
+from oneread.store.requests import Found
 from oneread.store.rows import RowRange, Table
-from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import VALUE, first_row
 
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
@@ -95,7 +96,7 @@ class IndexView:
             present = " and ".join(f"{part.access.code} is not None" for part in self.key.parts)
             before.append("claimed = record[TOKENS[1]] = []")
             each += [f"if {present}:", "    claimed.append(found)", "    claims.append(PREFIX + found)"]
-        return self.key.function(scope, condition(self.cls, self.model, accesses), before, each)
+        return self.key.emitter(scope, condition(self.cls, self.model, accesses), before, each)
 
     def _wide(self, row: tuple[Any, ...]) -> bytes:
         return self.layout.wide_prefix + pack_wide(row)
@@ -118,7 +119,7 @@ class IndexView:
         name, values, decode = self.cls.__name__, key_values(self.key), self.key.codec.decode_prefix
         in_order = self._in_order if self._had_no_order else None
         rows = Keyspace(
-            self.prefix, "views", name, kind, values, lambda key: decode(key, PREFIX_BYTES)[1], in_order=in_order
+            self.prefix, "views", name, kind, values, lambda key: decode(key, VIEW_BYTES)[1], in_order=in_order
         )
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
 
@@ -127,10 +128,10 @@ class IndexView:
 
     def find(self, values: tuple[Any, ...]) -> Plan[Any]:
         within = self.key.codec.prefix_range(values, prefix=self.prefix)
-        rows = yield from Scan("views", RowRange(within.start, within.stop or b""), 1)
-        return self.decode_rows([rows[0][1][VALUE].value])[0] if rows else None
+        found = yield from first_row("views", RowRange(within.start, within.stop or b""))
+        return None if found is None else self.decode_rows([found[1][VALUE].value])[0]
 
-    def local_find(self, engine: Engine) -> LocalFind | None:  # noqa: ARG002 - part of the contract
+    def local_find(self, engine: LocalReads) -> LocalFind | None:  # noqa: ARG002 - part of the contract
         return None
 
     def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
@@ -151,6 +152,15 @@ class IndexView:
         if not self.unique:
             return (rows,)
         return (rows, RowForm(name, "claim", "claim", "claims", "counts", place, frozenset(), "owner"))
+
+
+def check_unique(view: type[Index[Any]], _names: Names) -> None:
+    if type(view.unique) is not bool:
+        raise InvalidDeclaration("unique is True or False", view=view)
+
+
+def unique_option(view: type[Index[Any]]) -> Description:
+    return (("unique", "true"),) if view.unique else ()
 
 
 def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:

@@ -66,8 +66,8 @@ class DeclaredRule(msgspec.Struct, frozen=True):
 class DeclaredView(msgspec.Struct, frozen=True):
     """A view as declared; `name`, `kind` and `model` are stored names.
 
-    `hidden` are the stored names of its least and greatest fields, `condition` is its `where`, and `conditions` are the
-    ways to the values that the condition reads, by path.
+    `hidden` are the stored names of its least and greatest fields, `condition` is its `where`, `conditions` are the
+    ways to the values that the condition reads, by path, and `options` the class options that its rows depend on.
     """
 
     name: str
@@ -78,7 +78,7 @@ class DeclaredView(msgspec.Struct, frozen=True):
     rules: tuple[DeclaredRule, ...] = ()
     condition: Expression | None = None
     conditions: dict[str, Description] = {}
-    unique: bool = False
+    options: Description = ()
 
 
 class DeclaredSchema(msgspec.Struct, frozen=True):

@@ -22,9 +22,7 @@ from oneread.evolution.declared import DeclaredModel, DeclaredSchema, DeclaredVi
 from oneread.models.descriptions import Nested, same_type
 from oneread.models.expressions import rerouted
 from oneread.models.versions import Past, Retired, StoredLayout, StoredSchema, StoredView, ViewState
-
-LAST_NUMBER: Final = 0x7FFF
-"""Two bytes; the top bit of a layout's number marks wide documents."""
+from oneread.store.limits import LAST_NUMBER
 
 _CLASS_MISSING: Final = (
     "the store holds this and the schema does not declare it; declare it (`stored_as` after a rename of the class), "
@@ -333,7 +331,7 @@ class _Evolution:
         if view.condition is not None:
             names = {path: self._path_before(way, path) for path, way in view.conditions.items()}
             rules.append(("where", rerouted(view.condition, names).canonical().hex()))
-        return (*rules, ("unique", "true")) if view.unique else tuple(rules)
+        return (*rules, *view.options)
 
     def _path_before(self, way: Iterable[tuple[str, str]], path: str) -> str:
         """The stored name of a path."""

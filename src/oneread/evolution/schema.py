@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast
 
-from oneread.derivations.catalog import Catalog, SchemaNumbers, extremum_names, stored_name
+from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names, stored_name
 from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
@@ -19,6 +19,7 @@ from oneread.models.evolving import steps_of
 from oneread.models.model import Model
 from oneread.models.references import Copy
 from oneread.models.registry import root_model
+from oneread.store.limits import INLINE_HOLDERS
 
 Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[View[Any]]
 
@@ -36,7 +37,7 @@ class Schema:
         InvalidDeclaration: something is missing, of the wrong type, unbounded, or depends on itself.
     """
 
-    def __init__(self, *declarations: Declaration, inline: int = 1000) -> None:
+    def __init__(self, *declarations: Declaration, inline: int = INLINE_HOLDERS) -> None:
         self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is(each, Model))
         self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is(each, View))
         self.inline = inline
@@ -98,7 +99,7 @@ class Schema:
 
 
 def _hidden(view: type[View[Any]]) -> tuple[str, ...]:
-    return tuple(extremum_names(view).values())
+    return tuple(keyspace_names(view).values())
 
 
 def _is(given: object, base: type) -> bool:

@@ -14,6 +14,7 @@ from oneread.models.declared import Declared, Keyed, KeyTypes
 from oneread.models.evolving import EvolutionStep
 from oneread.models.fields import KEY, reference
 from oneread.models.references import Ref
+from oneread.store.limits import MAX_LIMIT
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     )
     type_arguments: ClassVar[tuple[Any, ...]] = ()
     stored_as: ClassVar[str | None] = None
-    max_limit: ClassVar[int] = 1000
+    max_limit: ClassVar[int] = MAX_LIMIT
     evolution: ClassVar[tuple[EvolutionStep, ...]] = ()
 
     if TYPE_CHECKING:

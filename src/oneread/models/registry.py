@@ -16,12 +16,11 @@ from uuid import UUID
 from oneread.encoding.codec import Codec, Element
 from oneread.errors import InvalidDeclaration, InvalidKey
 from oneread.models.annotations import Annotation, FieldType, Names, types_of, unwrap
-from oneread.models.layout import LAST_ID, Layouts
+from oneread.models.layout import Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
-
-KEY_BYTES: Final = 200
-"""Longest entity key, and longest value of an index: any derived key fits the smallest limit of all engines (511)."""
+from oneread.store.keys import KIND_BYTES, RootKey, entity_part
+from oneread.store.limits import KEY_BYTES, LAST_NUMBER
 
 _KEY_TYPES: Final = (bool, int, float, Decimal, str, bytes, datetime, date, timedelta, UUID)
 
@@ -46,10 +45,10 @@ def element(
 class EntityKind:
     """A model and its variants; `number` is the first two bytes of their rows' keys, `last` the last one given."""
 
-    def __init__(self, cls: type[Model[Any]], number: int, names: Names, last: int = LAST_ID) -> None:
+    def __init__(self, cls: type[Model[Any]], number: int, names: Names, last: int = LAST_NUMBER) -> None:
         self.cls = cls
         self.number = number
-        self.prefix = number.to_bytes(2, "big")
+        self.prefix = number.to_bytes(KIND_BYTES, "big")
         self.layouts = Layouts(last)
         self.names = key_names(cls)
         self.codec = key_codec(cls, names)
@@ -66,17 +65,17 @@ class EntityKind:
             )
         return self._encode(parts)
 
-    def key(self, parts: tuple[Any, ...]) -> bytes:
+    def key(self, parts: tuple[Any, ...]) -> RootKey:
         """The key of an entity's root row."""
         if len(parts) != self._arity:
             raise InvalidKey(
                 "the key has other parts than the model declares", model=self.cls, declared=self.names, given=parts
             )
-        return self.prefix + self._encode(parts)
+        return RootKey(self.prefix + self._encode(parts))
 
     def parts_of(self, key: bytes) -> tuple[Any, ...]:
         """The parts of a root row's key."""
-        return self.codec.decode(key[2:])
+        return self.codec.decode(entity_part(key))
 
 
 def key_codec(cls: type[Model[Any]], names: Names) -> Codec:

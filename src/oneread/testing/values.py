@@ -1,7 +1,7 @@
-"""Values of a declared type, for hypothesis: small ones that meet again, and the odd ones that break programs.
+"""Strategy of a declared type, for hypothesis: small ones that meet again, and the odd ones that break programs.
 
-Values are valid by construction: nothing is drawn in order to be thrown away. What sorts, adds up and compares in a way
-that nobody can promise is left out: NaN, infinities, and instants so far away that no calendar has them. See "Users'
+Strategy are valid by construction: none is drawn and then rejected. Left out is what does not sort, add
+up and compare exactly: NaN, infinities, and instants so far away that no calendar has them. See "Users'
 tests" of the decisions page.
 """
 
@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from oneread.errors import UsageError
 from oneread.models.annotations import FieldType, type_of
 
-Values: TypeAlias = st.SearchStrategy[Any]
+Strategy: TypeAlias = st.SearchStrategy[Any]
 
 SEVERAL: Final = 4
 """Elements that a list has at most, and characters and bytes beyond a declared least length twice as many."""
@@ -35,7 +35,7 @@ _ZONES: Final = (UTC, timezone(timedelta(hours=-5)), timezone(timedelta(hours=5,
 
 
 class Bounds(NamedTuple):
-    """What `msgspec.Meta` says of a type, all of it together."""
+    """The constraints of a type: all its `msgspec.Meta` together."""
 
     gt: Any = None
     ge: Any = None
@@ -49,7 +49,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, metadata: Iterable[Any]) -> Bounds:
-        """The constraints of an annotation; what stands further out is said later, and wins."""
+        """The constraints of an annotation; the outermost comes last, and wins."""
         found = {
             name: value
             for each in metadata
@@ -78,16 +78,16 @@ _ANY_KEY, _ANYTHING = type_of(str, {}), type_of(Any, {})
 class Drawn:
     """Makes strategies for types. `special` is asked first: a strategy for a type that it knows better, or None."""
 
-    def __init__(self, special: Callable[[FieldType], Values | None] = lambda _given: None) -> None:
+    def __init__(self, special: Callable[[FieldType], Strategy | None] = lambda _given: None) -> None:
         self._special = special
         self._inside: list[Any] = []
 
-    def of(self, given: FieldType) -> Values:
-        """Values of a type. Raises UsageError when they cannot be made up."""
+    def of(self, given: FieldType) -> Strategy:
+        """Strategy of a type. Raises UsageError when they cannot be made up."""
         found = self._present(given.present, Bounds.of(given.metadata))
         return st.none() | found if given.optional else found
 
-    def _present(self, given: FieldType, bounds: Bounds) -> Values:
+    def _present(self, given: FieldType, bounds: Bounds) -> Strategy:
         special = self._special(given)
         if special is not None:
             return special
@@ -103,7 +103,7 @@ class Drawn:
             case _:
                 return self._class(given)
 
-    def _several(self, given: FieldType, sizes: dict[str, Any]) -> Values:
+    def _several(self, given: FieldType, sizes: dict[str, Any]) -> Strategy:
         parts = given.parts
         if given.kind == "mapping":
             keys, elements = map(self.of, parts or (_ANY_KEY, _ANYTHING))
@@ -117,7 +117,7 @@ class Drawn:
         found = st.lists(element, **sizes) if given.kind != "set" else st.sets(element, **sizes)
         return found if made in (list, set) else found.map(made)
 
-    def _class(self, given: FieldType) -> Values:
+    def _class(self, given: FieldType) -> Strategy:
         cls = given.cls
         if cls in self._inside:  # one that holds itself goes one level deep
             return st.nothing()
@@ -154,7 +154,7 @@ def _needed(cls: Any) -> dict[str, bool] | None:
     return None
 
 
-def _integers(bounds: Bounds) -> Values:
+def _integers(bounds: Bounds) -> Strategy:
     step = bounds.multiple_of or 1
     low = max([math.ceil(each) for each in (bounds.ge,) if each is not None] + _past(bounds.gt), default=None)
     high = min([math.floor(each) for each in (bounds.le,) if each is not None] + _before(bounds.lt), default=None)
@@ -171,13 +171,13 @@ def _before(bound: Any) -> list[int]:
     return [] if bound is None else [math.ceil(bound) - 1]
 
 
-def _near(first: int, last: int) -> Values:
+def _near(first: int, last: int) -> Strategy:
     """Whole numbers that are mostly few, around 0 or around the bound that is nearest to it."""
     middle = min(max(0, first), last)
     return st.integers(max(first, middle - 2), min(last, middle + 3)) | st.integers(first, last)
 
 
-def _floats(bounds: Bounds) -> Values:
+def _floats(bounds: Bounds) -> Strategy:
     low, high = _tightest(bounds)
     if bounds.multiple_of is not None:
         step = bounds.multiple_of
@@ -193,7 +193,7 @@ def _floats(bounds: Bounds) -> Values:
     return st.floats(allow_nan=False, allow_infinity=False, **options)
 
 
-def _decimals(_bounds: Bounds) -> Values:
+def _decimals(_bounds: Bounds) -> Strategy:
     return st.decimals(Decimal(-(10**20)), Decimal(10**20), places=2) | st.decimals(-3, 3, places=1)
 
 
@@ -203,7 +203,7 @@ def _tightest(bounds: Bounds) -> tuple[Any, Any]:
     return max(lows, default=None), min(highs, default=None)
 
 
-def _texts(bounds: Bounds) -> Values:
+def _texts(bounds: Bounds) -> Strategy:
     if bounds.pattern is not None:
         return st.from_regex(bounds.pattern).filter(bounds.fits)
     few = [each for each in _TEXTS if bounds.fits(each)]
@@ -211,24 +211,24 @@ def _texts(bounds: Bounds) -> Values:
     return st.sampled_from(few) | many if few else many
 
 
-def _blobs(bounds: Bounds) -> Values:
+def _blobs(bounds: Bounds) -> Strategy:
     few = [each for each in _BLOBS if bounds.fits(each)]
     many = st.binary(**bounds.sizes(2 * SEVERAL))
     return st.sampled_from(few) | many if few else many
 
 
-def _instants(_bounds: Bounds) -> Values:
+def _instants(_bounds: Bounds) -> Strategy:
     """With a zone: a field of a model has no other."""
     zones = st.sampled_from(_ZONES)
     near = st.datetimes(datetime(2024, 2, 28), datetime(2024, 3, 2), timezones=zones)  # noqa: DTZ001 - as above
     return near | st.datetimes(_FIRST, _LAST, timezones=zones)
 
 
-def _times(bounds: Bounds) -> Values:
+def _times(bounds: Bounds) -> Strategy:
     return st.times(timezones=st.just(UTC) if bounds.tz else st.none())
 
 
-_PLAIN: Final[dict[Any, Callable[[Bounds], Values]]] = {
+_PLAIN: Final[dict[Any, Callable[[Bounds], Strategy]]] = {
     bool: lambda _bounds: st.booleans(),
     int: _integers,
     float: _floats,
