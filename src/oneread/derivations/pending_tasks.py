@@ -131,7 +131,7 @@ def _told(catalog: Catalog, key: bytes, row: Row) -> WaitingTask:
         return WaitingTask(key.hex(), 0, readable=False)
 
 
-def _holder(catalog: Catalog, entry: outbox.Entry, *, changed: bool) -> SetAsideHolder:
+def _holder(catalog: Catalog, entry: outbox.AsideEntry, *, changed: bool) -> SetAsideHolder:
     shown = entry.shown
     if shown is None:
         return SetAsideHolder(entry.key.hex(), "", "Corrupt", "this entry cannot be read", 0, _EPOCH)
