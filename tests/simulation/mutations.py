@@ -283,9 +283,9 @@ def what_was_told_before_is_taken_from_now(patch):
     """The record is compared with itself: whoever holds copies is never told of a change."""
     decision = changes.decision
 
-    def untold(catalog, carrier, key, settled, seen, before, version):
-        found = decision(catalog, carrier, key, settled, seen, before, version)
-        return replace(found, fans_out=found.fans_out and before.entity is None)
+    def untold(catalog, entity_type, key, filled, attempt):
+        found = decision(catalog, entity_type, key, filled, attempt)
+        return replace(found, fans_out=found.fans_out and attempt.before.entity is None)
 
     patch.setattr(changes, "decision", untold)
 

@@ -21,7 +21,7 @@ from oneread.models.shadow import revive
 from oneread.transactions.commit import Change
 from oneread.transfer.dump import FORMAT, End, Head
 from oneread.transfer.forms import ColumnForm, document_entity, key_type
-from oneread.transfer.restore import RestoreEntity, RestoreTombstone
+from oneread.transfer.restore import NO_COPIES, DumpedCopies, RestoreEntity, RestoreTombstone
 
 LINE_BYTES: Final = 16 << 20
 """The longest line that is read; a longer one is refused as a whole."""
@@ -147,7 +147,8 @@ class Dumped:
         if entity is None:
             raise InvalidValue("the line has neither an entity nor a document", model=line.model)
         used = entity_type.used_in(_unpacked(line.used))
-        return RestoreEntity(self._catalog, entity, line.version, held, line.held if held is not None else (), used)
+        copies = NO_COPIES if held is None else DumpedCopies(line.held, held, used)
+        return RestoreEntity(self._catalog, entity, line.version, copies)
 
 
 def _unpacked(text: str) -> Record:
