@@ -1,4 +1,4 @@
-"""The catalog: a schema compiled for one store, where every model, layout and view has its number.
+"""The catalog: a schema compiled with the numbers that one store gives to models, layouts and views.
 
 See "Tables" and "Bodies" of the decisions page.
 """
@@ -104,7 +104,7 @@ class Catalog:
         name = getattr(given, "__forward_arg__", given)
         model = self.names.get(name) if isinstance(name, str) else given
         if not (isinstance(model, type) and issubclass(model, Model)):
-            raise InvalidDeclaration("say whose view it is: class Recent(Index[Purchase])", view=view, given=given)
+            raise InvalidDeclaration("a view names its model: class Recent(Index[Purchase])", view=view, given=given)
         if model not in self.kinds:
             raise InvalidDeclaration("the model of this view is not in the schema", view=view, model=model)
         return model
@@ -141,7 +141,7 @@ class Catalog:
         try:
             return self._by_prefix[kind_part(key)]
         except KeyError:
-            raise Corrupt("a row belongs to a model that this schema does not have", key=key.hex()) from None
+            raise Corrupt("a row of a model that this schema does not have", key=key.hex()) from None
 
     def name_of(self, key: bytes) -> str:
         """A root row's key for people: `Customer(7)`."""

@@ -1,8 +1,8 @@
 """The contract of a kind of view: everything the library asks of one compiled view, in one place.
 
 Pages, verify, repair, backfill, costs, explain, dump and the migration plan know views through `CompiledView` alone, so
-a new kind of view is one module that implements it and an entry in `VIEW_KINDS`. See "The commit row remembers what it
-told its views" in docs/design/architecture.md.
+a new kind of view is one module that implements it and an entry in `VIEW_KINDS`. See "The root row remembers what was
+derived from it" in docs/design/architecture.md.
 """
 
 from __future__ import annotations

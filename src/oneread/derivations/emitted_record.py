@@ -1,7 +1,7 @@
 """The emitted record: what a root row remembers of its contributions to views.
 
 A write diffs the recorded contributions against the new ones, so changed view declarations, old programs beside new
-ones, backfill and most repairs are one operation: re-emit. See "The commit row remembers what it told its views" of the
+ones, backfill and most repairs are one operation: re-emit. See "The root row remembers what was derived from it" of the
 architecture page and docs/formats/rows.md.
 
 A record maps a token to contributions. A token is one byte of kind and, for views, the view's four-byte prefix (id,

@@ -45,8 +45,8 @@ class EntityState(NamedTuple):
     record: Record
     unfilled: frozenset[str] = frozenset()
     """Copies that lack values, because the row was written under an older layout."""
-    retell: bool = False
-    """The row's older layout requires that its holders are notified once more."""
+    must_notify: bool = False
+    """Holders are to be notified even if the copied values look the same, because of the row's older layout."""
 
 
 class FillInputs(NamedTuple):
@@ -71,7 +71,7 @@ class FilledEntity(NamedTuple):
 
 
 class EntityType:
-    """One entity class, a model or a variant; `told` are the values that holders copy, None if no model copies any."""
+    """One entity class, a model or a variant; `copied` are the values that holders copy, None without holders."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class EntityType:
         layout: Layout[Any],
         references: Mapping[str, Reference],
         derivations: tuple[CompiledView, ...],
-        told: CopiedValues | None,
+        copied: CopiedValues | None,
     ) -> None:
         self.cls = cls
         self.kind = kind
@@ -88,7 +88,7 @@ class EntityType:
         self.references = tuple(references.values())
         self.derivations = tuple(each for each in derivations if issubclass(cls, each.model))
         self._empty: Record = {token: [] for each in derivations for token in each.tokens}
-        self.told = told
+        self.copied = copied
         defaults = defaults_of(cls).items()
         self.created = tuple(name for name, default in defaults if default == CREATED)
         self.generated = tuple(name for name, default in defaults if default == GENERATED)
@@ -201,15 +201,15 @@ class EntityType:
             record[HIDDEN] = msgspec.to_builtins(
                 {name: order_sets(used.get(name)) for name in self._hidden_names}, builtin_types=_PLAIN
             )
-        if self.told is not None:
-            record[COPIED] = self.told.hash(entity, used)
+        if self.copied is not None:
+            record[COPIED] = self.copied.hash(entity, used)
         return into
 
     def tombstone_record(self, before: EntityState) -> Record:
         """The record of a deleted entity: no contributions, but its last values, which holders may not have yet."""
         record = self.empty_record()
-        if self.told is not None:
-            record[LAST_VALUES] = self.told.snapshot(before.entity, before.used)
+        if self.copied is not None:
+            record[LAST_VALUES] = self.copied.snapshot(before.entity, before.used)
         return record
 
     def empty_record(self) -> Record:
@@ -219,7 +219,7 @@ class EntityType:
             record[REFERENCES] = []
         if self.holding:
             record[HELD] = []
-        if self.told is not None:
+        if self.copied is not None:
             record[COPIED] = emitted_record.SOURCE_DELETED
         return record
 
@@ -270,39 +270,38 @@ class EntityType:
             return True
         if self.holding and sorted(record[HELD]) != sorted(self._held_sources(entity)):
             return False
-        if self.told is None:
+        if self.copied is None:
             return True
-        now = self.told.hash(entity, before.used)
-        return bool(record[COPIED] == now or self.told.is_of_before(record[COPIED], now))
+        now = self.copied.hash(entity, before.used)
+        return bool(record[COPIED] == now or self.copied.is_of_before(record[COPIED], now))
 
     @property
     def needs_state(self) -> bool:
         """Whether `is_current` needs more of a row than its record."""
-        return bool(self.holding) or self.told is not None
+        return bool(self.holding) or self.copied is not None
 
     def _held_sources(self, entity: Any) -> list[bytes]:
         return list(dict.fromkeys([source for each in self.holding for source in each.keys(entity)]))
 
     def source_of_deleted(self, record: Record) -> Source:
         """A deleted entity as its holders see it."""
-        last = {} if self.told is None else self.told.last(record.get(LAST_VALUES) or {})
+        last = {} if self.copied is None else self.copied.last(record.get(LAST_VALUES) or {})
         return Source(None, {}, existed=True, last=last)
 
     def fans_out(self, before: EntityState | None, after: Record) -> bool:
         """Whether holders must be notified. `before` is None when the row was never written."""
-        if self.told is None:
+        if self.copied is None:
             return False
         if before is None:
-            return self.told.may_be_awaited(after[COPIED])
+            return self.copied.may_be_awaited(after[COPIED])
         digest = before.record.get(COPIED)  # None if nothing was copied when the row was written, which differs too
-        if self.told.is_of_before(digest, after[COPIED]):
-            now = self.told.hash(before.entity, before.used)
-            digest = now if self.told.is_of_before(digest, now) else digest
+        if self.copied.is_of_before(digest, after[COPIED]):
+            now = self.copied.hash(before.entity, before.used)
+            digest = now if self.copied.is_of_before(digest, now) else digest
         return bool(digest != after[COPIED])
 
     def must_notify_again(self, before: EntityState) -> bool:
-        """Whether holders must be notified although the digest of the copied values may be the same."""
-        return before.retell and self.told is not None
+        return before.must_notify and self.copied is not None
 
     def root(self, version: int, filled: FilledEntity) -> Root:
         """The root row of a filled entity."""
