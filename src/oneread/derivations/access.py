@@ -139,7 +139,7 @@ class Accesses:
             raise InvalidDeclaration("there is no such field", model=model, field=name)
         return self._typed(f"e.{name}", types[name], model, name)
 
-    def _typed(self, code: str, annotation: Any, owner: type, name: str) -> Access:
+    def _typed(self, code: str, annotation: object, owner: type, name: str) -> Access:
         bare, optional, _metadata = unwrap(annotation)
         found = reference_target(annotation, owner, name, self.names)
         if found is None:

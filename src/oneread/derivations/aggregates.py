@@ -399,7 +399,7 @@ def keyspace_fields(view: type[Aggregate[Any]]) -> list[str]:
     return [name for name, rule in rules_of(view).items() if rule.fold in _EXTREMA]
 
 
-def _check_fold(view: type, name: str, rule: Rule, annotation: Any, names: Names) -> None:
+def _check_fold(view: type, name: str, rule: Rule, annotation: object, names: Names) -> None:
     bare, optional, _metadata = unwrap(annotation)
     if rule.fold == "count" and (bare is not int or optional):
         raise InvalidDeclaration("a count is an int", view=view, field=name, type=bare)
@@ -483,7 +483,7 @@ def _amount(access: Access) -> Slot:
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
-def _packed(value: Any) -> tuple[bytes, bytes]:
+def _packed(value: object) -> tuple[bytes, bytes]:
     """A value as a row of a hidden index holds it, and what the record keeps of it: nothing, the row's key has it."""
     try:
         return _pack((value,)), b""
@@ -491,7 +491,7 @@ def _packed(value: Any) -> tuple[bytes, bytes]:
         return pack_wide((value,)), b""
 
 
-def _packed_in_digits(value: Any) -> tuple[bytes, bytes]:
+def _packed_in_digits(value: object) -> tuple[bytes, bytes]:
     """`_packed` for types whose equal values have one key but several forms, as 1.0 and 1.00, or 0.0 and -0.0."""
     doc, _nothing = _packed(value)
     return doc, short_hash(doc)

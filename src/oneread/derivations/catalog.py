@@ -148,7 +148,7 @@ class Catalog:
         kind = self.kind_of(key)
         return f"{kind.cls.__name__}({', '.join(map(repr, kind.parts_of(key)))})"
 
-    def type_of(self, entity: Any) -> EntityType:
+    def type_of(self, entity: object) -> EntityType:
         """The entity type of an entity's class."""
         try:
             return self.entity_types[type(entity)]

@@ -62,12 +62,12 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
             )
 
 
-def _plain(annotation: Any) -> tuple[Any, bool]:
+def _plain(annotation: object) -> tuple[Any, bool]:
     found = unwrap(annotation)
     return found.bare, found.optional
 
 
-def _check_marker(model: type, name: str, marker: Marker, bare: Any) -> None:
+def _check_marker(model: type, name: str, marker: Marker, bare: object) -> None:
     if marker.what in _MADE:
         kind, text = _MADE[marker.what]
         if bare is not kind:

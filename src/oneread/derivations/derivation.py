@@ -121,7 +121,7 @@ class CompiledView(Protocol):
         ...
 
     def emit(
-        self, entity: Any, used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission, /
+        self, entity: Model[Any], used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission, /
     ) -> None:
         """Adds the contributions of an entity whose copies are filled; pure.
 

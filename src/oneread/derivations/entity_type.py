@@ -65,7 +65,7 @@ class FillInputs(NamedTuple):
 class FilledEntity(NamedTuple):
     """An entity as it is to be stored."""
 
-    entity: Any
+    entity: Model[Any]
     body: bytes
     emission: Emission
 
@@ -113,7 +113,7 @@ class EntityType:
         types = self._hidden_types
         return {name: msgspec.convert(value, types[name]) for name, value in values.items() if name in types}
 
-    def fill(self, key: bytes, entity: Any, refs: Refs, inputs: FillInputs) -> FilledEntity:
+    def fill(self, key: bytes, entity: Model[Any], refs: Refs, inputs: FillInputs) -> FilledEntity:
         """Fills the copies of an entity and computes its document and its contributions.
 
         Raises:
@@ -132,11 +132,11 @@ class EntityType:
         used = self._used(refs, inputs) if self._hidden else {}
         return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs.skipped))
 
-    def refs(self, entity: Any) -> Refs:
+    def refs(self, entity: object) -> Refs:
         """The root rows that each referring field names."""
         return {each.name: each.keys(entity) for each in self.references}
 
-    def _fill_copy(self, reference: Reference, entity: Any, key: bytes, inputs: FillInputs) -> Copy[Any]:
+    def _fill_copy(self, reference: Reference, entity: Model[Any], key: bytes, inputs: FillInputs) -> Copy[Any]:
         before = inputs.before
         old: Any = getattr(before.entity, reference.name, None)
         if type(old) is reference.copy and reference.kind.key(old.ref.key) == key:
@@ -147,7 +147,7 @@ class EntityType:
             reference.refuse_missing(entity)
         return reference.filled(getattr(entity, reference.name), source)
 
-    def _check(self, reference: Reference, entity: Any, keys: list[bytes], inputs: FillInputs) -> None:
+    def _check(self, reference: Reference, entity: Model[Any], keys: list[bytes], inputs: FillInputs) -> None:
         known = reference.keys(inputs.before.entity)
         for key in keys:
             if key not in known and inputs.sources[key].entity is None:
@@ -171,7 +171,12 @@ class EntityType:
         return self._empty.keys() - record.keys()
 
     def emission(
-        self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs, skipped: AbstractSet[bytes] = frozenset()
+        self,
+        entity: Model[Any],
+        used: Mapping[str, Any],
+        key: bytes,
+        refs: Refs,
+        skipped: AbstractSet[bytes] = frozenset(),
     ) -> Emission:
         """The contributions of an entity whose copies and hidden copies are filled.
 
@@ -280,7 +285,7 @@ class EntityType:
         """Whether `is_current` needs more of a row than its record."""
         return bool(self.holding) or self.copied is not None
 
-    def _held_sources(self, entity: Any) -> list[bytes]:
+    def _held_sources(self, entity: Model[Any]) -> list[bytes]:
         return list(dict.fromkeys([source for each in self.holding for source in each.keys(entity)]))
 
     def source_of_deleted(self, record: Record) -> Source:

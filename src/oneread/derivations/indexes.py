@@ -208,7 +208,7 @@ def _key_code(part: KeyRule, place: int) -> str:
 
 
 def _shown_code(
-    cls: type[View[Any]], name: str, rule: Rule, access: Access, annotation: Any, accesses: Accesses
+    cls: type[View[Any]], name: str, rule: Rule, access: Access, annotation: object, accesses: Accesses
 ) -> str:
     if rule.kind != "shown":
         raise InvalidDeclaration("an index has key rules and shown(...) fields only", view=cls, field=name)
@@ -225,13 +225,13 @@ def _shown_code(
     return f"(None if (c := {access.code}) is None else ({fields}))"
 
 
-def _is_deep(annotation: Any, names: Names) -> bool:
+def _is_deep(annotation: object, names: Names) -> bool:
     """Whether sets are inside other values; a set that is a field's whole value always had an order in rows."""
     bare = unwrap(annotation).bare
     return not is_set(bare) or any(holds_sets(each, names) for each in get_args(bare))
 
 
-def check_type(cls: type[View[Any]], name: str, annotation: Any, access: Access, *, optional: bool) -> None:
+def check_type(cls: type[View[Any]], name: str, annotation: object, access: Access, *, optional: bool) -> None:
     """Raises InvalidDeclaration unless a view's field has its source's type, and allows None if that is possible."""
     bare, allowed, _metadata = unwrap(annotation)
     if bare != access.type:

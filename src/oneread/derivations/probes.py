@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from oneread.derivations.access import Accesses, HiddenRoute
-from oneread.derivations.copies import Getter, Reference, Source, compiled
+from oneread.derivations.copies import Getter, Reference, Source, compile_getter
 from oneread.errors import InvalidValue, OnereadError
 from oneread.models.layout import Layout
 from oneread.models.model import Model
@@ -38,14 +38,14 @@ class Probes:
     def add_value(self, through: HiddenRoute, holder: type, field: str, check: Callable[[Any], object]) -> None:
         """Adds a view's field whose value comes from another entity, and the entities on the way to it."""
         access = self._accesses.of_route(through.target, through.route)
-        self._of(through.target).append(Probe(holder, field, compiled(access.code), check))
+        self._of(through.target).append(Probe(holder, field, compile_getter(access.code), check))
         if access.through is not None:
             self.add_value(access.through, holder, field, check)
 
     def add_copy(self, reference: Reference, copy: type[Copy[Any]], layout: Layout[Any]) -> None:
         """Adds a copy class, which may have constraints of its own."""
 
-        def get(entity: Any, used: Mapping[str, Any]) -> Any:
+        def get(entity: Model[Any], used: Mapping[str, Any]) -> Any:
             return reference.filled(copy.of(*reference.kind.parts(entity)), Source(entity, used, existed=True))
 
         self._of(reference.kind.cls).append(Probe(copy, "", get, layout.validated))
@@ -53,7 +53,7 @@ class Probes:
     def _of(self, model: type[Model[Any]]) -> list[Probe]:
         return self._by_model.setdefault(model, [])
 
-    def check(self, model: type, entity: Any, used: Mapping[str, Any]) -> None:
+    def check(self, model: type, entity: Model[Any], used: Mapping[str, Any]) -> None:
         """Checks an entity's values against every field that holds one of them.
 
         Raises:

@@ -67,5 +67,7 @@ class Index(View[T], frozen=True):
 class Aggregate(View[T], frozen=True):
     """Numbers computed from the entities of T that share the values of the `by` and `bucket` rules.
 
-    Without such rules, from all of them. Each write keeps them exact. An empty group reads as count and total 0, mean, least and greatest None.
+    Without such rules, from all of them. Each write keeps them exact.
+
+    An empty group reads as count and total 0, mean, least and greatest None.
     """
