@@ -169,7 +169,7 @@ class AggregateView:
             return
         access = self._accesses.of_path(self.cls, name, rule.field, self.model)
         if access.many:
-            raise InvalidDeclaration("a fold takes one value of an entity", view=self.cls, field=name)
+            raise InvalidDeclaration("a fold cannot take a list", view=self.cls, field=name)
         if rule.fold in _EXTREMA:
             self._extremum(name, rule, access, prefixes[name])
         elif rule.fold == "count":
@@ -402,14 +402,14 @@ def keyspace_fields(view: type[Aggregate[Any]]) -> list[str]:
 def _check_fold(view: type, name: str, rule: Rule, annotation: object, names: Names) -> None:
     bare, optional, _metadata = unwrap(annotation)
     if rule.fold == "count" and (bare is not int or optional):
-        raise InvalidDeclaration("a count is an int", view=view, field=name, type=bare)
+        raise InvalidDeclaration("count(): expected int", view=view, field=name, type=bare)
     if rule.fold in ("mean", "least", "greatest") and not optional:
-        raise InvalidDeclaration("an empty group has none of these: declare it as `| None`", view=view, field=name)
+        raise InvalidDeclaration("the value of an empty group is None: declare it as `| None`", view=view, field=name)
     if rule.fold == "mean":
         source = _type_at(path_of(rule.field).steps[-1], names)
         if source in _MEAN_TYPES and bare is not _MEAN_TYPES[source]:
             raise InvalidDeclaration(
-                "a mean has another type", view=view, field=name, declared=bare, mean=_MEAN_TYPES[source]
+                "the mean of this field has another type", view=view, field=name, declared=bare, mean=_MEAN_TYPES[source]
             )
 
 

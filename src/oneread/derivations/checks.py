@@ -36,7 +36,7 @@ def check_options(cls: Any) -> None:
     if type(cls.max_limit) is not int or cls.max_limit < 1:
         raise InvalidDeclaration("max_limit: expected the rows of the largest page, at least 1", declaration=cls)
     if cls.stored_as is not None and (type(cls.stored_as) is not str or not cls.stored_as):
-        raise InvalidDeclaration("stored_as is a name: stored_as = 'Purchase'", declaration=cls, given=cls.stored_as)
+        raise InvalidDeclaration("stored_as: expected a name, as stored_as = 'Purchase'", declaration=cls, given=cls.stored_as)
 
 
 def check_model(model: type[Model[Any]], names: Names) -> None:
@@ -75,7 +75,7 @@ def _check_marker(model: type, name: str, marker: Marker, bare: object) -> None:
     elif marker.what == "reference":
         if isinstance(bare, type) and issubclass(bare, Copy):
             raise InvalidDeclaration(
-                "what a copy promises stands in its class: on_delete = ..., missing_ok = ...",
+                "options of a copy belong in its class: on_delete = ..., missing_ok = ...",
                 model=model, field=name, copy=bare,
             )  # fmt: skip
         if not any(get_origin(each) is Ref or each is Ref for each in (bare, *get_args(bare))):
@@ -84,7 +84,7 @@ def _check_marker(model: type, name: str, marker: Marker, bare: object) -> None:
             )
         if marker.on_delete not in ("keep", "refuse"):
             raise InvalidDeclaration(
-                "on_delete of a reference is keep or refuse; only a copy can clear",
+                "on_delete of a reference: expected keep or refuse; only a copy can clear",
                 model=model, field=name, on_delete=marker.on_delete,
             )  # fmt: skip
 

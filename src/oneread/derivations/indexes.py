@@ -156,7 +156,7 @@ class IndexView:
 
 def check_unique(view: type[Index[Any]], _names: Names) -> None:
     if type(view.unique) is not bool:
-        raise InvalidDeclaration("unique is True or False", view=view)
+        raise InvalidDeclaration("unique: expected True or False", view=view)
 
 
 def unique_option(view: type[Index[Any]]) -> Description:
