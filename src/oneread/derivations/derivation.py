@@ -133,7 +133,7 @@ class CompiledView(Protocol):
         """All rows of the view: what verify compares, repair mends, and the removal of a retired view deletes."""
         ...
 
-    def taken_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
+    def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
         """Field, access and check of each value in a row: a source checks its new values before holders follow it."""
         ...
 

@@ -96,7 +96,7 @@ class IndexView:
             present = " and ".join(f"{part.access.code} is not None" for part in self.key.parts)
             before.append("claimed = record[TOKENS[1]] = []")
             each += [f"if {present}:", "    claimed.append(found)", "    claims.append(PREFIX + found)"]
-        return self.key.emitter(scope, condition(self.cls, self.model, accesses), before, each)
+        return self.key.emitter(scope, compile_where(self.cls, self.model, accesses), before, each)
 
     def _wide(self, row: tuple[Any, ...]) -> bytes:
         return self.layout.wide_prefix + pack_wide(row)
@@ -123,7 +123,7 @@ class IndexView:
         )
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
 
-    def taken_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
+    def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
         return [(part.field, part.access, part.check()) for part in self.key.parts]
 
     def find(self, values: tuple[Any, ...]) -> Plan[Any]:
@@ -246,8 +246,8 @@ def check_type(cls: type[View[Any]], name: str, annotation: object, access: Acce
         raise InvalidDeclaration("this value may be None: declare it as `| None`", view=cls, field=name)
 
 
-def condition(cls: type[View[Any]], model: type[Model[Any]], accesses: Accesses) -> Callable[[Any], bool] | None:
-    """The compiled `where` of a view."""
+def compile_where(cls: type[View[Any]], model: type[Model[Any]], accesses: Accesses) -> Callable[[Any], bool] | None:
+    """Compiles the `where` of a view; None without one."""
     if cls.where is None:
         return None
     if not isinstance(cls.where, Expression):  # pyright: ignore[reportUnnecessaryIsInstance] - checkers may be off

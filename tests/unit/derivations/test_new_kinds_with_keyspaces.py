@@ -72,7 +72,7 @@ class ToyView:
     def fields(self, values):
         return dict(zip([part.field for part in self.key.parts], values, strict=True))
 
-    def taken_values(self):
+    def probed_values(self):
         return [(part.field, part.access, part.check()) for part in self.key.parts]
 
     def local_find(self, _engine):
