@@ -19,10 +19,10 @@ from oneread.derivations.derivation import (
     Compiling,
     Keyspace,
     LocalFind,
-    OwnerOffset,
     RowForm,
     key_paths,
     key_values,
+    owner_offset,
 )
 from oneread.derivations.emitted_record import ROWS, SUMS, short_hash
 from oneread.derivations.indexes import check_type, compile_where
@@ -41,7 +41,7 @@ from oneread.models.wide import pack_wide, unpack_wide
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.engine import Engine
-from oneread.store.keys import VIEW_BYTES, row_part
+from oneread.store.keys import row_part
 from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Row, RowRange, Table
@@ -270,23 +270,16 @@ class AggregateView:
             return msgspec.convert(unpack_wide(packed), tuple[extremum.access.type])[0]  # type: ignore[name-defined]
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        name, values, decode = self.cls.__name__, key_values(self.key), self.key.codec.decode_prefix
+        name, values, codec = self.cls.__name__, key_values(self.key), self.key.codec
         groups = Keyspace(self.prefix, "counts", name, kind, values, width=self.width)
-        return (
-            groups,
-            *(
-                Keyspace(
-                    each.prefix,
-                    "views",
-                    f"{name}.{each.field}",
-                    kind,
-                    values,
-                    _behind(decode, each.codec),
-                    undigested=True,
-                )
-                for each in self.extrema
-            ),
-        )
+        extrema = [
+            Keyspace(
+                each.prefix, "views", f"{name}.{each.field}", kind, values, owner_offset(codec, each.codec),
+                undigested=True,
+            )
+            for each in self.extrema
+        ]  # fmt: skip
+        return groups, *extrema
 
     def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
         return [*((part.field, part.access, part.check()) for part in self.key.parts), *self._probed]
@@ -432,10 +425,6 @@ def amounts_in(row: Row | None) -> list[Number]:
 def _counts(key: bytes) -> Plan[list[Number]]:
     (row,) = yield from Read("counts", [key])
     return amounts_in(row)
-
-
-def _behind(group: Callable[[bytes, int], tuple[Any, int]], value: Codec) -> OwnerOffset:
-    return lambda key: value.decode_prefix(key, group(key, VIEW_BYTES)[1])[1]
 
 
 def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:

@@ -19,6 +19,7 @@ from oneread.derivations.derivation import (
     RowForm,
     key_paths,
     key_values,
+    owner_offset,
 )
 from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash
 from oneread.derivations.keyed import STARTS, Emit, KeyRule, ViewKey, in_utc
@@ -39,7 +40,6 @@ from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan
 from oneread.store.engine import Engine
-from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange, Table
 from oneread.transactions.unit_of_work import VALUE
@@ -116,11 +116,9 @@ class IndexView:
         return found
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        name, values, decode = self.cls.__name__, key_values(self.key), self.key.codec.decode_prefix
+        name, values = self.cls.__name__, key_values(self.key)
         in_order = self._in_order if self._had_no_order else None
-        rows = Keyspace(
-            self.prefix, "views", name, kind, values, lambda key: decode(key, VIEW_BYTES)[1], in_order=in_order
-        )
+        rows = Keyspace(self.prefix, "views", name, kind, values, owner_offset(self.key.codec), in_order=in_order)
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
 
     def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
