@@ -16,8 +16,7 @@ from oneread.plans.trace import Trace
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.deltas import encode_amounts
-from oneread.verify.digest_pass import DigestPass
-from oneread.verify.digests import BUCKETS, Digests, residue
+from oneread.verify.digest_pass import BUCKETS, DigestPass, Digests, residue
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.locate_pass import LocatePass
 from oneread.verify.report import FaultReporter
@@ -241,12 +240,12 @@ def test_groups_are_summed_in_portions_when_there_are_more_than_may_be_kept(stor
 
     def look(kept):
         def plan():
-            ground = _ground(store)
-            walk = _walk()
-            yield from walk.begin()
-            inspection = DigestPass(ground, store.catalog.kinds[Purchase], walk, _wording(ground, looked))
-            yield from inspection.run()
-            yield from LocatePass(inspection, kept).plan()
+            keyspaces = _keyspaces(store)
+            scanner = _scanner()
+            yield from scanner.begin()
+            digested = DigestPass(keyspaces, store.catalog.kinds[Purchase], scanner, _reporter(keyspaces, looked))
+            yield from digested.run()
+            yield from LocatePass(digested, kept).run()
 
         looked.clear()
         store.db.run(Snapshot(plan).__iter__())
@@ -257,18 +256,18 @@ def test_groups_are_summed_in_portions_when_there_are_more_than_may_be_kept(stor
     assert look(1) == whole
 
 
-def _ground(store):
+def _keyspaces(store):
 
     return StoreKeyspaces(store.catalog, store.db.run(stored_schema()))
 
 
-def _walk():
+def _scanner():
 
     return Scanner(None, 600.0, no_progress)
 
 
-def _wording(ground, found):
-    return FaultReporter(ground, found.append)
+def _reporter(keyspaces, found):
+    return FaultReporter(keyspaces, found.append)
 
 
 def test_two_entities_with_one_unique_value_are_found_and_left(store):

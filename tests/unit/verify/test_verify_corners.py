@@ -16,7 +16,7 @@ from oneread.transactions.deltas import encode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES
 from oneread.transactions.root import EMITTED, VERSION
 from oneread.transactions.unit_of_work import VALUE
-from oneread.verify.digests import Digests, residue
+from oneread.verify.digest_pass import Digests, residue
 from oneread.verify.scanner import BATCH, Scanner
 from tests.simulation.schema import (
     WORLD,
@@ -153,7 +153,7 @@ def test_what_the_store_refuses_now_is_left_with_its_reason_and_the_rest_is_mend
     repaired = store.db.repair()
     assert [each.entity for each in repaired.left] == ["Purchase(3)"]
     assert repaired.mended == 1
-    assert "the greatest there is" in repaired.reasons[0]
+    assert "cannot grow any more" in repaired.reasons[0]
     store.close()
 
 
@@ -202,12 +202,12 @@ def broken_engine(rows, broken):
 
 
 @pytest.mark.parametrize("count", [1, 2, BATCH - 1, BATCH, BATCH + 1, 2 * BATCH + 3])
-def test_a_walk_gives_every_row_once_past_those_that_cannot_be_read(count):
+def test_a_scan_gives_every_row_once_past_those_that_cannot_be_read(count):
     rows = {b"%06d" % number: {b"d:b": Cell(b"x", 1)} for number in range(count)}
     keys = sorted(rows)
     broken = {keys[0], keys[-1], keys[count // 2], keys[min(BATCH, count) - 1]}
     answer = broken_engine(rows, broken)
-    walk, seen = Scanner(None, 600.0, no_progress), []
+    scanner, seen = Scanner(None, 600.0, no_progress), []
 
     def run(plan):
         result = None
@@ -227,20 +227,20 @@ def test_a_walk_gives_every_row_once_past_those_that_cannot_be_read(count):
         except StopIteration as stop:
             return stop.value
 
-    run(walk.scan_all("roots", RowRange(b"", b""), seen.extend))
+    run(scanner.scan_all("roots", RowRange(b"", b""), seen.extend))
     assert [key for key, _row in seen] == keys
     assert {key for key, row in seen if not row} == broken
-    assert [bool(row) for row in run(walk.read("roots", keys[:3]))] == [key not in broken for key in keys[:3]]
+    assert [bool(row) for row in run(scanner.read("roots", keys[:3]))] == [key not in broken for key in keys[:3]]
 
 
-def test_a_scan_that_fails_for_another_reason_is_not_gone_past():
+def test_a_scan_that_fails_for_another_reason_is_not_continued():
     plan = Scanner(None, 600.0, no_progress).scan_all("roots", RowRange(b"", b""), [].extend)
     assert isinstance(next(plan), Scan)
     with pytest.raises(Corrupt, match="torn"):
         plan.throw(Corrupt("a page is torn", path="store"))
 
 
-def test_a_stray_row_whose_bytes_cannot_be_read_is_found_and_taken_away(tmp_path):
+def test_a_stray_row_whose_bytes_cannot_be_read_is_found_and_deleted(tmp_path):
     store = Damaged(f"lmdb://{tmp_path}/store?durability=none")
     key = b"\x7f\x00\x00\x01abc"
     with store.engine._environment.lmdb.begin(write=True) as transaction:
