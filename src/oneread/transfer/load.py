@@ -19,7 +19,7 @@ from oneread.models.shadow import revive
 from oneread.transactions.commit import Change
 from oneread.transfer.dump import FORMAT, End, Head
 from oneread.transfer.forms import ColumnForm, document_entity, forms_by_name, key_type, unpack_record
-from oneread.transfer.restore import RestoreEntity, RestoreTombstone
+from oneread.transfer.restore import NO_COPIES, DumpedCopies, RestoreEntity, RestoreTombstone
 
 LINE_BYTES: Final = 16 << 20
 """The longest line that is read; a longer one is refused."""
@@ -144,7 +144,8 @@ class DumpReader:
         if entity is None:
             raise InvalidValue("the line has neither an entity nor a document", model=line.model)
         used = entity_type.used_in(unpack_record(line.used))
-        return RestoreEntity(self._catalog, entity, line.version, held, line.held if held is not None else (), used)
+        copies = NO_COPIES if held is None else DumpedCopies(line.held, held, used)
+        return RestoreEntity(self._catalog, entity, line.version, copies)
 
 
 class RecordReader:
