@@ -63,7 +63,7 @@ class FanOuts:
 
     def of(self, entity_type: EntityType, change: Fields | None) -> FanOut | None:
         """What follows a change of some fields of an entity, or its coming or going (None); None when nobody does."""
-        if entity_type.told is None or not (change is None or any(map(change.touches, _routes(entity_type)))):
+        if entity_type.copied is None or not (change is None or any(map(change.touches, _routes(entity_type)))):
             return None
         steps = [*self._followers(entity_type)]
         if not steps:
@@ -88,7 +88,7 @@ class FanOuts:
 
     def _moved_on(self, entity_type: EntityType, following: FollowedFields) -> Iterator[tuple[type, FollowedFields]]:
         """Those that follow a carrier which has followed."""
-        if entity_type.told is not None and any(map(following.touches, _routes(entity_type))):
+        if entity_type.copied is not None and any(map(following.touches, _routes(entity_type))):
             yield from self._followers(entity_type)
 
     def _fan(self, entity_type: EntityType, steps: list[tuple[type, FollowedFields]], *, far: bool) -> FanOut:
@@ -130,5 +130,5 @@ class FanOuts:
 
 def _routes(entity_type: EntityType) -> list[tuple[str, ...]]:
     """What a source tells, as paths from it."""
-    assert entity_type.told is not None
-    return [tuple(route.split(".")) for route in entity_type.told.types if route]
+    assert entity_type.copied is not None
+    return [tuple(route.split(".")) for route in entity_type.copied.types if route]

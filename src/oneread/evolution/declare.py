@@ -86,7 +86,7 @@ class _Declarer:
                 for each in entity_type.references
                 for name, _get, _type in each.hidden
             ),
-            copied_from=() if entity_type.told is None else tuple(entity_type.told.types),
+            copied_from=() if entity_type.copied is None else tuple(entity_type.copied.types),
             steps=steps_of(cls),
             copy_steps={name: steps_of(copy) for name, copy in copies.items()},
             was=self._was({"": cls} | {f"{name}.": copy for name, copy in copies.items()}),
