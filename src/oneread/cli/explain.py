@@ -14,7 +14,7 @@ from oneread.cli.output import Output
 from oneread.cli.predicting import NumbersOption, TimesOption, numbers_of
 from oneread.cli.typed import values, wanted, whole_key
 from oneread.connect import connect
-from oneread.costs.explanations import Explanation
+from oneread.costs.declared import Explanation
 from oneread.database.explaining import Explainer
 from oneread.errors import UsageError
 

@@ -121,16 +121,16 @@ class MachineNumbers(msgspec.Struct, frozen=True):
 
 _NAMES: Final[dict[tuple[str, str], str]] = {
     ("write", "entity"): "entity",
-    ("write", "carriers"): "entity",
+    ("write", "holders"): "entity",
     ("read", "sources"): "source",
     ("scan", "back-references"): "row",
     ("scan", "holds"): "request",
     ("write", "index rows"): "index row",
-    ("write", "rows of carriers"): "index row",
+    ("write", "rows of holders"): "index row",
     ("write", "extremum rows"): "extremum",
     ("write", "holds"): "extremum",
     ("write", "group"): "group",
-    ("read", "groups of carriers"): "group",
+    ("read", "groups of holders"): "group",
     ("write", "claim"): "claim",
     ("write", "tasks"): "entity",
 }
