@@ -62,7 +62,7 @@ class FanOuts:
         self._types = costs.catalog.entity_types
 
     def of(self, entity_type: EntityType, change: ChangedFields | None) -> FanOut | None:
-        """What follows a change of some fields, or (None) the creation or deletion of an entity; None if nothing does."""
+        """What follows a change of some fields, or (None) of a whole entity; None if nothing does."""
         if entity_type.told is None or not (change is None or any(map(change.touches, _routes(entity_type)))):
             return None
         steps = [*self._followers(entity_type)]
