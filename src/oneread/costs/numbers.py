@@ -149,7 +149,7 @@ def read_numbers(path: str | Path) -> MachineNumbers:
         raise UsageError("no numbers here yet; measure them: oneread numbers --db URL", path=str(path)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, IsADirectoryError) as error:
         raise UsageError(
-            "this file is not one of numbers; measure them again", path=str(path), reason=str(error)
+            "these are not numbers; measure them again", path=str(path), reason=str(error)
         ) from error
     wrong = [name for name in BASICS if not _is_time(found.seconds.get(name))]
     if found.format != FORMAT or wrong:
