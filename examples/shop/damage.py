@@ -92,7 +92,7 @@ class _Planting:
         purchases = yield from _keys("roots", self.catalog.kinds[Purchase].prefix)
         groups: list[bytes] = []
         for view in (ProductSales, BuyerTotals):
-            groups += yield from _keys("counts", self.catalog.aggregates[view].prefix)
+            groups += yield from _keys("counts", self.catalog.views[view].prefix)
         if len(purchases) < 2 * faults or len(groups) < faults // 4:
             raise Mistake(f"{len(purchases)} purchases and {len(groups)} groups are too few for {faults} faults")
         drawn = self.chance.sample(purchases, 2 * faults)
@@ -127,7 +127,7 @@ class _Planting:
         (row,) = yield from Read("counts", [key])
         assert row is not None
         return (
-            ("ProductSales" if key.startswith(self.catalog.aggregates[ProductSales].prefix) else "BuyerTotals"),
+            ("ProductSales" if key.startswith(self.catalog.views[ProductSales].prefix) else "BuyerTotals"),
             key,
             (row[VALUE].value),
         )
@@ -136,7 +136,7 @@ class _Planting:
         """One of the lists that a purchase stands in: the view and the row's key."""
         views = (PurchasesOfBuyer, PurchasesOfProduct) if purchase.entity.buyer is not None else (PurchasesOfProduct,)
         view = self.chance.choice(views)
-        prefix = self.catalog.indexes[view].prefix
+        prefix = self.catalog.views[view].prefix
         return view.__name__, next(place for place in purchase.puts if place.startswith(prefix))
 
     def number(self) -> int:
@@ -180,7 +180,7 @@ def _row_missing(at: _Planting) -> Plan[Planted]:
 def _row_different(at: _Planting) -> Plan[Planted]:
     purchase, other = (yield from at.purchase()), (yield from at.another())
     view, key = at.list_of(purchase)
-    prefix = at.catalog.indexes[PurchasesOfProduct].prefix
+    prefix = at.catalog.views[PurchasesOfProduct].prefix
     yield from _show("views", key, next(shown for place, shown in other.puts.items() if place.startswith(prefix)))
     return at.found("different", view, "views", key, purchase.key)
 
@@ -218,7 +218,7 @@ def _greatest_of_nobody(at: _Planting) -> Plan[Planted]:
 
 
 def _dearest(at: _Planting) -> bytes:
-    return at.catalog.aggregates[ProductSales].extrema[0].prefix
+    return at.catalog.views[ProductSales].extrema[0].prefix
 
 
 # Back-references.
@@ -275,7 +275,7 @@ def _group_unreadable(at: _Planting) -> Plan[Planted]:
 
 
 def _group_of_nobody(at: _Planting) -> Plan[Planted]:
-    view = at.catalog.aggregates[BuyerTotals]
+    view = at.catalog.views[BuyerTotals]
     key = view.prefix + view.key.codec.encode((at.number(),))
     yield from _show("counts", key, encode_amounts([1, 2, 3]))
     return at.found("dangling", "BuyerTotals", "counts", key)

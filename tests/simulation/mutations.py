@@ -35,7 +35,7 @@ def a_task_carries_its_sources_state(patch):
             unit.known("roots")[task.source] = payloads[key]
             yield from rest_of_batch(self._verbs, unit, key, task, size)
 
-    patch.setattr(outbox, "put", remembering)
+    patch.setattr(outbox, "add_task", remembering)
     patch.setattr(Drain, "task_batch", batch)
 
 
@@ -157,7 +157,7 @@ def a_deleted_source_tells_nobody(patch):
 
 def a_first_creation_tells_nobody(patch):
     """Somebody may have been waiting: `missing_ok`."""
-    patch.setattr(CopiedValues, "awaited", lambda _self, _after: False)
+    patch.setattr(CopiedValues, "may_be_awaited", lambda _self, _after: False)
 
 
 def a_delete_forgets_its_contributions(patch):
@@ -213,7 +213,7 @@ def claims_are_released_too_early(patch):
         for key in self._released:
             self.put("counts", key, None)
 
-    patch.setattr(UnitOfWork, "_settle_claims", releasing)
+    patch.setattr(UnitOfWork, "_apply_claims", releasing)
 
 
 def claims_are_not_looked_at(patch):
@@ -223,11 +223,11 @@ def claims_are_not_looked_at(patch):
         for key in self._released.keys() - self._claimed.keys():
             self.put("counts", key, None)
 
-    patch.setattr(UnitOfWork, "_settle_claims", taking)
+    patch.setattr(UnitOfWork, "_apply_claims", taking)
 
 
 def a_copy_is_kept_although_its_reference_changed(patch):
-    filled = EntityType._filled
+    filled = EntityType._fill_copy
 
     def keeping(self, reference, entity, keys, before, sources, told):
         old = getattr(before.entity, reference.name, None)
@@ -235,7 +235,7 @@ def a_copy_is_kept_although_its_reference_changed(patch):
             return replace(old, ref=getattr(entity, reference.name).ref)
         return filled(self, reference, entity, keys, before, sources, told)
 
-    patch.setattr(EntityType, "_filled", keeping)
+    patch.setattr(EntityType, "_fill_copy", keeping)
 
 
 def a_carrier_that_followed_tells_nobody(patch):
@@ -249,7 +249,7 @@ def a_carrier_that_followed_tells_nobody(patch):
 
 
 def more_than_the_bound_is_forgotten(patch):
-    patch.setattr(outbox, "put", lambda _unit, _source, _version: b"")
+    patch.setattr(outbox, "add_task", lambda _unit, _source, _version: b"")
 
 
 def a_leaf_copy_does_not_follow(patch):
@@ -266,7 +266,9 @@ def a_leaf_copy_does_not_follow(patch):
 
 def a_deleted_source_is_followed_as_if_it_lived(patch):
     patch.setattr(
-        Reference, "followed", lambda self, copy, source: copy if source.entity is None else self.filled(copy, source)
+        Reference,
+        "updated_copy",
+        lambda self, copy, source: copy if source.entity is None else self.filled(copy, source),
     )
 
 

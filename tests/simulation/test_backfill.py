@@ -41,7 +41,7 @@ def the_first_pass_is_the_last(patch):
 
 
 def nobody_looks_at_the_fence(patch):
-    patch.setattr(Fence, "passed", lambda _self, _unit: iter(()))
+    patch.setattr(Fence, "check_writable", lambda _self, _unit: iter(()))
 
 
 def the_position_is_moved_before_the_work(patch):
@@ -57,14 +57,16 @@ def the_position_is_moved_before_the_work(patch):
 
 def a_row_is_known_by_its_tokens_alone(patch):
     """What its carriers were told may be what older code tells."""
-    patch.setattr(EntityType, "asks_more", property(lambda _self: False))
+    patch.setattr(EntityType, "needs_state", property(lambda _self: False))
 
 
 def old_rows_of_a_changed_view_stay(patch):
     """What a record tells under a token that is not declared any more is forgotten instead of taken back."""
-    diff = changes.diff
+    diff = changes.record_diff
     patch.setattr(
-        changes, "diff", lambda key, old, new, shown: diff(key, {t: c for t, c in old.items() if t in new}, new, shown)
+        changes,
+        "record_diff",
+        lambda key, old, new, shown: diff(key, {t: c for t, c in old.items() if t in new}, new, shown),
     )
     patch.setattr(Backfill, "_sweep", lambda *_arguments: iter(()))
 

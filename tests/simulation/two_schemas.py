@@ -237,7 +237,7 @@ class TwoSchemas:
 
     def built(self):
         """At the moment the views become readable all of it is in them; tasks may still be on their way."""
-        self.note(None, "built")
+        self.note(None, "mark_built")
         self.audited()
         stored = self.drive(stored_schema())
         if stored.unfinished or stored.writers != stored.version:
