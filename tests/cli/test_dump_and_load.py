@@ -160,7 +160,7 @@ class TestADump:
         assert ran.code == 3
         assert "not as it was written" in ran.err
 
-    def test_that_goes_on_behind_its_end_is_not_loaded(self, dump, load):
+    def test_that_continues_after_its_end_is_not_loaded(self, dump, load):
         path = dump()
         path.write_bytes(path.read_bytes() + b"{}\n")
         assert load(path).code == 3

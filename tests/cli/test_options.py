@@ -65,7 +65,7 @@ def here(tmp_path, monkeypatch):
         ("cli_wrong:bad", "a schema needs a model", {"module": "cli_wrong"}),
     ],
 )  # fmt: skip
-def test_a_schema_that_is_not_there_is_told(bare, url, spec, message, facts):
+def test_a_missing_schema_is_named(bare, url, spec, message, facts):
     ran = bare("get", "Person", "1", "--schema", spec, "--db", url, "--json")
     assert ran.code == 2
     failure = ran.failure()
@@ -74,7 +74,7 @@ def test_a_schema_that_is_not_there_is_told(bare, url, spec, message, facts):
     assert ran.err.startswith(f"error: {message}")
 
 
-def test_a_module_that_fails_is_told_with_its_line(bare, url, here):
+def test_a_module_that_fails_is_named_with_its_line(bare, url, here):
     assert bare("get", "Person", "1", "--schema", "cli_broken:x", "--db", url, "--json").failure().facts["at"] == (
         f"{here}/cli_broken.py:2"
     )
@@ -111,7 +111,7 @@ def test_schema_and_store_come_from_the_environment(bare, url):
         ("lmdb://nowhere", "no store is there, and read_only makes none; correct the path", {}),
     ],
 )
-def test_a_store_that_is_not_there_is_told(bare, tmp_path, monkeypatch, db, message, facts):
+def test_a_missing_store_is_named(bare, tmp_path, monkeypatch, db, message, facts):
     empty = tmp_path / "empty"
     empty.mkdir()
     monkeypatch.chdir(empty)
@@ -146,7 +146,7 @@ def test_who_only_looks_may_say_so_in_the_url(bare, url):
     assert bare("get", "Person", "1", "--schema", SCHEMA, "--db", f"{url}?read_only=true").code == 0
 
 
-def test_a_schema_that_does_not_fit_is_refused_and_told_what_to_do(bare, url):
+def test_a_schema_that_does_not_fit_is_refused_with_what_to_do(bare, url):
     ran = bare("get", "Person", "1", "--schema", "tests.cli.notes:MISFIT", "--db", url, "--json")
     assert ran.code == 1
     failure = ran.failure()
@@ -154,7 +154,7 @@ def test_a_schema_that_does_not_fit_is_refused_and_told_what_to_do(bare, url):
     assert failure.hint == "`oneread migrate plan` says what differs and what to do"
 
 
-def test_an_unknown_model_is_told_the_nearest_name(oneread):
+def test_of_an_unknown_model_the_nearest_name_is_suggested(oneread):
     failure = oneread("get", "Persn", "1", "--json").failure()
     assert failure.facts == {"name": "Persn", "perhaps": "Person"}
     assert "Note" in oneread("get", "zzz", "1", "--json").failure().facts["known"]

@@ -49,6 +49,6 @@ def test_what_a_terminal_lacks_is_escaped(printed):
     assert b"\\u65e5\\u672c \\u00e9 \\ud83d\\ude00" in printed("ascii", "page", "Named")
 
 
-def test_bytes_that_are_no_text_are_not_this_handlers():
+def test_bytes_that_are_not_text_are_not_this_handlers():
     with pytest.raises(UnicodeDecodeError):
         escaped(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"))

@@ -120,7 +120,7 @@ def test_a_view_alone_may_be_verified(oneread):
     assert oneread("verify", "NotesOfNobody").code == 2
 
 
-def test_what_took_too_long_is_told_with_the_way_on(oneread):
+def test_a_timeout_is_reported_with_how_to_resume(oneread):
     ran = oneread("verify", "Note", "--max-age", "0.001", "--pace", "500", "--json")
     found = ran.document(Verified)
     assert (ran.code, found.clean, found.skipped) == (1, False, ["Note"])

@@ -393,7 +393,7 @@ def test_the_field_and_the_limit_are_said(db):
     assert exceeded.value.facts["limit"] == 1_000_000
 
 
-def test_ints_beyond_64_bits_are_no_mistake(db):
+def test_ints_beyond_64_bits_are_accepted(db):
     for number in (2**64, -(2**64), 10**100):
         assert db.save(purchase(1, quantity=number)).quantity == number
         assert db.get(SalesOfProduct, "p").units == number + 2 + 3
@@ -492,7 +492,7 @@ def test_a_cursor_secret_that_is_none(face, secret):
     assert refusal.value.facts == {"given": type(secret)}
 
 
-def test_a_file_that_is_no_store_of_ours(tmp_path):
+def test_a_file_that_is_not_a_store_of_ours(tmp_path):
     path = tmp_path / "store"
     path.mkdir()
     (path / "data.mdb").write_bytes(b"a letter" * 4096)
@@ -665,7 +665,7 @@ class Later(Model[int]):
     note: Shown
 
 
-def test_a_source_older_than_its_first_carrier_tells_it_all_the_same(tmp_path):
+def test_a_source_older_than_its_first_holder_updates_it_all_the_same(tmp_path):
     """Nobody copied from the note when it was saved, so it remembered nothing that it had told."""
     url = f"lmdb://{tmp_path}/store?durability=none"
     with connect(url, Schema(Note), workers=0) as db:

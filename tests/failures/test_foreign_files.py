@@ -91,7 +91,7 @@ def test_a_format_of_another_release(path, read_only):
     assert refusal.value.facts["known"] == environment.FORMAT
 
 
-def test_a_prefix_nobody_wrote_under_cannot_be_opened_for_reading_only(path):
+def test_an_unused_prefix_cannot_be_opened_for_reading_only(path):
     opened(path)
     with pytest.raises(InvalidUrl, match="tenant"):
         opened(path, read_only=True, prefix="tenant")

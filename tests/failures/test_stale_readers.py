@@ -83,7 +83,7 @@ def occupied(engine):
 
 
 @pytest.mark.parametrize("ask", ASKING)
-def test_too_many_living_readers_are_told_so(tmp_path, ask):
+def test_too_many_living_readers_are_refused_with_the_reason(tmp_path, ask):
     engine = LmdbEngine(str(tmp_path / "store"), max_readers=10)
     put(engine, b"a")
     held = occupied(engine)

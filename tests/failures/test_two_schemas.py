@@ -92,7 +92,7 @@ def pages(db, model):
             return rows
 
 
-def test_two_programs_that_evolve_at_once_one_wins_and_the_other_is_told(tmp_path):
+def test_of_two_programs_that_evolve_at_once_one_wins_and_the_other_is_refused(tmp_path):
     url = f"lmdb://{tmp_path}/store?durability=none"
     schema, note = one()
     with connect(url, schema, workers=0) as db:
@@ -172,7 +172,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_schema_row_is_told_and_left_as_it_is(tmp_path, damage):
+def test_a_damaged_schema_row_is_reported_and_not_changed(tmp_path, damage):
     url = f"lmdb://{tmp_path}/store?durability=none"
     change, expected = DAMAGES[damage]
     schema, note = one()
@@ -200,7 +200,7 @@ def test_a_history_that_was_cut_short_does_no_harm(tmp_path):
         connect(url, one()[0], workers=0)
 
 
-def test_numbers_that_have_run_out_are_told_before_anything_is_written(tmp_path):
+def test_exhausted_numbers_are_reported_before_anything_is_written(tmp_path):
     url = f"lmdb://{tmp_path}/store?durability=none"
     schema, note = one()
     with connect(url, schema, workers=0) as db:

@@ -182,9 +182,9 @@ def a_version_is_the_clock(patch):
 def back_references_stay_when_a_reference_changes(patch):
     references = emitted_record._DIFFS[emitted_record.REFERENCES]
 
-    def only_first(operations, key, prefix, old, new, shown):
+    def only_first(diff, prefix, old, new):
         if not old or not new:
-            references(operations, key, prefix, old, new, shown)
+            references(diff, prefix, old, new)
 
     patch.setitem(emitted_record._DIFFS, emitted_record.REFERENCES, only_first)
 
@@ -192,8 +192,8 @@ def back_references_stay_when_a_reference_changes(patch):
 def index_rows_are_put_and_never_taken_back(patch):
     rows = emitted_record._DIFFS[emitted_record.ROWS]
 
-    def only_puts(operations, key, prefix, _old, new, shown):
-        rows(operations, key, prefix, (), new, shown)
+    def only_puts(diff, prefix, _old, new):
+        rows(diff, prefix, (), new)
 
     patch.setitem(emitted_record._DIFFS, emitted_record.ROWS, only_puts)
 
@@ -229,11 +229,11 @@ def claims_are_not_looked_at(patch):
 def a_copy_is_kept_although_its_reference_changed(patch):
     filled = EntityType._fill_copy
 
-    def keeping(self, reference, entity, keys, before, sources, told):
-        old = getattr(before.entity, reference.name, None)
-        if type(old) is reference.copy and not told:
+    def keeping(self, reference, entity, key, inputs):
+        old = getattr(inputs.before.entity, reference.name, None)
+        if type(old) is reference.copy and not inputs.changed:
             return replace(old, ref=getattr(entity, reference.name).ref)
-        return filled(self, reference, entity, keys, before, sources, told)
+        return filled(self, reference, entity, key, inputs)
 
     patch.setattr(EntityType, "_fill_copy", keeping)
 

@@ -175,7 +175,7 @@ def test_a_web_client_is_answered(error):
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_the_command_line_tells_it(error, as_json, monkeypatch):
+def test_the_command_line_shows_it(error, as_json, monkeypatch):
     stderr, stdout = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
     with redirect_stdout(stdout), pytest.raises(Exception, match="2"), telling(SimpleNamespace(meta={JSON: as_json})):

@@ -189,13 +189,13 @@ class EntityCosts:
             for each in entity_type.references
             for name, _get, kind in each.hidden
         ]
-        if entity_type.told is None:
+        if entity_type.copied is None:
             return contributions.plus(tokens, *hidden)
         last = [
             self._along(entity_type.kind.cls, route, kind).plus(Size(len(route) + HEADER, 0))
-            for route, kind in entity_type.told.types.items()
+            for route, kind in entity_type.copied.types.items()
         ]
-        routes = Size(sum(len(route) + HEADER for route in entity_type.told.types) + 40, 17)
+        routes = Size(sum(len(route) + HEADER for route in entity_type.copied.types) + 40, 17)
         living, deleted = contributions.plus(*hidden), NOTHING.plus(*last)._replace(typical=0)
         return greatest((living, deleted)).plus(tokens, routes)
 

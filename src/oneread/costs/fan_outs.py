@@ -63,7 +63,7 @@ class FanOuts:
 
     def of(self, entity_type: EntityType, change: ChangedFields | None) -> FanOut | None:
         """What follows a change of some fields, or (None) of a whole entity; None if nothing does."""
-        if entity_type.told is None or not (change is None or any(map(change.touches, _routes(entity_type)))):
+        if entity_type.copied is None or not (change is None or any(map(change.touches, _routes(entity_type)))):
             return None
         steps = [*self._followers(entity_type)]
         if not steps:
@@ -88,7 +88,7 @@ class FanOuts:
 
     def _next_followers(self, entity_type: EntityType, following: FollowedFields) -> Iterator[FollowStep]:
         """The classes that follow a holder which has followed."""
-        if entity_type.told is not None and any(map(following.touches, _routes(entity_type))):
+        if entity_type.copied is not None and any(map(following.touches, _routes(entity_type))):
             yield from self._followers(entity_type)
 
     def _fan_out(self, entity_type: EntityType, steps: list[FollowStep], *, far: bool) -> FanOut:
@@ -130,5 +130,5 @@ class FanOuts:
 
 def _routes(entity_type: EntityType) -> list[tuple[str, ...]]:
     """The values that holders copy, as paths from the source."""
-    assert entity_type.told is not None
-    return [tuple(route.split(".")) for route in entity_type.told.types if route]
+    assert entity_type.copied is not None
+    return [tuple(route.split(".")) for route in entity_type.copied.types if route]

@@ -1,7 +1,7 @@
 """Indexes: an entity's rows in other orders, each with the fields that a list shows.
 
-A row lies under the view's prefix, the values of the key rules, and the source's key; it holds a whole instance of the
-index class, ready to decode, so that a page is one range read. See docs/formats/rows.md.
+A row's key is the view's prefix, the values of the key rules and the entity's key; its value is a whole instance of the
+index class, so a page is one range read. See docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash
 from oneread.derivations.keyed import STARTS, Emit, KeyRule, ViewKey, in_utc
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
+from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration, OnereadError
 from oneread.models.annotations import Names, field_types, unwrap
 from oneread.models.expressions import Expression
@@ -34,6 +35,7 @@ from oneread.models.paths import path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import holds_sets, is_set, order_sets
+from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan
 from oneread.store.engine import Engine
@@ -75,10 +77,10 @@ class IndexView:
             raise InvalidDeclaration("a unique value is the entity's own, never copied from another", view=cls)
         rows, claims = ROWS + prefix, UNIQUE + prefix
         self.tokens: tuple[bytes, ...] = (rows, claims) if self.unique else (rows,)
-        self.emit: Emit = self._generated(accesses)
+        self.emit: Emit = self._emitter(accesses)
 
-    def _generated(self, accesses: Accesses) -> Emit:
-        """The function that adds the entity's index rows, and its claims when the index is unique."""
+    def _emitter(self, accesses: Accesses) -> Emit:
+        """Generates the function that adds the entity's index rows, and its claims if the index is unique."""
         row, scope = _row_code(self.cls, self.model, accesses, self.key)
         scope |= {"pack": _pack, "wide": self._wide, "hashed": short_hash, "PREFIX": self.prefix, "TOKENS": self.tokens}
         before = ["rows = record[TOKENS[0]] = []"]
@@ -94,13 +96,13 @@ class IndexView:
             present = " and ".join(f"{part.access.code} is not None" for part in self.key.parts)
             before.append("claimed = record[TOKENS[1]] = []")
             each += [f"if {present}:", "    claimed.append(found)", "    claims.append(PREFIX + found)"]
-        return self.key.function(scope, condition(self.cls, self.model, accesses), before, each)
+        return self.key.emitter(scope, condition(self.cls, self.model, accesses), before, each)
 
     def _wide(self, row: tuple[Any, ...]) -> bytes:
         return self.layout.wide_prefix + pack_wide(row)
 
     def _in_order(self, doc: bytes) -> bytes:
-        """The document of a row with its sets in order, as it is made now; as it is where it differs in more."""
+        """A row's value with its sets in order, as it is made now; unchanged if it differs in more than order."""
         try:
             made = self.layout.encode(self.layout.decode(doc))
         except OnereadError:
@@ -108,7 +110,7 @@ class IndexView:
         return made if sorted(made) == sorted(doc) else doc
 
     def decode_rows(self, docs: list[bytes]) -> list[Any]:
-        """The rows of the index as users see them; a copy that only groups refers and is not filled."""
+        """The rows of the index as users see them; a copy in the key only refers, its fields are not filled."""
         found = self.layout.decode_many(docs)
         self._empty(found)
         return found
@@ -152,8 +154,17 @@ class IndexView:
         return (rows, RowForm(name, "claim", "claim", "claims", "counts", place, frozenset(), "owner"))
 
 
+def check_unique(view: type[Index[Any]], _names: Names) -> None:
+    if type(view.unique) is not bool:
+        raise InvalidDeclaration("unique: expected True or False", view=view)
+
+
+def unique_option(view: type[Index[Any]]) -> Description:
+    return (("unique", "true"),) if view.unique else ()
+
+
 def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:
-    """The function that takes the copied fields out of the copies of rows, generated: one statement a field."""
+    """Generates the function that removes the copied fields from copies in the keys of rows."""
     scope: dict[str, Any] = {}
     lines: list[str] = []
     for place, (field, copy) in enumerate(referring.items()):
@@ -161,16 +172,13 @@ def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]],
         scope |= {f"out{place}_{number}": getattr(copy, name).__delete__ for number, name in enumerate(names)}
         lines += [f"copy = row.{field}", "if copy is not None:"]
         lines += [f"    out{place}_{number}(copy)" for number in range(len(names))] or ["    pass"]
-    body = "\n".join(["def empty(rows):", "    for row in rows:", *(f"        {line}" for line in lines or ["pass"])])
-    exec(compile(body, "<emptying of an index>", "exec"), scope)  # noqa: S102 - the text holds names of declared fields only
-    made: Callable[[list[Any]], None] = scope["empty"]
-    return made
+    return function("empty", "rows", ["for row in rows:", *indented(lines or ["pass"])], scope)
 
 
 def _row_code(
     cls: type[Index[Any]], model: type[Model[Any]], accesses: Accesses, key: ViewKey
 ) -> tuple[str, dict[str, Any]]:
-    """The expression of the row as msgpack takes it, in the order of the class's fields, and what it calls."""
+    """The expression of a row's value, in the order of the class's fields, and the functions that it calls."""
     codes = ["(k,)"]
     scope: dict[str, Any] = {"in_utc": in_utc, "in_order": order_sets}
     types = field_types(cls, accesses.names)
@@ -189,10 +197,7 @@ def _row_code(
 
 
 def _key_code(part: KeyRule, place: int) -> str:
-    """A key rule's value as the row shows it.
-
-    A copy there only refers, since its fields would have to follow their source.
-    """
+    """A key rule's value as the row shows it; a copy only refers, else its fields would have to follow their source."""
     value = "m" if part.access.many else part.access.code
     if part.access.copy is not None:
         empty = "None, " * len(copied_names(part.access.copy))
@@ -203,7 +208,7 @@ def _key_code(part: KeyRule, place: int) -> str:
 
 
 def _shown_code(
-    cls: type[View[Any]], name: str, rule: Rule, access: Access, annotation: Any, accesses: Accesses
+    cls: type[View[Any]], name: str, rule: Rule, access: Access, annotation: object, accesses: Accesses
 ) -> str:
     if rule.kind != "shown":
         raise InvalidDeclaration("an index has key rules and shown(...) fields only", view=cls, field=name)
@@ -220,18 +225,14 @@ def _shown_code(
     return f"(None if (c := {access.code}) is None else ({fields}))"
 
 
-def _is_deep(annotation: Any, names: Names) -> bool:
-    """Whether sets are inside of other values; one that is a field's whole value always had an order in rows."""
+def _is_deep(annotation: object, names: Names) -> bool:
+    """Whether sets are inside other values; a set that is a field's whole value always had an order in rows."""
     bare = unwrap(annotation).bare
     return not is_set(bare) or any(holds_sets(each, names) for each in get_args(bare))
 
 
-def check_type(cls: type[View[Any]], name: str, annotation: Any, access: Access, *, optional: bool) -> None:
-    """A field of a view is annotated with the type of what its rule names.
-
-    Raises:
-        InvalidDeclaration: it is not, or None is possible and not allowed for.
-    """
+def check_type(cls: type[View[Any]], name: str, annotation: object, access: Access, *, optional: bool) -> None:
+    """Raises InvalidDeclaration unless a view's field has its source's type, and allows None if that is possible."""
     bare, allowed, _metadata = unwrap(annotation)
     if bare != access.type:
         raise InvalidDeclaration(

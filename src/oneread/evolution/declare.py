@@ -13,8 +13,9 @@ from typing import Any, get_args, is_typeddict
 import msgspec
 
 from oneread.derivations.access import Accesses
-from oneread.derivations.catalog import Catalog, extremum_names, stored_name
+from oneread.derivations.catalog import Catalog, keyspace_names, stored_name
 from oneread.derivations.copies import Reference
+from oneread.derivations.derivation import kind_of_view
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.evolution.declared import DeclaredModel, DeclaredRule, DeclaredSchema, DeclaredView, Far, rule_text
@@ -86,7 +87,7 @@ class _Declarer:
                 for each in entity_type.references
                 for name, _get, _type in each.hidden
             ),
-            tells=() if entity_type.told is None else tuple(entity_type.told.types),
+            tells=() if entity_type.copied is None else tuple(entity_type.copied.types),
             steps=steps_of(cls),
             copy_steps={name: steps_of(copy) for name, copy in copies.items()},
             was=self._was({"": cls} | {f"{name}.": copy for name, copy in copies.items()}),
@@ -131,21 +132,20 @@ class _Declarer:
         fields = [(rule.name, rule_text(rule, rule.path, described[stored_name(model)])) for rule in rules]
         if view.where is not None:
             fields.append(("where", view.where.canonical().hex()))
-        is_unique = bool(getattr(view, "unique", False))
-        if is_unique:
-            fields.append(("unique", "true"))
+        options = kind_of_view(view).options(view)
+        fields.extend(options)
         return DeclaredView(
             stored_name(view),
             stored_name(root_model(model)),
             stored_name(model),
             tuple(fields),
-            tuple(extremum_names(view).values()),
+            tuple(keyspace_names(view).values()),
             rules,
             view.where,
             {}
             if view.where is None
             else {".".join(path.names): self._way(model, path.names) for path in view.where.paths()},
-            is_unique,
+            options,
         )
 
     def _viewed(self, view: type[View[Any]]) -> type[Model[Any]]:

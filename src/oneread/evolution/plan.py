@@ -335,7 +335,7 @@ class _Evolution:
         if view.condition is not None:
             names = {path: self._path_before(way, path) for path, way in view.conditions.items()}
             rules.append(("where", rerouted(view.condition, names).canonical().hex()))
-        return (*rules, ("unique", "true")) if view.unique else tuple(rules)
+        return (*rules, *view.options)
 
     def _path_before(self, way: Iterable[tuple[str, str]], path: str) -> str:
         """What a path was called."""

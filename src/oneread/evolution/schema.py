@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast, get_args, get_origin
 
-from oneread.derivations.catalog import Catalog, SchemaNumbers, extremum_names, stored_name
+from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names, stored_name
 from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
@@ -99,7 +99,7 @@ class Schema:
 
 
 def _hidden(view: type[View[Any]]) -> tuple[str, ...]:
-    return tuple(extremum_names(view).values())
+    return tuple(keyspace_names(view).values())
 
 
 def _is(given: Any, base: type) -> bool:

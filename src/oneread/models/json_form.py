@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, TypeVar, get_args
 
 import msgspec
 
+from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue
 from oneread.models.annotations import Named, field_types, resolved, unwrap
 from oneread.models.model import Model, key_names
@@ -230,10 +231,11 @@ def _with_default(cls: Any) -> frozenset[str]:
 def _functions(cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str]) -> dict[str, Callable[..., Any]]:
     """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
     parts = "".join(f"{spelled[field.name]!r}: {_value(at, field)}, " for at, field in enumerate(fields))
-    text = f"def write(row): return {{{parts}}}\ndef write_all(rows): return [{{{parts}}} for row in rows]"
-    space: dict[str, Any] = {"in_order": order_sets}
-    exec(compile(text, f"<JSON of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
-    return space
+    scope = {"in_order": order_sets}
+    return {
+        "write": function("write", "row", [f"return {{{parts}}}"], scope, cls.__qualname__),
+        "write_all": function("write_all", "rows", [f"return [{{{parts}}} for row in rows]"], scope, cls.__qualname__),
+    }
 
 
 def _value(at: int, field: FieldShape) -> str:

@@ -1,7 +1,7 @@
 """Values of a declared type, for hypothesis: small ones that meet again, and the odd ones that break programs.
 
-Values are valid by construction: nothing is drawn in order to be thrown away. What sorts, adds up and compares in a way
-that nobody can promise is left out: NaN, infinities, and instants so far away that no calendar has them. See "Users'
+Values are valid by construction: none is drawn and then rejected. Left out is what does not sort, add
+up and compare exactly: NaN, infinities, and instants so far away that no calendar has them. See "Users'
 tests" of the decisions page.
 """
 
@@ -33,7 +33,7 @@ from hypothesis import strategies as st
 from oneread.errors import UsageError
 from oneread.models.annotations import Names, field_types, is_union, unwrap
 
-Values: TypeAlias = st.SearchStrategy[Any]
+Strategy: TypeAlias = st.SearchStrategy[Any]
 
 SEVERAL: Final = 4
 """Elements that a list has at most, and characters and bytes beyond a declared least length twice as many."""
@@ -50,7 +50,7 @@ _LISTS: Final = (list, Sequence, MutableSequence, Collection)
 
 
 class Bounds(NamedTuple):
-    """What `msgspec.Meta` says of a type, all of it together."""
+    """The constraints of a type: all its `msgspec.Meta` together."""
 
     gt: Any = None
     ge: Any = None
@@ -64,7 +64,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, metadata: Iterable[Any]) -> Bounds:
-        """The constraints of an annotation; what stands further out is said later, and wins."""
+        """The constraints of an annotation; the outermost comes last, and wins."""
         found = {
             name: value
             for each in metadata
@@ -88,29 +88,24 @@ class Bounds(NamedTuple):
 
 
 class Drawn:
-    """Makes strategies for types, each class looked into once.
+    """Makes strategies for types; `special` is asked first, for types that mean something to the caller."""
 
-    Arguments:
-        names: classes by name, to resolve annotations.
-        special: asked first; a strategy for a type that means something to the caller, or None.
-    """
-
-    def __init__(self, names: Names, special: Callable[[Any], Values | None] = lambda _bare: None) -> None:
+    def __init__(self, names: Names, special: Callable[[Any], Strategy | None] = lambda _bare: None) -> None:
         self._names = names
         self._special = special
         self._inside: list[Any] = []
 
-    def of(self, annotation: Any) -> Values:
+    def of(self, annotation: Any) -> Strategy:
         """Values of an annotated type.
 
         Raises:
-            UsageError: nobody can tell how values of this type are made.
+            UsageError: values of this type cannot be made up.
         """
         bare, optional, metadata = unwrap(annotation)
         found = self._bare(bare, Bounds.of(metadata))
         return st.none() | found if optional else found
 
-    def _bare(self, bare: Any, bounds: Bounds) -> Values:
+    def _bare(self, bare: Any, bounds: Bounds) -> Strategy:
         origin, arguments = get_origin(bare), get_args(bare)
         special = self._special(bare)
         if special is None and (is_union(bare) or origin in (Required, NotRequired)):
@@ -128,7 +123,7 @@ class Drawn:
             return st.sampled_from(list(cls))
         return self._class(cls)
 
-    def _several(self, cls: Any, arguments: tuple[Any, ...], bounds: Bounds) -> Values:
+    def _several(self, cls: Any, arguments: tuple[Any, ...], bounds: Bounds) -> Strategy:
         sizes = bounds.sizes()
         if cls in _MAPPINGS:
             keys, elements = [self.of(each) for each in arguments or (str, Any)]
@@ -144,7 +139,7 @@ class Drawn:
             return st.lists(element, **sizes)
         return (st.frozensets if cls is frozenset else st.sets)(element, **sizes)
 
-    def _class(self, cls: Any) -> Values:
+    def _class(self, cls: Any) -> Strategy:
         if cls in self._inside:  # one that holds itself goes one level deep
             return st.nothing()
         self._inside.append(cls)
@@ -181,7 +176,7 @@ def _needed(cls: Any) -> dict[str, bool] | None:
     return None
 
 
-def _integers(bounds: Bounds) -> Values:
+def _integers(bounds: Bounds) -> Strategy:
     step = bounds.multiple_of or 1
     low = max([math.ceil(each) for each in (bounds.ge,) if each is not None] + _past(bounds.gt), default=None)
     high = min([math.floor(each) for each in (bounds.le,) if each is not None] + _before(bounds.lt), default=None)
@@ -198,13 +193,13 @@ def _before(bound: Any) -> list[int]:
     return [] if bound is None else [math.ceil(bound) - 1]
 
 
-def _near(first: int, last: int) -> Values:
+def _near(first: int, last: int) -> Strategy:
     """Whole numbers that are mostly few, around 0 or around the bound that is nearest to it."""
     middle = min(max(0, first), last)
     return st.integers(max(first, middle - 2), min(last, middle + 3)) | st.integers(first, last)
 
 
-def _floats(bounds: Bounds) -> Values:
+def _floats(bounds: Bounds) -> Strategy:
     low, high = _tightest(bounds)
     if bounds.multiple_of is not None:
         step = bounds.multiple_of
@@ -220,7 +215,7 @@ def _floats(bounds: Bounds) -> Values:
     return st.floats(allow_nan=False, allow_infinity=False, **options)
 
 
-def _decimals(_bounds: Bounds) -> Values:
+def _decimals(_bounds: Bounds) -> Strategy:
     return st.decimals(Decimal(-(10**20)), Decimal(10**20), places=2) | st.decimals(-3, 3, places=1)
 
 
@@ -230,7 +225,7 @@ def _tightest(bounds: Bounds) -> tuple[Any, Any]:
     return max(lows, default=None), min(highs, default=None)
 
 
-def _texts(bounds: Bounds) -> Values:
+def _texts(bounds: Bounds) -> Strategy:
     if bounds.pattern is not None:
         return st.from_regex(bounds.pattern).filter(bounds.fits)
     few = [each for each in _TEXTS if bounds.fits(each)]
@@ -238,24 +233,24 @@ def _texts(bounds: Bounds) -> Values:
     return st.sampled_from(few) | many if few else many
 
 
-def _blobs(bounds: Bounds) -> Values:
+def _blobs(bounds: Bounds) -> Strategy:
     few = [each for each in _BLOBS if bounds.fits(each)]
     many = st.binary(**bounds.sizes(2 * SEVERAL))
     return st.sampled_from(few) | many if few else many
 
 
-def _instants(_bounds: Bounds) -> Values:
+def _instants(_bounds: Bounds) -> Strategy:
     """With a zone: a field of a model has no other."""
     zones = st.sampled_from(_ZONES)
     near = st.datetimes(datetime(2024, 2, 28), datetime(2024, 3, 2), timezones=zones)  # noqa: DTZ001 - as above
     return near | st.datetimes(_FIRST, _LAST, timezones=zones)
 
 
-def _times(bounds: Bounds) -> Values:
+def _times(bounds: Bounds) -> Strategy:
     return st.times(timezones=st.just(UTC) if bounds.tz else st.none())
 
 
-_PLAIN: Final[dict[Any, Callable[[Bounds], Values]]] = {
+_PLAIN: Final[dict[Any, Callable[[Bounds], Strategy]]] = {
     bool: lambda _bounds: st.booleans(),
     int: _integers,
     float: _floats,

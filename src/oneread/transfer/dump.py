@@ -17,7 +17,7 @@ from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.copies import Source
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
-from oneread.derivations.entity_type import EntityState, EntityType
+from oneread.derivations.entity_type import EntityState, EntityType, FillInputs
 from oneread.derivations.pending_tasks import sources_with_pending_tasks
 from oneread.models.registry import EntityKind
 from oneread.plans.effects import Snapshot
@@ -193,7 +193,7 @@ class Dump:
         used = state.record.get(HIDDEN)
         told = self._untold.intersection(each for keys in refs.values() for each in keys) if self._untold else ()
         if told:  # a source has changed, and its task has not got here yet
-            settled = entity_type.fill(key, entity, refs, state, self, told=told)
+            settled = entity_type.fill(key, entity, refs, FillInputs(state, self, told))
             entity, used = settled.entity, settled.emission.record.get(HIDDEN)
         form = self._forms[entity_type.cls]
         parts = [b'{"model":', self._names[entity_type.cls], b',"version":%d' % version]

@@ -129,7 +129,7 @@ class CopyCheck:
     def _expect(self, entity: Any, reference: Reference, key: bytes) -> _Expected:
         """What all holders of a source have of it; kept, because one source may have many."""
         source = self._sources[key]
-        gone = source.entity is None and source.existed and reference.on_delete != "clear"
+        gone = reference.keeps_last_values(source)
         copy = None if gone or reference.copy is None else reference.filled(getattr(entity, reference.name), source)
         fields = () if copy is None else astuple(copy)
         form = b"" if copy is None or self._has_one_form(type(copy)) else stored_form(fields)

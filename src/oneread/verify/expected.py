@@ -340,9 +340,7 @@ def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[b
     for each in entity_type.references:
         keys = refs[each.name]
         if each.hidden and keys:
-            source = sources[keys[0]]
-            gone = source.entity is None and source.existed and each.on_delete != "clear"
-            hidden.update(each.last_hidden_values(source, {}) if gone else each.hidden_values(source))
+            hidden.update(each.hidden_values(sources[keys[0]], {}))
         else:
             hidden.update({name: None for name, _get, _type in each.hidden})
     return hidden

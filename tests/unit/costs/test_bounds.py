@@ -113,7 +113,7 @@ def test_a_save_that_changes_everything_reaches_its_bound(db):
     assert (cost.requests, cost.rows) == (bound.requests, bound.rows)
 
 
-def test_the_inline_bound_is_reached_and_one_more_carrier_makes_it_a_task():
+def test_the_inline_bound_is_reached_and_one_more_holder_makes_it_a_task():
     schema = Schema(*SHOP, inline=3)
     costs = declared.of(schema)
     with connect("memory://", schema, workers=0) as db:
@@ -337,7 +337,7 @@ class Reply(Model[int]):
     answered: Untitled
 
 
-def test_a_patch_tells_nobody_what_nobody_copies():
+def test_a_patch_of_a_field_without_copies_has_no_fan_out():
     costs = declared.of(Schema(Author, Post, Reply))
     assert not [term for term in costs.patch(Post, "title").terms if term.act == "scan"]
     assert [term for term in costs.delete(Post).terms if term.act == "scan"]

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from oneread import Index, Key, Model, Schema, ascending, by, connect
 from oneread.costs.declared import of as costs_of
 from oneread.derivations.derivation import (
-    _COMPILERS,
+    VIEW_KINDS,
     Keyspace,
     RowForm,
+    ViewKind,
     key_paths,
     key_values,
-    register,
 )
 from oneread.derivations.emitted_record import SUMS
 from oneread.derivations.keyed import ViewKey
@@ -62,7 +62,7 @@ class BitmapView:
         before = [f"bit = {access.code} % {BITS}", f"amounts = (1, *(int(n == bit) for n in range({BITS})))"]
         before += ["sums = record[TOKENS[0]] = []"]
         each = ["sums.append([found, list(amounts)])", "deltas.append((PREFIX + found, amounts, 1))"]
-        self.emit = self.key.function({"PREFIX": self.prefix, "TOKENS": self.tokens}, None, before, each)
+        self.emit = self.key.emitter({"PREFIX": self.prefix, "TOKENS": self.tokens}, None, before, each)
 
     def _row(self, values, amounts):
         fields = dict(zip([part.field for part in self.key.parts], values, strict=True))
@@ -132,12 +132,12 @@ class VisitsByVisitor(Index[Visit]):
 
 @pytest.fixture(autouse=True, scope="module")
 def registered():
-    register(Bitmap, BitmapView)
+    VIEW_KINDS[Bitmap] = ViewKind(BitmapView)
     naive.NAIVE_VIEWS[Bitmap] = naive.NaiveView(
         naive_rows, lambda oracle, view: {("counts", view.__name__): len(oracle.members(view))}
     )
     yield
-    del _COMPILERS[Bitmap], naive.NAIVE_VIEWS[Bitmap]
+    del VIEW_KINDS[Bitmap], naive.NAIVE_VIEWS[Bitmap]
 
 
 @pytest.fixture

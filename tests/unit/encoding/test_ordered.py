@@ -222,7 +222,7 @@ NOT_KEYS = {
 
 
 @pytest.mark.parametrize("key", NOT_KEYS.values(), ids=NOT_KEYS.keys())
-def test_bytes_that_are_no_key_are_corrupt_in_both_directions(key):
+def test_bytes_that_are_not_a_key_are_corrupt_in_both_directions(key):
     data = bytes.fromhex(key)
     for hostile in (data, bytes(255 - byte for byte in data)):
         with pytest.raises(Corrupt) as refused:

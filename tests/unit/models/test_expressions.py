@@ -223,7 +223,7 @@ def test_canonical_bytes_are_the_same_for_the_same_condition():
 QUANTITY = "7175616e7469747900000000021501"
 
 
-def test_a_long_chain_is_no_deep_one():
+def test_a_long_chain_is_not_a_deep_one():
     condition = quantity > 0
     for limit in range(3000):
         condition = condition & (quantity < 10_000 + limit)

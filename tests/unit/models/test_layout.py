@@ -505,7 +505,7 @@ def test_a_nested_class_may_hold_plain_references():
     assert Layout(cls, 1).validated(given)[1] == given
 
 
-def test_an_interpreter_that_refuses_the_change_of_class_is_told_at_once(monkeypatch):
+def test_an_interpreter_that_refuses_the_change_of_class_is_refused_at_once(monkeypatch):
     def refuse(_instance, _cls):
         raise TypeError("object layout differs")
 
@@ -543,7 +543,7 @@ def test_options_of_the_users_class_do_not_reach_documents():
         layout.decode(b"\x00\x01" + BODY(["a", -1, [], None]))
 
 
-def test_a_marker_that_was_not_filled_in_is_no_value():
+def test_a_marker_that_was_not_filled_in_is_not_a_value():
     refused(Layout(Judged, 1), Judged(code="a"), "maker")
     refused(Layout(Ticket, 1), Ticket(day=date(2020, 1, 1), colour=Colour.RED, title="t"), "id")
 
@@ -578,7 +578,7 @@ def test_descriptions_are_readable():
     assert describe(HoldsNear)[1] == ("bare", "Ref", False)
 
 
-def test_the_path_of_a_copied_field_is_no_default():
+def test_the_path_of_a_copied_field_is_not_a_default():
     cls = declared("Seen", {"country": str}, {"country": within(Purchase.buyer, Buyer.country)}, base=Buyer)
     assert describe(cls)[-1] == ("country", "str", False)
 

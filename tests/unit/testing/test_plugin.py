@@ -236,7 +236,7 @@ def test_a_test_that_leaves_a_view_wrong_fails(run, options, ini):
     result.stdout.fnmatch_lines(["the test left a view wrong: a sum or a claim is missing*", "*assert 1 == 2"])
 
 
-def test_nothing_is_looked_at_when_nobody_asks(run):
+def test_nothing_is_audited_by_default(run):
     run(DAMAGED, ini=NAMED).assert_outcomes(passed=5, failed=1)
 
 

@@ -318,7 +318,7 @@ def test_a_request_without_conditions_has_no_version():
 # --- Budgets ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_tells_what_it_spent_and_ends_when_it_goes_beyond():
+def test_a_request_reports_its_cost_and_ends_beyond_its_budget():
     with TestClient(starlette()) as client:
         client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
         found = client.get("/summary")
@@ -388,7 +388,7 @@ def test_a_budget_that_cannot_be_is_refused_when_the_application_is_made():
 # --- Databases -------------------------------------------------------------------------------------------------------
 
 
-def test_each_start_opens_anew_and_each_end_closes(tmp_path):
+def test_each_start_opens_again_and_each_end_closes(tmp_path):
     app = starlette(f"lmdb://{tmp_path}/store")
     for turn in range(2):
         with TestClient(app) as client:
@@ -457,7 +457,7 @@ def test_a_lifespan_without_a_database_is_refused(wrong):
         lifespan(**wrong)
 
 
-def test_the_form_of_a_class_is_made_once_and_refuses_what_is_no_json():
+def test_the_form_of_a_class_is_made_once_and_refuses_invalid_json():
     assert form(Thing) is form(Thing)
     assert isinstance(form(Thing), JsonForm)
     with pytest.raises(InvalidValue):

@@ -119,7 +119,7 @@ def test_numbers_are_measured_in_a_store_of_their_own_which_goes(bare, tmp_path,
     assert list(folder.iterdir()) == []
 
 
-def test_numbers_go_to_the_cache_when_nobody_says_where(bare, tmp_path, monkeypatch):
+def test_numbers_go_to_the_cache_by_default(bare, tmp_path, monkeypatch):
     monkeypatch.setattr("oneread.cli.calibration.STORED", 200)
     ran = bare("numbers", "--db", "memory://", "--seconds", "0.1")
     assert ran.code == 0

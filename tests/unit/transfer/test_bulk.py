@@ -134,7 +134,7 @@ class TestABatch:
         assert db.exists(Customer, 11)
         assert not db.exists(Customer, 12)
 
-    def test_tells_how_far_it_is(self, db):
+    def test_reports_its_progress(self, db):
         told = []
         with db.bulk(batch=2, progress=told.append, total=5) as bulk:
             for number in range(10, 15):
@@ -151,7 +151,7 @@ class TestARefusedChange:
         assert orders(db) == 14
         assert "14 changes given before this one are stored" in caught.value.__notes__[0]
 
-    def test_is_left_out_alone_and_told(self, db):
+    def test_is_left_out_alone_and_reported(self, db):
         told = []
         with db.bulk(batch=10, on_refused=told.append) as bulk:
             for each in lines(25):
@@ -283,7 +283,7 @@ class TestACheckpoint:
         with db.bulk(checkpoint="import") as bulk:
             assert bulk.position == "b"
 
-    def test_can_be_begun_anew(self, db):
+    def test_can_be_begun_again(self, db):
         with db.bulk(checkpoint="import") as bulk:
             bulk.save(Customer(number=10, name="n"), position=7)
         with db.bulk(checkpoint="import", restart=True) as bulk:
@@ -441,7 +441,7 @@ with connect(sys.argv[1], SCHEMA) as db:
 """
 
 
-def test_a_killed_import_goes_on_and_does_every_line_once(tmp_path):
+def test_a_killed_import_resumes_and_does_every_line_once(tmp_path):
     url = f"lmdb://{tmp_path}/store?durability=none"
     with connect(url, SCHEMA, workers=0) as db:
         db.save(Customer(number=1, name="Ada"))

@@ -445,7 +445,7 @@ class TestCopies:
             assert db.backfill(quiet=0).done
             assert db.verify().clean
 
-    def test_a_retyped_source_is_shown_anew(self, store):
+    def test_copies_of_a_retyped_source_show_its_new_value(self, store):
         first, customer, buyer, purchase = shop({"size": int}, {"size": int})
         with store.open(first) as db:
             db.save_all([customer(number=1, size=250), customer(number=2, size=100)])
@@ -461,7 +461,7 @@ class TestCopies:
             assert [row.buyer.size for row in db.page(purchase)] == [Decimal("2.5"), Decimal(1)]
             assert db.verify().clean
 
-    def test_a_source_whose_new_value_looks_like_the_old_one_is_told_all_the_same(self, store):
+    def test_a_source_whose_new_value_looks_like_the_old_one_is_copied_all_the_same(self, store):
         first, customer, buyer, purchase = shop({"size": int}, {"size": int})
         with store.open(first) as db:
             db.save(customer(number=1, size=1))
@@ -603,7 +603,7 @@ def test_a_condition_follows_a_rename(store):
         assert len(db.page(new, 5)) == 1
 
 
-def test_an_aggregate_over_a_retyped_field_is_counted_anew(store):
+def test_an_aggregate_over_a_retyped_field_is_counted_again(store):
     first = note({"a": int, "who": str})
     old = made("Sum", Aggregate[first], {"who": str, "a": int, "most": int | None},
                who=by(first.who), a=total(first.a), most=greatest(first.a))  # fmt: skip
@@ -622,7 +622,7 @@ def test_an_aggregate_over_a_retyped_field_is_counted_anew(store):
         assert not db.run(stored_schema()).retired
 
 
-def test_a_value_held_out_of_sight_is_asked_for_again_when_it_means_something_else(store):
+def test_a_hidden_copy_is_read_again_when_its_meaning_changed(store):
     def world(kind, **values):
         person = made("Customer", Model, {"number": Key[int], "size": kind}, **values)
         bought = made("Purchase", Model, {"number": Key[int], "buyer": Ref[person], "n": int}, n=0)
@@ -643,7 +643,7 @@ def test_a_value_held_out_of_sight_is_asked_for_again_when_it_means_something_el
 # Programs beside each other.
 
 
-def test_an_older_program_goes_on_while_only_views_are_added(store):
+def test_an_older_program_still_writes_while_only_views_are_added(store):
     cls = note({"a": str})
     view = made("View", Index[cls], {"a": str}, a=by(cls.a))
     with store.open(cls) as db:

@@ -18,7 +18,7 @@ def test_a_record_with_ints_of_any_size_is_read_back(number):
 
 
 @pytest.mark.parametrize("data", [b"\xc1", b"", b"\x81\xc4\x01u\x81\xa1\xff\x01"])
-def test_bytes_that_are_no_record_are_corrupt(data):
+def test_bytes_that_are_not_a_record_are_corrupt(data):
     with pytest.raises(Corrupt):
         emitted_record.decode_record(data)
 
@@ -50,7 +50,7 @@ class Sizes(Aggregate[Product]):
 
 
 @pytest.mark.parametrize("size", BIG)
-def test_a_value_of_any_size_is_held_out_of_sight_and_follows(size):
+def test_a_hidden_copy_of_any_size_follows(size):
     with connect("memory://", Schema(Maker, Product, ProductsOfSize, Sizes)) as db:
         db.save(Maker(number=1, size=size))
         db.save(Product(number=1, maker=Maker.at(1), made=Made.of(1)))

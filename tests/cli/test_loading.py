@@ -97,7 +97,7 @@ def test_other_content_under_the_name_of_a_load_is_loaded_from_its_first_record(
     assert {each.number for each in db.page(Customer)} == {1, 2, 3, *map(int, others)}
 
 
-def test_content_that_grew_is_gone_on_with(db, tmp_path):
+def test_loading_resumes_when_the_content_grew(db, tmp_path):
     load(db, records(b"1", b"2"), tmp_path / "rejects")
     found = load(db, records(b"1", b"2", b"3"), tmp_path / "rejects", resume=True)
     assert found == Loaded(stored=1, rejected=0, resumed=2)

@@ -93,7 +93,7 @@ def test_a_transaction_that_is_overtaken_once_is_run_again(db):
     assert db.version(changed) == db.version(db.get(Customer, 1))
 
 
-def test_a_transaction_sees_what_it_wrote_and_nobody_else_does(db):
+def test_a_transaction_alone_sees_its_writes(db):
     def body(transaction):
         transaction.create(customer(7))
         transaction.save(purchase(70, buyer=7))
@@ -124,7 +124,7 @@ def test_what_raises_in_a_transaction_leaves_nothing(db):
     assert db.find(Customer, 7) is None
 
 
-def test_a_refusal_that_the_body_handles_is_no_part_of_the_transaction(db):
+def test_a_refusal_that_the_body_handles_is_not_part_of_the_transaction(db):
     def body(transaction):
         with pytest.raises(MissingReference):
             transaction.save(purchase(80, buyer=99))
