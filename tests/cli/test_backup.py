@@ -140,10 +140,10 @@ def test_a_closed_store_is_not_copied(url, tmp_path):
 
 
 def test_a_backup_shows_its_progress(url, tmp_path):
-    told = []
+    reports = []
     with connect(url, NOTES, workers=0) as db:
-        size = db.backup(f"{tmp_path}/copy", progress=told.append)
-    assert told[-1].done == size
+        size = db.backup(f"{tmp_path}/copy", progress=reports.append)
+    assert reports[-1].done == size
 
 
 def test_two_copies_of_one_name_do_not_meet(url, tmp_path):

@@ -1,10 +1,13 @@
 """Loading records: what is refused is kept once, wherever the load was stopped."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from oneread import connect
-from oneread.cli.loading import Loaded, Rejected, Source, load
+from oneread.cli.loading import Loaded, LoadJob, Rejected
+from oneread.cli.loading import load as load_job
 from oneread.errors import InvalidValue, UsageError
 from oneread.transfer.content import Content
 from tests.unit.database.shop import SCHEMA, Customer
@@ -37,7 +40,11 @@ def records(*texts, name="x", once=False):
                 break
         return again.position(number)
 
-    return Source(name, read(content), customer, content, None if once else position_at)
+    return LoadJob(name, read(content), customer, content, Path(), None if once else position_at)
+
+
+def load(db, job, rejects, **options):
+    return load_job(db, job._replace(rejects=rejects), **options)
 
 
 def rejected(path):
@@ -118,6 +125,6 @@ def test_what_can_be_read_only_once_is_refused_where_it_is_other_content(db, tmp
 def test_rejects_of_another_load_are_not_taken_away(db, tmp_path):
     path = tmp_path / "rejects"
     load(db, records(b"torn", b"2"), path)
-    with pytest.raises(UsageError, match="rejects is there"):
+    with pytest.raises(UsageError, match="rejects exists"):
         load(db, records(b"7", b"8", name="y"), path, resume=True)
     assert rejected(path) == [1]

@@ -7,6 +7,8 @@ import pytest
 
 from tests.cli.conftest import SCHEMA
 
+ABSENT = "no module of this name is installed or in the current folder"
+NOT_ONE = "the module does not have exactly one schema: use --schema package.module:name"
 FAILED = "importing the module of the schema failed"
 NO_FILE = "a schema is named by its module, not by its file"
 MODULES = {
@@ -44,18 +46,18 @@ def here(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("spec", "message", "facts"),
     [
-        ("", "say where the schema is declared: --schema package.module:name, or ONEREAD_SCHEMA", {}),
-        ("cli_nowhere:x", "there is no module of this name, here or installed", {"module": "cli_nowhere"}),
-        ("cli_package.no:x", "there is no module of this name, here or installed", {"module": "cli_package.no"}),
-        ("cli_one.deeper:x", "there is no module of this name, here or installed", {"module": "cli_one.deeper"}),
-        ("..:x", "there is no module of this name, here or installed", {}),
-        ("cli_two", "say which schema of this module: --schema package.module:name", {"schemas": ["NOTES", "OTHER"]}),
-        ("cli_empty", "say which schema of this module: --schema package.module:name", {"schemas": []}),
-        ("cli_two:THIRD", "the module has nothing of this name", {"name": "THIRD", "schemas": ["NOTES", "OTHER"]}),
-        ("cli_empty:x", "this is no Schema(...)", {"name": "x", "found": "int"}),
-        ("tests.cli.notes:Person", "this is no Schema(...)", {"name": "Person", "found": "Person"}),
+        ("", "no schema was given: use --schema package.module:name, or ONEREAD_SCHEMA", {}),
+        ("cli_nowhere:x", ABSENT, {"module": "cli_nowhere"}),
+        ("cli_package.no:x", ABSENT, {"module": "cli_package.no"}),
+        ("cli_one.deeper:x", ABSENT, {"module": "cli_one.deeper"}),
+        ("..:x", ABSENT, {}),
+        ("cli_two", NOT_ONE, {"schemas": ["NOTES", "OTHER"]}),
+        ("cli_empty", NOT_ONE, {"schemas": []}),
+        ("cli_two:THIRD", "the module has no attribute of this name", {"name": "THIRD", "schemas": ["NOTES", "OTHER"]}),
+        ("cli_empty:x", "this is not a Schema(...)", {"name": "x", "found": "int"}),
+        ("tests.cli.notes:Person", "this is not a Schema(...)", {"name": "Person", "found": "Person"}),
         ("cli_opening:x", FAILED, {"error": "UsageError: opened in passing"}),
-        ("cli_package.models:Held.nothing", "the module has nothing of this name", {"name": "Held.nothing"}),
+        ("cli_package.models:Held.nothing", "the module has no attribute of this name", {"name": "Held.nothing"}),
         ("cli_one.py:only", NO_FILE, {"perhaps": "cli_one"}),
         ("./cli_package/models.py", NO_FILE, {"perhaps": "cli_package.models"}),
         ("cli_broken:x", FAILED, {"error": "ModuleNotFoundError: No module named 'nothing_here'"}),
@@ -101,7 +103,7 @@ def test_schema_and_store_come_from_the_environment(bare, url):
 @pytest.mark.parametrize(
     ("db", "message", "facts"),
     [
-        ("", "say which store: --db lmdb:///var/lib/shop, or ONEREAD_DB", {}),
+        ("", "no store was given: use --db lmdb:///var/lib/shop, or ONEREAD_DB", {}),
         ("./notes", "a store is named by a URL, not by a path", {"perhaps": "lmdb://./notes"}),
         ("lmdb:/notes", "a store is named by a URL, not by a path", {"perhaps": "lmdb:///notes"}),
         ("lmdb://no%00tes", "a path has no zero byte", {"path": "no\0tes"}),
@@ -126,7 +128,7 @@ def test_a_missing_store_is_named(bare, tmp_path, monkeypatch, db, message, fact
 def test_who_writes_makes_no_store_where_none_is(bare, tmp_path):
     ran = bare("tasks", "--drain", "--schema", SCHEMA, "--db", f"lmdb://{tmp_path}/typo", "--json")
     assert ran.code == 2
-    assert ran.failure().message == "no store is there; correct the path"
+    assert ran.failure().message == "the store does not exist: correct the path"
     assert not (tmp_path / "typo").exists()
 
 
@@ -151,7 +153,7 @@ def test_a_schema_that_does_not_fit_is_refused_with_what_to_do(bare, url):
     assert ran.code == 1
     failure = ran.failure()
     assert failure.kind == "SchemaMismatch"
-    assert failure.hint == "`oneread migrate plan` says what differs and what to do"
+    assert failure.hint == "`oneread migrate plan` shows what differs and what to do"
 
 
 def test_of_an_unknown_model_the_nearest_name_is_suggested(oneread):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from oneread.cli.table import COMMANDS, SECTIONS
+from oneread.cli.program import COMMANDS, SECTIONS
 
 HEAVY = ("rich", "lmdb", "sqlite3", "asyncio", "IPython", "code")
 

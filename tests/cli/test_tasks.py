@@ -111,7 +111,7 @@ class TestSetAside:
         stuck()
         assert oneread("tasks", "--json").document(Outbox).set_aside[0].changed
         ran = oneread("tasks", "--retry")
-        assert "1 holder tried again" in ran.out
+        assert "1 holder retried" in ran.out
         assert ran.out.endswith("0 tasks waiting\n")
         assert oneread("verify").code == 0
 

@@ -32,7 +32,7 @@ def test_a_version_ahead_is_named_and_the_store_is_right(oneread):
     assert found.ahead[0]["ahead"] == pytest.approx(YEARS, rel=0.01)
     ran = oneread("verify")
     assert ran.code == 0
-    assert "1 entity was written under a clock that was ahead, which is no fault: Person(1) by 3,6" in ran.out
+    assert "1 entity was written under a clock that was ahead, which is not a fault: Person(1) by 3,6" in ran.out
 
 
 def test_a_store_without_one_does_not_mention_it(oneread):

@@ -35,7 +35,7 @@ GENERATED = 3_000
 
 @pytest.fixture(scope="module")
 def stock(tmp_path_factory):
-    """The URL of a store of generated lines that nobody changes."""
+    """The URL of a store of generated lines that no test changes."""
     url = f"lmdb://{tmp_path_factory.mktemp('stock')}/shop"
     with stores.for_loading(url) as db:
         loading.load(db, Source(limit=GENERATED))

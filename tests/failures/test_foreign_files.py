@@ -1,6 +1,6 @@
 """The path holds something else than a store of ours, or nothing, or something we may not touch.
 
-The story: somebody mistypes a path, points at another program's LMDB file, restores half a backup, or starts the
+The story: an operator mistypes a path, points at another program's LMDB file, restores half a backup, or starts the
 service as the wrong user. Each gets an error of ours that names the path and says what to do, and nothing that was
 there is changed.
 """
@@ -124,7 +124,7 @@ for read_only in (False, True):
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its user")
 def test_a_process_without_permission():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store"

@@ -1,7 +1,7 @@
 """The disk is full.
 
 The story: with a writable map the kernel kills the process; we write by system calls and get an error. It must say
-what is wrong, the store must stay readable, and when room is made it must take writes again without being opened anew.
+what is wrong, the store must stay readable, and when room is made it must take writes again without being opened again.
 """
 
 import subprocess

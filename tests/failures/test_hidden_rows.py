@@ -1,4 +1,4 @@
-"""What a page did not show cannot be read in its cursors, with a secret and without; and paging goes on behind it."""
+"""What a page did not show cannot be read in its cursors, with a secret and without; and paging continues behind it."""
 
 import base64
 import subprocess

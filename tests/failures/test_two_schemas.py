@@ -47,8 +47,8 @@ def three():
     return Schema(Note), Note
 
 
-def keep_writing(url, begun, told):
-    """An old program: writes until it is told that it may not."""
+def keep_writing(url, begun, refusals):
+    """An old program: writes until it is refused."""
     schema, note = one()
     with connect(url, schema, workers=0) as db:
         number = 0
@@ -56,7 +56,7 @@ def keep_writing(url, begun, told):
             try:
                 db.save(note(number=number, text=f"t{number}"))
             except SchemaMismatch as error:
-                told.put((number, str(error)))
+                refusals.put((number, str(error)))
                 return
             number += 1
             if number == 20:
@@ -65,13 +65,13 @@ def keep_writing(url, begun, told):
 
 def test_an_old_process_is_cut_off_by_a_new_one_and_loses_nothing(tmp_path):
     url = f"lmdb://{tmp_path}/store?durability=none"
-    begun, told = SPAWN.Event(), SPAWN.Queue()
-    old = SPAWN.Process(target=keep_writing, args=(url, begun, told))
+    begun, refusals = SPAWN.Event(), SPAWN.Queue()
+    old = SPAWN.Process(target=keep_writing, args=(url, begun, refusals))
     old.start()
     assert begun.wait(60)
     schema, note = two()
     with connect(url, schema, workers=0) as db:
-        written, message = told.get(timeout=60)
+        written, message = refusals.get(timeout=60)
         old.join(60)
         assert "newer program" in message
         assert [row.number for row in pages(db, note)] == list(range(written))
@@ -120,7 +120,7 @@ def test_of_two_programs_that_evolve_at_once_one_wins_and_the_other_is_refused(t
             with connect(url, schema, workers=0) as db:
                 assert db.get(note, 1).text == "x"
         except SchemaMismatch as error:
-            assert error.facts  # noqa: PT017 - who came later, and cannot be beside the winner, is told why
+            assert error.facts  # noqa: PT017 - the one that came later, and does not fit the winner, gets the reason
 
 
 def test_the_same_program_twice_at_once_changes_the_schema_once(tmp_path):
@@ -164,7 +164,7 @@ DAMAGES = {
     "empty": (lambda _data: b"", Corrupt),
     "something else": (lambda _data: b"\xc0", Corrupt),
     "a newer format": (changed(format=2), SchemaMismatch),
-    "a type that nobody can read": (
+    "a type that cannot be read": (
         lambda data: data.replace(b"\xa3str", b"\xa3s{r"),
         Corrupt,
     ),

@@ -64,7 +64,7 @@ ACTS = {
     "take a unique value": [SaveStep(Customer(number=4, name="d", email="1@x", born_in=None))],
     "swap unique values": [swapping(1, 2)],
     "transact": [buying(8, 1, 1, 2)],
-    "a source and its carrier at once": [founding(3, "new", 1)],
+    "a source and its holder at once": [founding(3, "new", 1)],
     "a source and whatever refers to it": [clearing_out(1)],
     "read": [ReadStep(SalesOfProduct, (1,)), ReadStep(CustomersOfEmail, ("1@x",)), PageStep(PurchasesOfTown)],
     "work": [DrainStep(2)] * 8,

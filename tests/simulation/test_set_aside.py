@@ -5,7 +5,6 @@ from random import Random
 import pytest
 
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, count, total, within
-from oneread.database.draining import Drain
 from oneread.derivations.changes import FollowSource
 from oneread.errors import InvalidValue
 from oneread.plans.sync_driver import SyncDriver
@@ -13,6 +12,7 @@ from oneread.plans.trace import Trace
 from oneread.testing.simulator import Simulation, Violation
 from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep
 from oneread.transactions import native, outbox
+from oneread.transactions.tasks import TaskRunner
 from oneread.transactions.unit_of_work import UnitOfWork
 from oneread.verify.verify import Verifier, VerifyOptions
 
@@ -121,7 +121,7 @@ def an_error_ends_the_batch(patch):
 
     def raising(self, change):
         yield from self._unit.load("roots", native._wanted([change]))
-        self._take(change.key, self._decided(change))
+        self._note(change.key, self._decide(change))
 
     patch.setattr(native.Cascade, "_refusal", raising)
 
@@ -144,8 +144,8 @@ def each_holder_is_refused_once(patch):
                 raise InvalidValue("refused when half of it was applied")
         return decided(self, change)
 
-    decided = native.Cascade._decided
-    patch.setattr(native.Cascade, "_decided", refusing)
+    decided = native.Cascade._decide
+    patch.setattr(native.Cascade, "_decide", refusing)
 
 
 def a_refused_holder_leaves_its_half(patch):
@@ -158,7 +158,7 @@ def what_changed_is_not_tried_again(patch):
         return False
         yield
 
-    patch.setattr(Drain, "_retry_changed", none)
+    patch.setattr(TaskRunner, "_retry_changed", none)
 
 
 def what_followed_stays_set_aside(patch):

@@ -1,4 +1,4 @@
-"""Old code and new code on one store while backfills run and die: who goes on is drawn from a seed.
+"""Old code and new code on one store while backfills run and die: a seed decides which process is next.
 
 Each process is a list of steps under one of two schemas; a turn is one request, or one whole transaction. The new
 schema has views that the old one lacks or declares otherwise. When the old code is done, or was fenced off, the
@@ -138,7 +138,7 @@ class TwoSchemas:
         options = BackfillOptions(quiet=QUIET, wait=0.2, fence=self.chance.random() < 0.3)
         return Backfill(verbs, verbs.fence.version, options).run()
 
-    # Who goes on.
+    # Which process is next.
 
     def run(self):
         living = list(self.processes)
@@ -223,7 +223,7 @@ class TwoSchemas:
             self.is_built = True
 
     def refused(self, process, failure):
-        """Whether the process goes on."""
+        """Whether the process continues."""
         if isinstance(failure, SchemaMismatch):
             if process.operations is not self.old:
                 self.violated(f"new code was refused: {failure}")
@@ -284,7 +284,7 @@ class TwoSchemas:
         for view in VIEWS:
             self.new.fence.check(view)
         self.audited()
-        self.old_code_is_told()
+        self.old_code_is_refused()
 
     def unshared(self, number):
         for act in (
@@ -296,7 +296,7 @@ class TwoSchemas:
             except UsageError as error:
                 self.note(None, f"{error!r}")
 
-    def old_code_is_told(self):
+    def old_code_is_refused(self):
         before = Audit(self.engine, self.new).stored
         try:
             self.drive(self.old.save(Region(code=1, name="late")))

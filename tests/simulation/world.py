@@ -41,7 +41,7 @@ NAMES = ("ada", "bea", "cyd", "dot")
 
 
 def beginning():
-    """Two regions, two cities, three customers, two products, six purchases; more carriers than the bound."""
+    """Two regions, two cities, three customers, two products, six purchases; more holders than the bound."""
     return [
         SaveAllStep([Region(code=code, name=f"region {code}") for code in (1, 2)]),
         SaveAllStep([City(code=code, name=f"city {code}", region=Land.of(code)) for code in (1, 2)]),
@@ -110,7 +110,7 @@ def swapping(one, other):
 
 
 def founding(code, name, number):
-    """A source, a carrier of it and a new name for it, in one transaction."""
+    """A source, a holder of it and a new name for it, in one transaction."""
 
     def body(work):
         yield from work.save(City(code=code, name="unnamed", region=Land.of(1)), "save", None)

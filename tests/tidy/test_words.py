@@ -1,6 +1,8 @@
 """The tree names no machine and no package registry, which are settings of a build, and has no private language."""
 
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,8 @@ PRIVATE = re.compile(
     re.IGNORECASE,
 )
 """Words that a reader would have to learn; docs/design/style.md has the plain ones."""
+PARAMETER = re.compile(r"`carriers`|--carriers|\"carriers\"|\bcarriers *[:=]")
+"""A public parameter, which keeps its name."""
 HISTORY = ("docs/decisions", "docs/design/style.md", "docs/design/words.md")
 """Where they stand all the same: decisions as they were taken, and the pages that define the rule."""
 
@@ -29,17 +33,29 @@ def spelled(sign, *words):
 
 
 def sentences(path, text):
-    """What is read of a file: comments and lines broken anywhere are joined; of tests, only their names."""
+    """What is read of a file, by line: blocks with their lines joined, and names apart; of tests, only their names."""
     if path.parts[0] == "tests":
         names = re.findall(r"^ *(?:async )?def (test_\w+)", text, re.MULTILINE)
-        text = "\n".join([path.stem, *names]).replace("_", " ")
-        return [(0, text)]
+        return [(0, "\n".join([path.stem, *names]).replace("_", " "))]
+    names = []
     if path.suffix == ".py":
-        text = re.sub(r"(?<=\w)_+(?=\w)|\b_+(?=\w)", " ", text)
-    return [
+        text, names = without_names(text)
+    blocks = [
         (text.count("\n", 0, block.start()) + 1, re.sub(r"\s*\n\s*(?:# )?", " ", block.group()))
-        for block in re.finditer(r"(?:.+\n?)+", text)
+        for block in re.finditer(r"(?:.+\n?)+", PARAMETER.sub("", text))
     ]
+    return blocks + [(line, name.replace("_", " ")) for line, name in names if not PARAMETER.fullmatch(f"`{name}`")]
+
+
+def without_names(source):
+    """A module with blanks for its names, so that prose is left; and the names, with their lines."""
+    lines, names = source.splitlines(keepends=True), []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.NAME:
+            (line, first), (_line, last) = token.start, token.end
+            names.append((line, token.string))
+            lines[line - 1] = lines[line - 1][:first] + " " * (last - first) + lines[line - 1][last:]
+    return "".join(lines), names
 
 
 def private_words(path, text):
@@ -95,7 +111,7 @@ def test_no_file_holds(pattern):
     [
         ("src/oneread/a.py", '"""Whoever wrote it is told."""'),
         ("src/oneread/a.py", "x = untold_sources(testimony)"),
-        ("src/oneread/a.py", "raise UsageError('this is\n# no Schema')"),
+        ("src/oneread/a.py", "# It is\n# no Schema.\n"),
         ("docs/index.md", "A backfill goes\non with its task."),
         ("tests/unit/test_a.py", "def test_a_row_that_nobody_reads():\n    pass\n"),
         ("tests/unit/test_carriers.py", ""),
@@ -109,6 +125,11 @@ def test_a_private_word_is_found(path, text):
     ("path", "text"),
     [
         ("src/oneread/a.py", '"""There is no room; it is no longer read, and the barrier is of no task."""'),
+        (
+            "src/oneread/a.py",
+            'def patch(carriers):\n    """Costs.\n\n    Arguments:\n        carriers: of it.\n    """\n',
+        ),
+        ("docs/index.md", "`carriers` says how many, as `--carriers 3` does: `patch(carriers=3)`."),
         ("tests/unit/test_a.py", '"""Nobody."""\ndef test_a_row_is_read():\n    told = 1\n'),
     ],
 )

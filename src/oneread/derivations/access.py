@@ -7,18 +7,17 @@ entity's own row. See "Semantics" of the decisions page.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias, get_args, get_origin
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import Names, field_types, unwrap
+from oneread.models.annotations import FieldType, Names, type_of, types_of
 from oneread.models.fields import FACTORY, defaults_of
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, is_copied
 from oneread.models.registry import reference_target
-from oneread.models.set_order import is_set
 
 FieldRoute: TypeAlias = tuple[str, ...]
 """Field names from a model to a value."""
@@ -96,16 +95,17 @@ class Accesses:
 
     def elements_of(self, access: Access, where: type, field: str) -> Access | None:
         """The access of the elements of a list or set; None for anything else."""
-        if get_origin(access.type) not in (list, set, frozenset):
+        collection = type_of(access.type, self.names, where, field)
+        if collection.several is None:
             return None
-        inner = get_args(access.type)[0]
-        found = reference_target(inner, where, field, self.names)
+        inner = collection.several.present.bare
+        found = reference_target(collection.several)
         return access._replace(
-            type=unwrap(inner).bare,
+            type=inner,
             many=True,
             target=found[0] if found else None,
             copy=found[1] if found else None,
-            unordered=is_set(access.type),
+            unordered=collection.kind == "set",
         )
 
     def of_route(self, model: type, route: FieldRoute) -> Access:
@@ -134,17 +134,10 @@ class Accesses:
         return access
 
     def _first(self, model: type, name: str) -> Access:
-        types = field_types(model, self.names)
+        types = types_of(model, self.names)
         if name not in types:
             raise InvalidDeclaration("there is no such field", model=model, field=name)
-        return self._typed(f"e.{name}", types[name], model, name)
-
-    def _typed(self, code: str, annotation: object, owner: type, name: str) -> Access:
-        bare, optional, _metadata = unwrap(annotation)
-        found = reference_target(annotation, owner, name, self.names)
-        if found is None:
-            return Access(code, bare, optional)
-        return Access(code, bare, optional, found[0], found[1])
+        return _typed(f"e.{name}", types[name])
 
     def _inside(self, model: type, access: Access, name: str) -> Access:
         """A field of a nested struct."""
@@ -152,12 +145,11 @@ class Accesses:
             raise InvalidDeclaration(
                 "a path goes through structs, copies and references only", model=model, field=name, type=access.type
             )
-        types = field_types(access.type, self.names)
+        types = types_of(access.type, self.names)
         if name not in types:
             raise InvalidDeclaration("there is no such field", model=access.type, field=name)
-        return self._typed(_guarded(access.code, name), types[name], access.type, name)._replace(
-            optional=access.optional or unwrap(types[name]).optional
-        )
+        found = _typed(_guarded(access.code, name), types[name])
+        return found._replace(optional=access.optional or found.optional)
 
     def _onwards(self, model: type, first: str, access: Access, rest: FieldRoute) -> Access:
         """Through a copy or a reference."""
@@ -169,8 +161,7 @@ class Accesses:
             return self._hidden(model, access, HiddenRoute(first, access.target, rest))
         source = self.source_route(copy, rest[0])
         self.of_route(access.target, source)  # a circle of copies shows here
-        types = field_types(copy, self.names)
-        shown = self._typed(_guarded(access.code, rest[0]), types[rest[0]], copy, rest[0])
+        shown = _typed(_guarded(access.code, rest[0]), types_of(copy, self.names)[rest[0]])
         optional = access.optional or copy.missing_ok or copy.on_delete == "clear"
         if shown.target is not None:
             return self._hidden(model, access, HiddenRoute(first, access.target, (*source, *rest[1:])))
@@ -202,6 +193,12 @@ class Accesses:
         if default is not msgspec.NODEFAULT and not isinstance(default, FACTORY):
             raise InvalidDeclaration("a copied field has no default, or within(...)", declaration=copy, field=name)
         return (name,)
+
+
+def _typed(code: str, given: FieldType) -> Access:
+    """The access of a value of this type."""
+    target, copy = reference_target(given) or (None, None)
+    return Access(code, given.present.bare, given.optional, target, copy)
 
 
 def _guarded(code: str, name: str) -> str:

@@ -40,13 +40,13 @@ from oneread.models.set_order import has_one_form
 from oneread.models.wide import pack_wide, unpack_wide
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine
+from oneread.store.engine import LocalReads
 from oneread.store.keys import VIEW_BYTES, row_part
 from oneread.store.limits import VALUES_BYTES
-from oneread.store.requests import Found, Read, Scan
+from oneread.store.requests import Found, Read
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import Number, decode_amounts, digits_of, exact_number, plain
-from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import VALUE, first_row
 
 MEAN_DIGITS: Final = 28
 _EXTREMA: Final = ("least", "greatest")
@@ -303,10 +303,10 @@ class AggregateView:
     def _extreme(self, extremum: Extremum, group: bytes) -> Plan[Any]:
         """Reads the least or greatest value of a group: that of the first row of its hidden index."""
         start, stop = prefix_range(extremum.prefix + group)
-        rows = yield from Scan("views", RowRange(start, stop or b""), 1)
-        return self.extremum_value(extremum, rows[0][1][VALUE].value) if rows else None
+        found = yield from first_row("views", RowRange(start, stop or b""))
+        return None if found is None else self.extremum_value(extremum, found[1][VALUE].value)
 
-    def local_find(self, engine: Engine) -> LocalFind | None:
+    def local_find(self, engine: LocalReads) -> LocalFind | None:
         prefix, encode, point, column = self.prefix, self.key.codec.encode, engine.point, engine.column
 
         def find(values: tuple[Any, ...]) -> tuple[Any, int, int]:

@@ -19,7 +19,7 @@ from oneread.derivations.entity_type import EntityState, EntityType, FilledEntit
 from oneread.errors import AlreadyExists, Conflict, InvalidValue, LimitExceeded, NotFound
 from oneread.models.fields import CREATED
 from oneread.store.limits import BODY_BYTES
-from oneread.transactions.native import NO_CHANGE, Change, CommittedRows, Decision
+from oneread.transactions.commit import NO_CHANGE, Change, CommittedRows, Decision
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import NO_ROOT, Root, parse_root
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, DerivedWrites

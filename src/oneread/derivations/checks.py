@@ -15,7 +15,7 @@ from oneread.derivations.rules import BucketSize, NonePlace, Rule, rules_of
 from oneread.derivations.storable import check_storable
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import Names, field_types, unwrap
+from oneread.models.annotations import Names, field_types, types_of, unwrap
 from oneread.models.condition_checks import refuse_declared
 from oneread.models.expressions import Expression
 from oneread.models.fields import Marker, defaults_of
@@ -43,8 +43,8 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
     """Checks a model's options, its markers, and the fields that a variant declares again."""
     check_options(model)
     types = field_types(model, names)
-    for name, annotation in types.items():
-        check_storable(model, name, annotation, names)
+    for each in types_of(model, names).values():
+        check_storable(each)
     for name, default in defaults_of(model).items():
         if isinstance(default, Marker):
             _check_marker(model, name, default, unwrap(types[name]).bare)

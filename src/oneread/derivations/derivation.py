@@ -21,7 +21,7 @@ from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind
 from oneread.models.versions import Description
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine
+from oneread.store.engine import LocalReads
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import Table
@@ -141,7 +141,7 @@ class CompiledView(Protocol):
         """The row under these values of the key's elements, or None. Called only if `can_find`."""
         ...
 
-    def local_find(self, engine: Engine) -> LocalFind | None:
+    def local_find(self, engine: LocalReads) -> LocalFind | None:
         """`find` for engines in this process, without a plan; None if the view has no such way."""
         ...
 

@@ -7,7 +7,7 @@ index class, so a page is one range read. See docs/formats/rows.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
@@ -26,7 +26,7 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
 from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration, OnereadError
-from oneread.models.annotations import Names, field_types, unwrap
+from oneread.models.annotations import FieldType, Names, field_types, type_of, types_of, unwrap
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
@@ -34,15 +34,15 @@ from oneread.models.model import Model
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
-from oneread.models.set_order import holds_sets, is_set, order_sets
+from oneread.models.set_order import order_sets
 from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine
+from oneread.store.engine import LocalReads
 from oneread.store.keys import VIEW_BYTES
-from oneread.store.requests import Found, Scan
+from oneread.store.requests import Found
 from oneread.store.rows import RowRange, Table
-from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import VALUE, first_row
 
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
@@ -71,7 +71,7 @@ class IndexView:
         )
         self._empty = _emptying(referring)
         shapes = [each for field in self.layout.fields for each in (field, *field.fields)]
-        self._had_no_order = any(each.sets and _is_deep(each.concrete, accesses.names) for each in shapes)
+        self._had_no_order = any(each.sets and _is_deep(each.type) for each in shapes)
         self.unique = self.can_find = cls.unique
         if self.unique and any(part.access.through is not None for part in self.key.parts):
             raise InvalidDeclaration("a unique value is the entity's own, never copied from another", view=cls)
@@ -128,10 +128,10 @@ class IndexView:
 
     def find(self, values: tuple[Any, ...]) -> Plan[Any]:
         within = self.key.codec.prefix_range(values, prefix=self.prefix)
-        rows = yield from Scan("views", RowRange(within.start, within.stop or b""), 1)
-        return self.decode_rows([rows[0][1][VALUE].value])[0] if rows else None
+        found = yield from first_row("views", RowRange(within.start, within.stop or b""))
+        return None if found is None else self.decode_rows([found[1][VALUE].value])[0]
 
-    def local_find(self, engine: Engine) -> LocalFind | None:  # noqa: ARG002 - part of the contract
+    def local_find(self, engine: LocalReads) -> LocalFind | None:  # noqa: ARG002 - part of the contract
         return None
 
     def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
@@ -214,21 +214,18 @@ def _shown_code(
         raise InvalidDeclaration("an index has key rules and shown(...) fields only", view=cls, field=name)
     check_type(cls, name, annotation, access, optional=access.optional)
     if access.copy is None:
-        return f"in_order({access.code})" if holds_sets(annotation, accesses.names) else access.code
-    copied = field_types(access.copy, accesses.names)
-    several = {
-        field: f"in_order(c.{field})"
-        for field in copied_names(access.copy)
-        if holds_sets(copied[field], accesses.names)
-    }
+        holds_sets = type_of(annotation, accesses.names).holds_sets
+        return f"in_order({access.code})" if holds_sets else access.code
+    copied = types_of(access.copy, accesses.names)
+    several = {field: f"in_order(c.{field})" for field in copied_names(access.copy) if copied[field].holds_sets}
     fields = ", ".join(several.get(field, f"c.{field}") for field in ("ref", "deleted", *copied_names(access.copy)))
     return f"(None if (c := {access.code}) is None else ({fields}))"
 
 
-def _is_deep(annotation: object, names: Names) -> bool:
-    """Whether sets are inside other values; a set that is a field's whole value always had an order in rows."""
-    bare = unwrap(annotation).bare
-    return not is_set(bare) or any(holds_sets(each, names) for each in get_args(bare))
+def _is_deep(given: FieldType) -> bool:
+    """Whether sets are inside of other values; one that is a field's whole value always had an order in rows."""
+    present = given.present
+    return present.kind != "set" or any(each.holds_sets for each in present.parts)
 
 
 def check_type(cls: type[View[Any]], name: str, annotation: object, access: Access, *, optional: bool) -> None:

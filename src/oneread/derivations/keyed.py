@@ -19,11 +19,11 @@ from oneread.encoding.codegen import function, indented
 from oneread.encoding.parts import WRONG_TYPE
 from oneread.encoding.values import digest, put_value
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
-from oneread.models.annotations import Names
-from oneread.models.fitting import Fitting, fitting
+from oneread.models.annotations import Names, type_of
 from oneread.models.model import Model
 from oneread.models.references import Ref
 from oneread.models.registry import EntityKind, element
+from oneread.models.shadow import Fitting, fitting
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 
 KeyValues: TypeAlias = tuple[Any, ...]
@@ -305,7 +305,7 @@ def _reference_rule(view: type, field: str, rule: Rule, access: Access, kind: En
 
 def _value_rule(view: type, field: str, rule: Rule, access: Access, names: Names) -> KeyRule:
     if rule.hashed:
-        fit = fitting(access.type, view, field, names)
+        fit = fitting(type_of(access.type, names, view, field))
         return KeyRule(field, rule, access, (Element(field, bytes, none=rule.none),), None, fit)
     if rule.size is not None and access.type is not datetime:
         raise InvalidDeclaration("a time bucket is made of a datetime", view=view, field=field, type=access.type)

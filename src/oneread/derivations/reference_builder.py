@@ -24,12 +24,11 @@ from oneread.derivations.copies import (
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.rules import rules_of
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types
+from oneread.models.annotations import field_types, type_of
 from oneread.models.fingerprints import text_of
 from oneread.models.model import Model
 from oneread.models.references import Copy
 from oneread.models.registry import EntityKind
-from oneread.models.set_order import holds_sets
 
 
 class ReferenceBuilder:
@@ -73,7 +72,7 @@ class ReferenceBuilder:
             return None
         names = self._accesses.names
         meaning = "\n".join(f"{route}: {text_of(copied[route][1], cls, route, names)}" for route in sorted(copied))
-        sets = any(holds_sets(kind, names) for _get, kind in copied.values())
+        sets = any(type_of(kind, names).holds_sets for _get, kind in copied.values())
         return CopiedValues(copied, missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
 
     def _add_copy(self, cls: type[Model[Any]], reference: Reference, copy: type[Copy[Any]]) -> None:

@@ -16,7 +16,6 @@ from oneread.encoding.values import putter_of
 
 Encoder: TypeAlias = Callable[[tuple[object, ...]], bytes]
 Decoder: TypeAlias = Callable[[bytes, int], tuple[tuple[object, ...], int]]
-SlowDecoder: TypeAlias = Callable[[bytes, int, int], tuple[tuple[object, ...], int]]
 
 _SMALL_END: Final = len(SMALL)
 
@@ -111,7 +110,7 @@ def _plain_lines(number: int, part: EncodedPart, names: dict[str, object]) -> li
     return [f"{element} = {table}[{value}] if 0 <= {value} < {_SMALL_END} else {call}"]
 
 
-def compile_decoder(parts: Sequence[EncodedPart], slow: SlowDecoder) -> Decoder:
+def compile_decoder(parts: Sequence[EncodedPart], slow: Decoder) -> Decoder:
     """A function from a key and an offset to all declared values and the offset behind them."""
     names: dict[str, object] = {
         "slow": slow,
@@ -130,12 +129,12 @@ def compile_decoder(parts: Sequence[EncodedPart], slow: SlowDecoder) -> Decoder:
         "decode",
         "data, offset",
         [
-            f"if not 0 <= offset <= len(data): return slow(data, offset, {len(parts)})",
+            "if not 0 <= offset <= len(data): return slow(data, offset)",
             "start = offset",
             "try:",
             *indented([*lines, "pass"]),
             # Torn or not UTF-8, or a bound that is not there: the slow function says which.
-            f"except (IndexError, ValueError): return slow(data, start, {len(parts)})",
+            "except (IndexError, ValueError): return slow(data, start)",
             f"return ({values}), offset",
         ],
         names,
@@ -149,7 +148,7 @@ def _decoder_lines(number: int, part: EncodedPart) -> list[str]:
         return [f"{value}, offset = take{number}(data, complemented, offset)"]
     read, other = ("complemented", "data") if part.descending else ("data", "complemented")
     general = [
-        f"if {read}[offset] not in tags{number}: return slow(data, start, {number + 1})",
+        f"if {read}[offset] not in tags{number}: return slow(data, start)",
         f"{value}, offset = plain{number}({read}, {other}, offset)",
     ]
     if part.descending:
@@ -157,7 +156,7 @@ def _decoder_lines(number: int, part: EncodedPart) -> list[str]:
     if part.type in (str, bytes):
         decoded = ".decode()" if part.type is str else ""
         return [
-            f"if data[offset] != {min(part.tags)}: return slow(data, start, {number + 1})",
+            f"if data[offset] != {min(part.tags)}: return slow(data, start)",
             "end = data.index(0, offset)",
             f"{value} = data[offset + 1 : end]",
             f"if 1 in {value}: {value} = unescape({value})",

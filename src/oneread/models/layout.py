@@ -75,9 +75,7 @@ class Layout(Generic[E]):
         self.fields = Shapes(names, nullable).of(cls)
         self._shadow = shadow_of(cls, {each.name: each.concrete for each in self.fields})
         self._has_check = has_check(cls)
-        self._loose = frozenset(
-            each.name for each in self.fields if each.kind == "plain" and is_abstract(each.concrete, names)
-        )
+        self._loose = frozenset(each.name for each in self.fields if each.kind == "plain" and is_abstract(each.type))
         self._generate()
         if issubclass(cls, Model):
             self._check_defaults(cls)

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from keyword import iskeyword
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import unwrap
 from oneread.models.differences import is_exact
 from oneread.models.references import Ref
 from oneread.models.set_order import order_sets
@@ -36,7 +35,6 @@ def functions_of(
     settle = ["become(entity, CLS)", *(line for at, field in enumerate(fields) for line in _settled(at, field))]
     take = [f"entity = unpack(doc{'[2:]' if has_id else ''})", *settle, "return entity"]
     decode = ["try:", *indented(take), "except FAULTS as error: return decode_beyond(doc, error)"]
-    guard = ["if doc[:2] != PREFIX: return decode_beyond(doc, None)"] if has_id else []
     same = " and ".join(_same(field, field.name in scope["loose"]) for field in fields) or "True"
     bodies = {
         "row": ("entity", [*copies, f"return {row}"]),
@@ -51,13 +49,15 @@ def functions_of(
         "settle": ("entity", [*settle, "return entity"]),
         "take": ("doc", take),
         "decode_known": ("doc", decode),
-        "decode": ("doc", guard + decode),
         "settle_all": ("entities", ["for entity in entities:", *indented(settle), "return entities"]),
         "same": ("given, read", [f"return {same}"]),
     }
-    return {
+    if has_id:
+        bodies["decode"] = ("doc", ["if doc[:2] != PREFIX: return decode_beyond(doc, None)", *decode])
+    made = {
         name: function(name, arguments, lines, space, cls.__qualname__) for name, (arguments, lines) in bodies.items()
     }
+    return {"decode": made["decode_known"]} | made
 
 
 def _value(at: int, field: FieldShape) -> str:
@@ -83,14 +83,14 @@ def _same(field: FieldShape, loose: bool) -> str:  # noqa: FBT001
     if field.kind in ("copy", "ref"):
         key = "ref.key" if field.kind == "copy" else "key"
         return f"({given} is None or {_same_types(f'{given}.{key}', f'{read}.{key}')})"
-    bare = unwrap(field.concrete).bare
-    if bare is Decimal:
+    present = field.type.present
+    if present.bare is Decimal:
         return f"(type({given}) is type({read}) and ({read} is None or {read}.is_finite()))"
-    if get_origin(bare) is list and is_exact(get_args(bare)[0]):
+    if present.cls is list and present.parts and is_exact(present.parts[0]):
         return f"({given} is None or (type({given}) is list and {_same_types(given, read)}))"
     return (
         f"type({given}) is type({read})"
-        if is_exact(field.concrete)
+        if is_exact(field.type)
         else f"difference({given}, {read}, loose={loose}) is None"
     )
 

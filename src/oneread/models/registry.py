@@ -15,7 +15,7 @@ from uuid import UUID
 
 from oneread.encoding.codec import Codec, Element
 from oneread.errors import InvalidDeclaration, InvalidKey
-from oneread.models.annotations import Names, field_types, unwrap
+from oneread.models.annotations import FieldType, Names, types_of, unwrap
 from oneread.models.layout import Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
@@ -88,14 +88,14 @@ def key_codec(cls: type[Model[Any]], names: Names) -> Codec:
     declared = key_names(cls)
     if not declared:
         raise InvalidDeclaration("a model needs at least one Key[...] field", model=cls)
-    types = field_types(cls, names)
+    types = types_of(cls, names)
     if set(declared) - set(types):
         raise InvalidDeclaration(
-            "a Key[...] field of this model is no field", model=cls, fields=sorted(set(declared) - set(types))
+            "a Key[...] of this model is not a field", model=cls, fields=sorted(set(declared) - set(types))
         )
-    elements = tuple(element(name, types[name], cls) for name in declared)
+    elements = tuple(element(name, types[name].bare, cls) for name in declared)
     for name in declared:
-        if unwrap(types[name]).optional:
+        if types[name].optional:
             raise InvalidDeclaration("a part of a key is never None", model=cls, field=name)
     given = cls.type_arguments
     if given and tuple(unwrap(part).bare for part in given) != tuple(each.type for each in elements):
@@ -117,22 +117,16 @@ def root_model(cls: type) -> type[Model[Any]]:
     return declaring[-1]
 
 
-def reference_target(
-    annotation: Any, cls: type, field: str, names: Mapping[str, Any]
-) -> tuple[type[Model[Any]], type[Copy[Any]] | None] | None:
-    """What a field refers to: the model, and the copy class when it is a copy; None for other fields.
-
-    Lists are looked into by the caller.
-    """
-    bare = unwrap(annotation).bare
-    if isinstance(bare, type) and issubclass(bare, Copy):
-        return target_of(bare, names), bare
-    origin = getattr(bare, "__origin__", None)
-    if bare is Ref:
-        raise InvalidDeclaration("say what is referred to: Ref[Model]", declaration=cls, field=field)
-    if origin is Ref:
-        return _model(bare.__args__[0], names, cls, field), None
-    return None
+def reference_target(given: FieldType) -> tuple[type[Model[Any]], type[Copy[Any]] | None] | None:
+    """What a type refers to: the model, and the copy class when it is a copy; None for other types and for lists."""
+    present = given.present
+    if present.kind == "copy":
+        return target_of(present.cls, given.names), present.cls
+    if present.kind != "reference":
+        return None
+    if present.bare is Ref:
+        raise InvalidDeclaration("say what is referred to: Ref[Model]", declaration=given.owner, field=given.field)
+    return _model(present.bare.__args__[0], given.names, given.owner, given.field), None
 
 
 def target_of(copy: type[Copy[Any]], names: Mapping[str, Any]) -> type[Model[Any]]:

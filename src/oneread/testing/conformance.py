@@ -15,6 +15,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import pytest
@@ -26,7 +27,7 @@ from oneread.plans.effects import Atomically, Now, Sleep, Snapshot, Together
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.engine import Answerer, Engine
+from oneread.store.engine import Answerer, Engine, LocalReads, Snapshots
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange, Table
 from oneread.testing.store_machine import Drive, StoreMachine, UndoneOnPurpose, asking
@@ -46,6 +47,13 @@ THREADS: Final = 6
 
 def put(key: bytes, value: bytes, stamp: int = 1, column: bytes = b"d:b") -> RowMutation:
     return RowMutation(key, {column: Cell(value, stamp)})
+
+
+def snapshots(engine: Engine) -> Snapshots:
+    """The engine as one with snapshots; skips the test when it declares none."""
+    require(engine, "snapshot")
+    assert isinstance(engine, Snapshots)
+    return engine
 
 
 def require(engine: Engine, capability: str) -> None:
@@ -160,7 +168,7 @@ class EngineConformance:
     def test_an_empty_value_is_a_value(self, ask: Ask, engine: Engine) -> None:
         ask(Mutate("roots", [put(b"a", b"")]))
         assert ask(Read("roots", [b"a"])) == [{b"d:b": Cell(b"", 1)}]
-        assert engine.point("roots", b"a", b"d:b") == Cell(b"", 1)
+        assert cell_of(engine, "roots", b"a", b"d:b") == Cell(b"", 1)
 
     # Families
 
@@ -180,8 +188,25 @@ class EngineConformance:
     def test_a_point_answers_what_a_read_does(self, ask: Ask, engine: Engine, column: bytes) -> None:
         ask(Mutate("roots", [put(b"a", b"1"), put(b"a", b"2", 2, b"d:v"), put(b"a", b"3", 3, b"m:e")]))
         (row,) = ask(Read("roots", [b"a"], "dm"))
+        if not isinstance(engine, LocalReads):
+            pytest.skip("the engine has no local reads")
         assert engine.point("roots", b"a", column) == row.get(column)
         assert engine.point("roots", b"none", column) is None
+
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_a_column_answers_what_a_scan_does(self, ask: Ask, engine: Engine, *, reverse: bool) -> None:
+        ask(Mutate("roots", [put(b"a", b"1"), put(b"b", b"2", 2, b"d:v"), put(b"c", b"3"), put(b"d", b"4")]))
+        within = RowRange(b"a", b"d")
+        scanned = ask(Scan("roots", within, 10, reverse))
+        expected = [(key, row[b"d:b"].value) for key, row in scanned if b"d:b" in row]
+        if not isinstance(engine, LocalReads):
+            pytest.skip("the engine has no local reads")
+        assert engine.column("roots", within, 10, b"d:b", reverse=reverse) == expected
+        assert engine.column("roots", within, 1, b"d:b", reverse=reverse) == expected[:1]
+
+    def test_an_engine_has_the_protocols_that_it_declares(self, engine: Engine) -> None:
+        assert isinstance(engine, Snapshots) or not engine.capabilities.snapshot
+        assert engine.capabilities.local or not isinstance(engine, LocalReads)
 
     # Scans
 
@@ -252,7 +277,7 @@ class EngineConformance:
 
     @staticmethod
     def _added(engine: Engine) -> bool:
-        cell = engine.point("counts", b"a", b"d:n")
+        cell = cell_of(engine, "counts", b"a", b"d:n")
         old, stamp = (0, 0) if cell is None else (int(cell.value), cell.stamp)
         expected = None if cell is None else cell.value
         changed = put(b"a", number(old + 1), stamp + 1, b"d:n")
@@ -329,7 +354,7 @@ class EngineConformance:
         def run(answer: Answerer) -> list[Any]:
             answer(Mutate("roots", [put(b"b", b"2"), put(b"c", b"3")]))
             answer(Replace("roots", {b"c": None}))
-            outside = engine.answer(Scan("roots", ALL, 10)), engine.point("roots", b"b", b"d:b")
+            outside = engine.answer(Scan("roots", ALL, 10)), cell_of(engine, "roots", b"b", b"d:b")
             inside = answer(Scan("roots", ALL, 10)), answer(Read("roots", [b"b", b"c"]))
             won = answer(CheckAndMutate("roots", b"d:b", b"2", put(b"b", b"4", 2)))
             return [outside, inside, won, answer(Scan("roots", ALL, 1, True))]
@@ -430,20 +455,19 @@ class EngineConformance:
         assert ask(Scan("roots", ALL, 10)) == []
 
     def test_a_snapshot_answers_no_write_past_the_drivers_either(self, engine: Engine) -> None:
-        require(engine, "snapshot")
         with pytest.raises(Unsupported):
-            engine.snapshot(lambda answer: answer(Mutate("roots", [put(b"a", b"1")])))
+            snapshots(engine).snapshot(lambda answer: answer(Mutate("roots", [put(b"a", b"1")])))
 
     def test_a_snapshot_raises_the_error_of_its_plan_and_ends(self, engine: Engine, ask: Ask) -> None:
-        require(engine, "snapshot")
+        snapshot = snapshots(engine).snapshot
 
         def failing(_answer: Answerer) -> None:
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            engine.snapshot(failing)
+            snapshot(failing)
         ask(Mutate("roots", [put(b"a", b"1")]))
-        assert engine.snapshot(lambda answer: len(answer(Scan("roots", ALL, 10)))) == 1
+        assert snapshot(lambda answer: len(answer(Scan("roots", ALL, 10)))) == 1
 
     # Limits
 
@@ -483,11 +507,14 @@ class EngineConformance:
         engine.close()
         engine.close()
         asked: list[Callable[[], Any]] = [
-            lambda: engine.snapshot(lambda answer: answer(Read("roots", [b"a"]))),
-            lambda: engine.point("roots", b"a", b"d:b"),
             lambda: engine.answer(Read("roots", [b"a"])),
             lambda: engine.answer(Mutate("roots", [put(b"a", b"1")])),
         ]
+        if isinstance(engine, Snapshots):
+            asked.append(partial(engine.snapshot, lambda answer: answer(Read("roots", [b"a"]))))
+        if isinstance(engine, LocalReads):
+            asked.append(partial(engine.point, "roots", b"a", b"d:b"))
+            asked.append(partial(engine.column, "roots", ALL, 1, b"d:b"))
         for call in asked:
             with pytest.raises(Closed):
                 call()
@@ -507,8 +534,14 @@ class EngineConformance:
 
 def held(engine: Engine, table: Table, column: bytes) -> bytes | None:
     """The value of that column of row `a`."""
-    cell = engine.point(table, b"a", column)
+    cell = cell_of(engine, table, b"a", column)
     return None if cell is None else cell.value
+
+
+def cell_of(engine: Engine, table: Table, key: bytes, column: bytes) -> Cell | None:
+    """One cell, read as every engine can."""
+    row: Row | None = engine.answer(Read(table, [key], "dm"))[0]
+    return None if row is None else row.get(column)
 
 
 def at_once(work: Callable[[int], Any], given: range) -> list[Any]:

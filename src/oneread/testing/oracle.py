@@ -20,7 +20,7 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, MissingReference, NotFound, StillReferenced
-from oneread.models.annotations import field_types, unwrap
+from oneread.models.annotations import types_of
 from oneread.models.fields import CREATED, UPDATED, Marker
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -77,10 +77,8 @@ class Oracle:
     def _referring(self, cls: type) -> dict[str, OracleField]:
         defaults = {each.name: each.default for each in msgspec.structs.fields(cls)}
         found: dict[str, OracleField] = {}
-        for name, annotation in field_types(cls, self._names).items():
-            bare = unwrap(annotation).bare
-            inner = bare.__args__[0] if getattr(bare, "__origin__", None) in (list, set, frozenset) else annotation
-            target = reference_target(inner, cls, name, self._names)
+        for name, given in types_of(cls, self._names).items():
+            target = reference_target(given.present.several or given)
             if target is not None:
                 policy: Any = target[1] or defaults[name]
                 missing_ok, on_delete = getattr(policy, "missing_ok", False), getattr(policy, "on_delete", "keep")
@@ -326,8 +324,8 @@ class Oracle:
         """The type of a view's field."""
         types = self._types.get(view)
         if types is None:
-            found = field_types(view, self._names)
-            types = self._types[view] = {field: unwrap(annotation).bare for field, annotation in found.items()}
+            found = types_of(view, self._names)
+            types = self._types[view] = {field: given.present.bare for field, given in found.items()}
         return types[name]
 
     def groups(self, view: type[Aggregate[Any]]) -> list[Any]:

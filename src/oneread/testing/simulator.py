@@ -26,7 +26,7 @@ from oneread.plans.performer import drive
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.engine import Answerer, Engine
+from oneread.store.engine import Answerer, Engine, Snapshots
 from oneread.store.requests import Read, Request, Scan
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.comparison import (
@@ -322,6 +322,7 @@ class Simulation:
 
             return drive(effect.plan(), perform)
 
+        assert isinstance(self.engine, Snapshots)
         return self.engine.snapshot(attempt)
 
     def _transaction(self, strand: _Strand, effect: Atomically[Any], *, undone: bool = False) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeVar, get_args, get_origin
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -24,7 +24,7 @@ except ModuleNotFoundError as error:
 
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
-from oneread.models.annotations import Names, field_types, unwrap
+from oneread.models.annotations import FieldType, Names, type_of, types_of
 from oneread.models.fields import Marker
 from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
@@ -59,12 +59,13 @@ _STAMPS: Final = ("created", "updated")
 
 
 def values(annotation: Any, *, schema: Schema | None = None) -> Strategy:
-    """Values of a type, `Annotated[...]` with its `msgspec.Meta` included.
+    """Strategy of a type, `Annotated[...]` with its `msgspec.Meta` included.
 
     Raises:
         UsageError: values of this type cannot be made up.
     """
-    return _Makers(_names(schema), None).drawn.of(annotation)
+    names = _names(schema)
+    return _Makers(names, None).drawn.of(type_of(annotation, names))
 
 
 def keys(model: type[Model[*tuple[Any, ...]]], *, schema: Schema | None = None) -> st.SearchStrategy[KeyParts]:
@@ -164,10 +165,10 @@ class _Makers:
     def __init__(self, names: Names, pool: Pool | None) -> None:
         self._names = names
         self._pool = pool
-        self.drawn = Drawn(names, self._reference)
+        self.drawn = Drawn(self._reference)
 
-    def _reference(self, bare: Any) -> Strategy | None:
-        found = reference_target(bare, Model, "", self._names)
+    def _reference(self, given: FieldType) -> Strategy | None:
+        found = reference_target(given)
         if found is None:
             return None
         target, copy = found
@@ -181,7 +182,7 @@ class _Makers:
 
     def fresh_keys(self, model: type[Model[Any]]) -> st.SearchStrategy[KeyParts]:
         """Keys made up from the types of the key fields."""
-        types = field_types(model, self._names)
+        types = types_of(model, self._names)
         return st.tuples(*[self.drawn.of(types[name]) for name in key_names(model)])
 
     def entities(self, model: type[Any], given: Mapping[str, Strategy]) -> st.SearchStrategy[Any]:
@@ -195,8 +196,8 @@ class _Makers:
     def fields(
         self, model: type[Any], given: Mapping[str, Strategy]
     ) -> tuple[dict[str, Strategy], dict[str, Strategy]]:
-        """Strategies for the fields outside of the key: those that must be given, and those with a default."""
-        types = field_types(model, self._names)
+        """Strategies for the fields that are no part of the key: those that must be given, and those with a default."""
+        types = types_of(model, self._names)
         unknown = sorted(given.keys() - types.keys())
         if unknown:
             raise UsageError("a strategy is given for a name that is not a field", model=model, fields=unknown)
@@ -207,7 +208,7 @@ class _Makers:
             marker = default.what if isinstance(default, Marker) else None
             if each.name in key_names(model) or (marker in _STAMPS and each.name not in given):
                 continue
-            left_out = not each.required and (marker != "reference" or unwrap(types[each.name]).optional)
+            left_out = not each.required and (marker != "reference" or types[each.name].optional)
             made = given[each.name] if each.name in given else self.drawn.of(types[each.name])
             (optional if left_out and each.name not in given else required)[each.name] = made
         return required, optional
@@ -327,10 +328,8 @@ def _sources_first(models: Sequence[type[Any]], names: Names) -> list[type[Any]]
 
 def _targets(model: type[Any], names: Names) -> set[type[Any]]:
     found: set[type[Any]] = set()
-    for name, annotation in field_types(model, names).items():
-        bare = unwrap(annotation).bare
-        inner = get_args(bare)[0] if get_origin(bare) in (list, set, frozenset) else annotation
-        target = reference_target(inner, model, name, names)
+    for given in types_of(model, names).values():
+        target = reference_target(given.present.several or given)
         if target is not None:
             found.add(root_model(target[0]))
     return found

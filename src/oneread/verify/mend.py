@@ -15,11 +15,11 @@ from oneread.derivations.emitted_record import COPIED
 from oneread.errors import Corrupt, LimitExceeded, SchemaMismatch, StaleCopies
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.store.requests import Read, Replace
-from oneread.store.rows import Cell, Row
-from oneread.transactions import native, outbox
+from oneread.store.requests import Read
+from oneread.store.rows import Cell, Row, Table
+from oneread.transactions import outbox
+from oneread.transactions.commit import Committer
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
-from oneread.transactions.native import Follow
 from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION, Root, encode_root, next_version
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork
@@ -30,16 +30,13 @@ from oneread.verify.scanner import Scanner
 
 
 class Mender:
-    """Mends findings, inside `Atomically`. `fence` is the fence row as it was when the keyspaces were read."""
+    """Mends findings, inside `Committer.together`. `fence` is the fence row as it was when the keyspaces were read."""
 
-    def __init__(
-        self, keyspaces: StoreKeyspaces, scanner: Scanner, follow: Follow, inline: int, fence: Row | None
-    ) -> None:
+    def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner, committer: Committer, fence: Row | None) -> None:
         self._keyspaces = keyspaces
         self._catalog: Catalog = keyspaces.catalog
         self._scanner = scanner
-        self._follow = follow
-        self._inline = inline
+        self._committer = committer
         self._fence = fence
         self._reader = RowReader(keyspaces, scanner)
 
@@ -105,21 +102,14 @@ class Mender:
 
     def _follow_source(self, finding: Finding) -> Plan[bool]:
         """Gives a holder its source's values, with every derived row that follows from them."""
-        return (yield from native.asking_again(lambda refused: self._follow_once(finding, refused)))
-
-    def _follow_once(self, finding: Finding, refused: native.Refused) -> Plan[bool]:
-        unit = UnitOfWork(self._catalog.name_of)
-        now = yield from Now()
-        cascade = native.Cascade(unit, now, self._follow, self._inline, refused)
-        if finding.owner in (yield from cascade.follow(finding.source, [finding.owner])):
+        refusal = yield from self._committer.follow(finding.source, finding.owner)
+        if refusal is not None:
             raise StaleCopies(
                 "the holder cannot follow its source and is set aside; change the holder or the source",
                 holder=finding.fault.entity,
                 source=self._catalog.name_of(finding.source),
-                reason=_reason(unit, finding),
+                reason=f"{refusal.error}: {refusal.message}",
             )
-        unit.put("system", outbox.aside_key(finding.source, finding.owner), None)
-        yield from unit.flush(now)
         return True
 
     # Derived rows.
@@ -142,8 +132,7 @@ class Mender:
             return False  # the record has only a digest of the row
         if table == "counts" and found is not None and (yield from self._reader.is_owned_by(found, key)) is not False:
             return False
-        yield from Replace(table, {key: {VALUE: Cell(shown, max(cell.stamp for cell in root.values()))}})
-        return True
+        return (yield from self._write(table, key, {VALUE: Cell(shown, max(cell.stamp for cell in root.values()))}))
 
     def _delete_orphan(self, finding: Finding) -> Plan[bool]:
         """Deletes a derived row unless the entity that it names has it."""
@@ -151,12 +140,20 @@ class Mender:
         (row,) = yield from self._scanner.read(table, [key])
         owner = None if row is None else self._keyspaces.owner_of(table, key, shown_of(row))
         if row is not None and (owner is None or (yield from self._reader.is_owned_by(owner, key)) is False):
-            yield from Replace(table, {key: None})
+            yield from self._write(table, key, None)
         return True
 
     def _delete(self, finding: Finding) -> Plan[bool]:
         """Deletes a row outside of every keyspace."""
-        yield from Replace(finding.fault.table, {finding.fault.key: None})
+        return (yield from self._write(finding.fault.table, finding.fault.key, None))
+
+    def _write(self, table: Table, key: bytes, row: Row | None) -> Plan[bool]:
+        unit = UnitOfWork(self._catalog.name_of)
+        if row is None:
+            unit.remove(table, key)
+        else:
+            unit.put(table, key, row)
+        yield from unit.write()
         return True
 
     def _correct_group(self, finding: Finding) -> Plan[bool]:
@@ -188,8 +185,7 @@ class Mender:
         if row:
             stamp = max(stamp, *(cell.stamp + 1 for cell in row.values()))
         written: Row | None = {VALUE: Cell(encode_amounts(amounts), stamp)} if amounts and amounts[0] else None
-        yield from Replace("counts", {key: written})
-        return True
+        return (yield from self._write("counts", key, written))
 
     # The outbox.
 
@@ -199,19 +195,11 @@ class Mender:
         (root,) = yield from self._scanner.read("roots", [source or b"\x00"])
         now = yield from Now()
         unit = UnitOfWork(self._catalog.name_of)
-        unit.put("system", key, None)
+        unit.remove("system", key)
         if root is not None:
             outbox.add_task(unit, source, now)
         yield from unit.flush(now)
         return True
-
-
-def _reason(unit: UnitOfWork, finding: Finding) -> str:
-    """Why a holder was set aside."""
-    key = outbox.aside_key(finding.source, finding.owner)
-    row = unit.get("system", key)
-    shown = None if row is None else outbox.read_aside((key, row)).shown
-    return "" if shown is None else f"{shown.error}: {shown.message}"
 
 
 def _newest_stamp(row: Row, now: int) -> int:

@@ -40,8 +40,7 @@ class Orphans:
             yield from self._scan_unknown(table, width)
 
     def _check_tasks(self, found: list[Found]) -> Plan[None]:
-        head = len(outbox.task_key(b""))
-        sources = [key[head:] for key, _row in found]
+        sources = [outbox.source_of(key) for key, _row in found]
         rows = yield from self._scanner.read("roots", [source or b"\x00" for source in sources])
         for (key, row), source, root in zip(found, sources, rows, strict=True):
             shown = shown_of(row)
@@ -52,7 +51,7 @@ class Orphans:
                 continue
             if root is None:
                 self._reporter.task("dangling", key, source, shown)
-            elif task.source != source or outbox.task_key(source) != key:
+            elif not outbox.is_task_of(key, task):
                 self._reporter.task("different", key, source, shown)
 
     def _check_set_aside(self, found: list[Found]) -> None:

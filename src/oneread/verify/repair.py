@@ -13,13 +13,12 @@ from typing import Final
 import msgspec
 
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import follower
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import OnereadError, SchemaMismatch, StaleCopies, UsageError
-from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault, Progress
 from oneread.store.requests import Read
+from oneread.transactions.commit import Committer
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.mend import Mender
@@ -66,12 +65,11 @@ class Repaired(msgspec.Struct, frozen=True):
 
 
 class Repairer:
-    """One repair; `inline` holders are changed within the commit of their source. The options have no `resume`."""
+    """One repair. The options have no `resume`."""
 
-    def __init__(self, catalog: Catalog, inline: int, options: VerifyOptions) -> None:
+    def __init__(self, catalog: Catalog, committer: Committer, options: VerifyOptions) -> None:
         self._catalog = catalog
-        self._follow = follower(catalog)
-        self._inline = inline
+        self._committer = committer
         self._options = options
         self._found: list[Finding] = []
         self._hopeless: set[tuple[str, bytes, str]] = set()
@@ -108,7 +106,7 @@ class Repairer:
         keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()))
         (fence,) = yield from Read("system", [FENCE_ROW])
         scanner = Scanner(None, self._options.max_age, self._options.progress)
-        mender = Mender(keyspaces, scanner, self._follow, self._inline, fence)
+        mender = Mender(keyspaces, scanner, self._committer, fence)
         done = 0
         for batch in _batches(todo):
             yield from self._mend_batch(mender, batch)
@@ -118,7 +116,7 @@ class Repairer:
     def _mend_batch(self, mender: Mender, batch: Sequence[Finding]) -> Plan[None]:
         """Mends several in one transaction; when one of them is refused, each in its own."""
         try:
-            right = yield from Atomically(lambda: mender.mend(batch))
+            right = yield from self._committer.together(lambda: mender.mend(batch))
         except SchemaMismatch:
             raise
         except OnereadError as failure:

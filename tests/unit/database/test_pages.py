@@ -3,7 +3,8 @@
 import pytest
 
 from oneread import Aggregate, Index, Key, Model, Ref, Schema, any_of, by, connect, count, field
-from oneread.database.pages import Query, direct, page
+from oneread.database.fast_path import read_page
+from oneread.database.pages import Query, page
 from oneread.errors import InvalidQuery
 from oneread.plans.trace import Trace
 
@@ -151,7 +152,7 @@ def test_a_page_of_a_variant_shows_that_variant_only(db):
 
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("limit", [1, 3, 50])
-def test_the_direct_path_of_page_answers_as_the_plan(db, backward, limit):
+def test_the_fast_path_of_page_answers_as_the_plan(db, backward, limit):
     filled(db)
     db.page(ItemsBySize)
     of = db._lists[ItemsBySize]
@@ -160,7 +161,7 @@ def test_the_direct_path_of_page_answers_as_the_plan(db, backward, limit):
         query = Query((), limit, cursor, backward, since=2)
         trace = Trace()
         planned = db._driver.run(page(of, query, db._cipher, trace), trace)
-        found = direct(db._driver.engine, of, query, db._cipher)
+        found = read_page(db._driver.engine, of, query, db._cipher)
         assert found.rows == planned.rows
         assert (found.next, found.previous, found.cost) == (planned.next, planned.previous, planned.cost)
         cursor = found.previous if backward else found.next

@@ -10,9 +10,9 @@ from oneread.derivations.pending_tasks import WaitingTask, waiting_tasks
 from oneread.errors import Closed
 from oneread.plans.effects import Atomically
 from oneread.plans.progress import Progress
+from oneread.store.engine import Measured, TableSize
 from oneread.store.requests import Replace
 from oneread.store.rows import TABLES, Cell
-from oneread.store.statistics import Measured, TableSize
 from oneread.transactions import outbox
 from oneread.transactions.unit_of_work import UnitOfWork
 

@@ -248,7 +248,7 @@ def test_a_transaction_that_only_reads_sees_one_state_of_everything(db):
 
     def both(transaction):
         first = transaction.get(Purchase, "o", 1).quantity
-        if not seen:  # somebody moves one from the first to the second in between
+        if not seen:  # another thread moves one from the first to the second in between
             db.save_all(
                 [
                     purchase(1, quantity=first - 1),

@@ -1,4 +1,4 @@
-"""The emitted record: what is remembered is read back as it was told."""
+"""The emitted record: what is stored is read back unchanged."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""A source that is deleted before all its carriers were told of a change leaves them its last values."""
+"""A source that is deleted before a change reached all its holders leaves them its last values."""
 
 from __future__ import annotations
 

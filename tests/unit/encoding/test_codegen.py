@@ -3,6 +3,8 @@
 import traceback
 from pathlib import Path
 
+import pytest
+
 import oneread
 from oneread.encoding.codegen import function, indented
 
@@ -19,11 +21,10 @@ def test_the_scope_stays_as_it_was():
 
 
 def test_a_traceback_names_the_function_and_its_owner():
-    fail = function("fail", "", ["raise ValueError"], {}, "Purchase")
-    try:
+    fail = function("fail", "", ["raise KeyError(1)"], {}, "Purchase")
+    with pytest.raises(KeyError) as caught:
         fail()
-    except ValueError as error:
-        assert [each.filename for each in traceback.extract_tb(error.__traceback__)][-1] == "<fail of Purchase>"
+    assert traceback.extract_tb(caught.tb)[-1].filename == "<fail of Purchase>"
 
 
 def test_nothing_else_compiles_text():

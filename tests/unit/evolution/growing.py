@@ -124,7 +124,7 @@ class Store:
 
     def audited(self, database):
         """Every row of the store is what its entities say under this program's schema."""
-        Audit(self.engine, database.operations).boundary()
+        Audit(self.engine, database.operations).check()
 
 
 class Driver(SyncDriver):

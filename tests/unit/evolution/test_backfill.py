@@ -238,10 +238,10 @@ class TestOldCode:
             worker = Worker(old.operations, old._driver)
             worker.wake()
             thread = worker._thread
-            until(lambda: "taken the store over" in caplog.text)
+            until(lambda: "upgraded this store" in caplog.text)
             worker.stop()
             thread.join(10)
-        assert caplog.text.count("taken the store over") == 1
+        assert caplog.text.count("upgraded this store") == 1
         assert new.drain()
         store.audited(new)
 
@@ -380,9 +380,9 @@ class TestARun:
         told = []
         new.backfill(fence=True, progress=told.append)
         assert [(each.phase[:7], each.done, each.total) for each in told] == [
-            *(("telling", done, None) for done in (3, 7, 17)),
-            ("looking", 0, 17),
-            *(("looking", done, 17) for done in (3, 7, 17)),
+            *(("building", done, None) for done in (3, 7, 17)),
+            ("checking", 0, 17),
+            *(("checking", done, 17) for done in (3, 7, 17)),
             ("ending", 17, 17),
         ]
 

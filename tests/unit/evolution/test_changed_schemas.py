@@ -439,7 +439,7 @@ class TestCopies:
         with store.open(second) as db:
             assert db.get(purchase, 1).buyer.title == "Ada"
             (view,) = second.views
-            assert [row.source.key for row in db.page(view, "Ada")] == [(1,)]  # a rename builds nothing anew
+            assert [row.source.key for row in db.page(view, "Ada")] == [(1,)]  # a rename rebuilds nothing
             db.patch(customer, 1, title="Eve")
             assert [row.source.key for row in db.page(view, "Eve")] == [(1,)]
             assert db.backfill(quiet=0).done
@@ -476,7 +476,7 @@ class TestCopies:
         )
         with store.open(third) as db:
             assert db.get(purchase, 1).buyer.size == 100
-            db.patch(customer, 1, size=1)  # what carriers were told before it meant something else
+            db.patch(customer, 1, size=1)  # the meaning of what its holders have changed
             assert db.get(purchase, 1).buyer.size == 1
 
     def test_a_reference_becomes_a_copy_and_a_copy_a_reference(self, store):

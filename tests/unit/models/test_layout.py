@@ -107,6 +107,7 @@ class Box(msgspec.Struct, Generic[T]):
 
 
 Metres = NewType("Metres", float)
+Instant = NewType("Instant", datetime)
 FIELDS = {
     "number": (int, 5),
     "text": (str, "é\x00"),
@@ -134,6 +135,7 @@ FIELDS = {
     "older": (Optional[datetime], NOON),  # noqa: UP045  the older spelling is in use
     "bounded": (Annotated[list[Annotated[int, msgspec.Meta(gt=0)]], msgspec.Meta(max_length=2)], [1, 2]),
     "aware": (Annotated[datetime, msgspec.Meta(tz=True, description="said twice")], NOON),
+    "aware_by_name": (Annotated[Instant, msgspec.Meta(tz=True)], NOON),
     "address": (Address, Address("a", NOON, Address("b"))),
     "point": (Point | None, Point(1, 2)),
     "named": (Pair, Pair(1, "b")),

@@ -46,7 +46,10 @@ def done(unit, steps):
             unit.apply(rest[0], 7)
         elif verb == "put":
             key, shown = rest
-            unit.put("roots", key, None if shown is None else {VALUE: Cell(shown, 7)})
+            if shown is None:
+                unit.remove("roots", key)
+            else:
+                unit.put("roots", key, {VALUE: Cell(shown, 7)})
         elif verb == "task":
             outbox.add_task(unit, rest[0], 7)
         else:

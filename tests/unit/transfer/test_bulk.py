@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from oneread import Schema, add, connect, connect_async
-from oneread.database.collector import resting
+from oneread.database.collector import pause_collector
 from oneread.errors import (
     AlreadyExists,
     Closed,
@@ -66,7 +66,7 @@ def db(url, asked):
     opened.save(Product(code="A", name="Heart"))
     asked.clear()
     yield opened
-    Audit(opened._driver.engine, opened.operations).boundary()
+    Audit(opened._driver.engine, opened.operations).check()
     opened.close()
 
 
@@ -135,11 +135,11 @@ class TestABatch:
         assert not db.exists(Customer, 12)
 
     def test_reports_its_progress(self, db):
-        told = []
-        with db.bulk(batch=2, progress=told.append, total=5) as bulk:
+        reports = []
+        with db.bulk(batch=2, progress=reports.append, total=5) as bulk:
             for number in range(10, 15):
                 bulk.save(Customer(number=number, name=f"n{number}"))
-        assert [(each.done, each.total) for each in told] == [(2, 5), (4, 5), (5, 5)]
+        assert [(each.done, each.total) for each in reports] == [(2, 5), (4, 5), (5, 5)]
 
 
 class TestARefusedChange:
@@ -152,20 +152,20 @@ class TestARefusedChange:
         assert "14 changes given before this one are stored" in caught.value.__notes__[0]
 
     def test_is_left_out_alone_and_reported(self, db):
-        told = []
-        with db.bulk(batch=10, on_refused=told.append) as bulk:
+        refusals = []
+        with db.bulk(batch=10, on_refused=refusals.append) as bulk:
             for each in lines(25):
                 bulk.save(purchase(each.line, buyer=404, sold="A") if each.line in {0, 9, 10, 24} else each)
-        assert [each.given[0][1].line for each in told] == [0, 9, 10, 24]
-        assert {type(each.error) for each in told} == {MissingReference}
+        assert [each.given[0][1].line for each in refusals] == [0, 9, 10, 24]
+        assert {type(each.error) for each in refusals} == {MissingReference}
         assert bulk.tally.stored == orders(db) == db.get(SalesOfBuyer, 1).orders == 21
         assert bulk.tally.refused == 4
 
     def test_may_be_any_of_the_refusals(self, db):
         db.save_all(lines(1))
         db.save(Customer(number=5, name="Unique", country="x"))
-        told = []
-        with db.bulk(on_refused=told.append) as bulk:
+        refusals = []
+        with db.bulk(on_refused=refusals.append) as bulk:
             bulk.create(Customer(number=1, name="taken"))
             bulk.patch(Customer, 404, name="nobody")
             bulk.patch(Customer, 1, nonsense=1)
@@ -175,7 +175,7 @@ class TestARefusedChange:
             bulk.save("no entity")
             bulk.save(Customer(number=8, name="z", country="x" * 2_000_000))
             bulk.save(Customer(number=6, name="fine"))
-        kinds = [type(each.error) for each in told]
+        kinds = [type(each.error) for each in refusals]
         assert kinds[:4] == [AlreadyExists, NotFound, InvalidValue, StillReferenced]
         assert kinds[5:] == [InvalidValue, UsageError, LimitExceeded]
         assert issubclass(kinds[4], UsageError)
@@ -196,23 +196,23 @@ class TestARefusedChange:
                 db.save(Product(code="A", name="Heart"))
                 db.save(Customer(number=1, name="Ada"))
                 seven = lines(7)
-                told = []
-                with db.bulk(batch=batch, on_refused=told.append) as bulk:
+                refusals = []
+                with db.bulk(batch=batch, on_refused=refusals.append) as bulk:
                     for place, each in enumerate(seven):
                         bulk.save(purchase(each.line, buyer=404, sold="A") if bad >> place & 1 else each)
                 refused = [place for place in range(7) if bad >> place & 1]
-                assert [each.given[0][1].line for each in told] == refused
+                assert [each.given[0][1].line for each in refusals] == refused
                 assert orders(db) == 7 - len(refused)
 
     def test_may_show_only_when_all_is_settled(self, db):
         unique = [Product(code=f"P{number}", name=f"name {number}") for number in range(20)]
-        told = []
-        with db.bulk(on_refused=told.append) as bulk:
+        refusals = []
+        with db.bulk(on_refused=refusals.append) as bulk:
             for each in unique:
                 bulk.save(each)
             bulk.delete(Product, "A")
             bulk.save(purchase(sold="A"))
-        assert [type(each.error) for each in told] == [MissingReference]
+        assert [type(each.error) for each in refusals] == [MissingReference]
         assert not db.exists(Product, "A")
 
     def test_leaves_a_writer_that_gave_up_unusable(self, db):
@@ -223,7 +223,7 @@ class TestARefusedChange:
         with db.bulk(batch=1) as bulk:
             with pytest.raises(MissingReference):
                 bulk.save(purchase(buyer=404, sold="A"))
-            with pytest.raises(UsageError, match="no more use"):
+            with pytest.raises(UsageError, match="cannot be reused"):
                 bulk.save(Customer(number=3, name="n"))
             bulk._state = "open"
 
@@ -265,12 +265,12 @@ class TestACheckpoint:
         assert bulk.position == 17
 
     def test_refuses_together_what_lies_between_two_positions(self, db):
-        told = []
-        with db.bulk(checkpoint="import", on_refused=told.append) as bulk:
+        refusals = []
+        with db.bulk(checkpoint="import", on_refused=refusals.append) as bulk:
             bulk.save(Customer(number=10, name="n"))
             bulk.save(purchase(buyer=404, sold="A"), position=1)
             bulk.save(Customer(number=11, name="n11"), position=2)
-        assert [(each.position, len(each.given)) for each in told] == [(1, 2)]
+        assert [(each.position, len(each.given)) for each in refusals] == [(1, 2)]
         assert not db.exists(Customer, 10)
         assert db.exists(Customer, 11)
 
@@ -364,11 +364,11 @@ def test_a_closed_database_ends_it(url):
 
 def test_the_store_failing_is_nobodys_refusal(tmp_path):
     with connect(f"lmdb://{tmp_path}/store?map_size=1M&durability=none", SCHEMA) as db:
-        told = []
-        with pytest.raises(LimitExceeded, match="map_size"), db.bulk(batch=10, on_refused=told.append) as bulk:  # noqa: PT012, RUF100 - what the block does fails
+        refusals = []
+        with pytest.raises(LimitExceeded, match="map_size"), db.bulk(batch=10, on_refused=refusals.append) as bulk:  # noqa: PT012, RUF100 - what the block does fails
             for number in range(10_000):
                 bulk.save(Customer(number=number, name=f"n{number}", country="c" * 1000))
-        assert not told
+        assert not refusals
         assert bulk.tally.stored > 0
         assert db.exists(Customer, bulk.tally.stored - 1)
         assert not db.exists(Customer, bulk.tally.stored)
@@ -379,8 +379,8 @@ def test_the_asynchronous_face_does_the_same(url):
         async with connect_async(url, SCHEMA) as db:
             await db.save(Product(code="A", name="Heart"))
             await db.save(Customer(number=1, name="Ada"))
-            told = []
-            async with db.bulk(batch=10, checkpoint="import", on_refused=told.append) as bulk:
+            refusals = []
+            async with db.bulk(batch=10, checkpoint="import", on_refused=refusals.append) as bulk:
                 for each in lines(25):
                     await bulk.save(each, position=each.line)
                 await bulk.patch(Purchase, "o", 3, quantity=add(2))
@@ -388,7 +388,7 @@ def test_the_asynchronous_face_does_the_same(url):
                 await bulk.create(Customer(number=1, name="Ada"), position=26)
                 await bulk.delete(Purchase, "o", 4, position=27)
                 await bulk.flush()
-            assert [each.position for each in told] == [26]
+            assert [each.position for each in refusals] == [26]
             assert (bulk.position, bulk.finished, bulk.tally.stored) == (27, True, 27)
             found = await db.get(SalesOfBuyer, 1)
             assert found.orders == 24
@@ -397,7 +397,7 @@ def test_the_asynchronous_face_does_the_same(url):
                 for number in range(10):
                     await bulk.save(Customer(number=first + number, name=f"n{first + number}"))
 
-            with pytest.raises(UsageError, match="one task"):
+            with pytest.raises(UsageError, match="another task"):
                 async with db.bulk(batch=2) as bulk:
                     await asyncio.gather(two(bulk, 100), two(bulk, 200))
 
@@ -406,13 +406,13 @@ def test_the_asynchronous_face_does_the_same(url):
 
 def test_the_collector_rests_until_the_last_batch_of_all_threads_has_ended():
     assert gc.isenabled()
-    with resting():
-        with resting():
+    with pause_collector():
+        with pause_collector():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
     gc.disable()
-    with resting():
+    with pause_collector():
         pass
     assert not gc.isenabled()
     gc.enable()
@@ -463,4 +463,4 @@ def test_a_killed_import_resumes_and_does_every_line_once(tmp_path):
     assert kills >= 3
     with connect(url, SCHEMA, workers=0) as db:
         assert db.get(SalesOfBuyer, 1).orders == 401
-        Audit(db._driver.engine, db.operations).boundary()
+        Audit(db._driver.engine, db.operations).check()

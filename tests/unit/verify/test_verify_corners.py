@@ -153,7 +153,7 @@ def test_what_the_store_refuses_now_is_left_with_its_reason_and_the_rest_is_mend
     repaired = store.db.repair()
     assert [each.entity for each in repaired.left] == ["Purchase(3)"]
     assert repaired.mended == 1
-    assert "the greatest there is" in repaired.reasons[0]
+    assert "cannot grow any more" in repaired.reasons[0]
     store.close()
 
 
