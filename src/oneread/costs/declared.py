@@ -16,8 +16,10 @@ from oneread.costs.numbers import seconds_text
 from oneread.costs.reads import Reads
 from oneread.costs.writes import Verb, WriteCall, Writes
 from oneread.derivations.catalog import Catalog
+from oneread.derivations.views import View
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
+from oneread.models.model import Model
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 
 WRITTEN: Final[tuple[Verb, ...]] = ("save", "create", "get_or_create", "upsert", "patch", "delete")
@@ -61,20 +63,26 @@ class Costs:
         self._reads = Reads(costs)
         self._writes = Writes(costs, inline)
 
-    def get(self, cls: Any) -> Bound:
+    def get(self, cls: type[Model[Any] | View[Any]]) -> Bound:
         """`get`, `find` and `exists` of a model, an aggregate or a unique index."""
         self._check_declared(cls)
         if cls in self._catalog.views and not self._catalog.views[cls].can_find:
             raise UsageError("get needs a unique index; this view only has pages", view=cls)
         return self._reads.get(cls)
 
-    def get_many(self, cls: Any, keys: int) -> Bound:
+    def get_many(self, cls: type[Model[Any]], keys: int) -> Bound:
         """`get_many` of that many keys."""
         self._check_model(cls)
         return self._reads.get_many(cls, _check_whole("keys", keys))
 
     def page(
-        self, cls: Any, *, limit: int | None = None, any_of: int = 1, where: bool = False, budget: int = BUDGET
+        self,
+        cls: type[Model[Any] | View[Any]],
+        *,
+        limit: int | None = None,
+        any_of: int = 1,
+        where: bool = False,
+        budget: int = BUDGET,
     ) -> Bound:
         """A page of a model or view.
 
@@ -90,7 +98,7 @@ class Costs:
         values, more = _check_whole("any_of", any_of), _check_whole("budget", budget, least=0)
         return self._reads.page(cls, rows, any_of=values, where=where, budget=more)
 
-    def save(self, cls: Any, *, entities: int = 1, carriers: int | None = None) -> Bound:
+    def save(self, cls: type[Model[Any]], *, entities: int = 1, carriers: int | None = None) -> Bound:
         """`save` of one entity, or `save_all` of several of one class in one batch.
 
         Arguments:
@@ -101,19 +109,19 @@ class Costs:
         name = "save" if entities == 1 else f"save_all({entities})"
         return self._write(WriteCall("save", cls, None, _check_whole("entities", entities), carriers), name)
 
-    def create(self, cls: Any) -> Bound:
+    def create(self, cls: type[Model[Any]]) -> Bound:
         """`create`."""
         return self._write(WriteCall("create", cls))
 
-    def get_or_create(self, cls: Any) -> Bound:
+    def get_or_create(self, cls: type[Model[Any]]) -> Bound:
         """`get_or_create`."""
         return self._write(WriteCall("get_or_create", cls))
 
-    def upsert(self, cls: Any, *, carriers: int | None = None) -> Bound:
+    def upsert(self, cls: type[Model[Any]], *, carriers: int | None = None) -> Bound:
         """`upsert`."""
         return self._write(WriteCall("upsert", cls, holders=carriers))
 
-    def patch(self, cls: Any, *fields: str, carriers: int | None = None) -> Bound:
+    def patch(self, cls: type[Model[Any]], *fields: str, carriers: int | None = None) -> Bound:
         """`patch` of these fields, or of any; `carriers` as with `save`."""
         self._check_model(cls)
         variants = [each for each in self._catalog.models if issubclass(each, cls)]
@@ -123,7 +131,7 @@ class Costs:
         name = f"patch({', '.join(fields)})" if fields else "patch"
         return self._write(WriteCall("patch", cls, fields or None, holders=carriers), name)
 
-    def delete(self, cls: Any, *, carriers: int | None = None) -> Bound:
+    def delete(self, cls: type[Model[Any]], *, carriers: int | None = None) -> Bound:
         """`delete`; `carriers` as with `save`."""
         return self._write(WriteCall("delete", cls, holders=carriers))
 
@@ -173,7 +181,7 @@ def of(schema: Schema) -> Costs:
     return Costs(schema.unstored(), schema.inline)
 
 
-def _check_whole(name: str, number: Any, least: int = 1) -> int:
+def _check_whole(name: str, number: int, least: int = 1) -> int:
     if type(number) is not int or number < least:
         raise UsageError("expected a whole number of at least `minimum`", minimum=least, **{name: number})
     return number

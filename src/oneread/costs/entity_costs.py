@@ -18,6 +18,7 @@ from oneread.derivations.derivation import CompiledView, RowForm
 from oneread.derivations.entity_type import EntityType
 from oneread.derivations.keyed import KeyRule
 from oneread.derivations.rules import Rule, rules_of
+from oneread.derivations.views import View
 from oneread.models.annotations import FieldType, Names, type_of, types_of
 from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
@@ -291,5 +292,5 @@ class EntityCosts:
         return self._sizes.field(self._type(path)).plus(FLAG)
 
 
-def _where(view: Any) -> frozenset[FieldRoute]:
+def _where(view: type[View[Any]]) -> frozenset[FieldRoute]:
     return frozenset() if view.where is None else frozenset(path.names for path in view.where.paths())

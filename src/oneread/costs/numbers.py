@@ -148,9 +148,7 @@ def read_numbers(path: str | Path) -> MachineNumbers:
     except FileNotFoundError:
         raise UsageError("no numbers here yet; measure them: oneread numbers --db URL", path=str(path)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, IsADirectoryError) as error:
-        raise UsageError(
-            "these are not numbers; measure them again", path=str(path), reason=str(error)
-        ) from error
+        raise UsageError("these are not numbers; measure them again", path=str(path), reason=str(error)) from error
     wrong = [name for name in BASICS if not _is_time(found.seconds.get(name))]
     if found.format != FORMAT or wrong:
         raise UsageError("these numbers are of another release; measure them again", path=str(path), lacking=wrong)
