@@ -27,7 +27,7 @@ from oneread.cli.options import (
 from oneread.cli.output import Output
 from oneread.cli.typed import WantedType, values, wanted, whole_key
 from oneread.connect import connect
-from oneread.costs.explanations import Explanation
+from oneread.costs.declared import Explanation
 from oneread.database.explaining import Explainer
 from oneread.errors import UsageError
 
