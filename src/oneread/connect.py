@@ -16,11 +16,11 @@ from oneread.database.open import opened
 from oneread.database.operations import Operations
 from oneread.errors import InvalidUrl, UsageError
 from oneread.evolution.schema import Schema
-from oneread.plans.arguments import LONGEST_SECONDS
 from oneread.plans.performer import wall_clock
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
 from oneread.store.engine import Engine
+from oneread.store.limits import LONGEST_SECONDS
 
 PATIENCE_SECONDS: Final = 30.0
 

@@ -2,8 +2,6 @@
 
 from msgspec.structs import replace
 
-from oneread.database import transaction
-from oneread.database.draining import Drain
 from oneread.database.operations import Operations
 from oneread.derivations import changes, emitted_record
 from oneread.derivations.changes import Delete, FollowSource, Patch
@@ -14,11 +12,13 @@ from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions import native, outbox
 from oneread.transactions.deltas import Delta
+from oneread.transactions.native import NativeCommitter
+from oneread.transactions.tasks import TaskRunner
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, UnitOfWork
 
 
 def a_task_carries_its_sources_state(patch):
-    """Late publish: the task gives carriers what the source was when the task was left."""
+    """Late publish: the task gives holders the values that the source had when the task was made."""
     payloads = {}
     put = outbox.add_task
 
@@ -27,16 +27,16 @@ def a_task_carries_its_sources_state(patch):
         payloads[key] = unit.known("roots")[source]
         return key
 
-    def batch(self, key, size):
-        unit = UnitOfWork(self._verbs.catalog.name_of)
+    def batch(self, work, key, size):
+        unit = work.unit
         yield from unit.load("system", [key])
         if unit.get("system", key) is not None:
             task = outbox.read_task(unit.get("system", key))
             unit.known("roots")[task.source] = payloads[key]
-            yield from rest_of_batch(self._verbs, unit, key, task, size)
+            work.now = yield from rest_of_batch(self._committer, unit, key, task, size)
 
-    patch.setattr(outbox, "put", remembering)
-    patch.setattr(Drain, "task_batch", batch)
+    patch.setattr(outbox, "add_task", remembering)
+    patch.setattr(TaskRunner, "_batch", batch)
 
 
 def rest_of_batch(self, unit, key, task, size):
@@ -47,10 +47,10 @@ def rest_of_batch(self, unit, key, task, size):
     follows = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
     yield from self.decide(unit, follows, now)
     if len(targets) < size:
-        unit.put("system", key, None)
+        unit.remove("system", key)
     else:
         outbox.save_task(unit, key, outbox.Task(task.source, targets[-1][0]), now)
-    yield from unit.flush(now)
+    return now
 
 
 def a_task_reads_its_source_before_its_transaction(patch):
@@ -66,7 +66,8 @@ def a_task_reads_its_source_before_its_transaction(patch):
                 yield from unit.load("system", [key])
                 unit.known("roots")[source] = row
                 if unit.get("system", key) is not None:
-                    yield from rest_of_batch(self, unit, key, outbox.read_task(unit.get("system", key)), size)
+                    task = outbox.read_task(unit.get("system", key))
+                    yield from unit.flush((yield from rest_of_batch(self.committer, unit, key, task, size)))
 
             yield from Atomically(batch)
         return bool(tasks)
@@ -90,8 +91,9 @@ def in_two_transactions(task_first):
         def entity_types():
             unit = UnitOfWork(self.catalog.name_of)
             now = yield from Now()
-            follows = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
-            yield from self.decide(unit, follows, now)
+            committer = self.committer
+            follows = [committer._follow(task.source, target[len(within.start) :]) for target, _row in targets]
+            yield from committer.decide(unit, follows, now)
             yield from unit.flush(now)
 
         def moved():
@@ -116,24 +118,28 @@ def the_task_is_deleted_before_its_last_batch(patch):
 
 
 def a_transaction_does_not_check_versions(patch):
-    patch.setattr(transaction, "_version", lambda _row: 0)
+    patch.setattr(native, "_version", lambda _row: 0)
 
 
 def a_commit_decides_outside_of_its_transaction(patch):
-    def commit(self, wanted):
-        unit = UnitOfWork(self.catalog.name_of)
+    whole = NativeCommitter.commit
+
+    def commit(self, commit):
+        if commit.basis is not None:
+            return (yield from whole(self, commit))
+        unit = UnitOfWork(self.name_of)
         now = yield from Now()
-        yield from self.decide(unit, wanted, now)
+        yield from self.decide(unit, commit.changes, now)
         return (yield from Atomically(lambda: flushed(unit, now)))
 
     def flushed(unit, now):
         yield from unit.flush(now)
         return unit.tasks
 
-    patch.setattr(Operations, "commit", commit)
+    patch.setattr(NativeCommitter, "commit", commit)
 
 
-def a_source_made_again_tells_nobody(patch):
+def a_source_made_again_has_no_fan_out(patch):
     """Fan-out decided from bodies: there was none, so it is taken for a first creation."""
     fans_out = EntityType.fans_out
 
@@ -144,7 +150,7 @@ def a_source_made_again_tells_nobody(patch):
     patch.setattr(EntityType, "fans_out", from_bodies)
 
 
-def a_deleted_source_tells_nobody(patch):
+def a_deleted_source_has_no_fan_out(patch):
     fans_out = EntityType.fans_out
     patch.setattr(
         EntityType,
@@ -155,9 +161,9 @@ def a_deleted_source_tells_nobody(patch):
     )
 
 
-def a_first_creation_tells_nobody(patch):
-    """Somebody may have been waiting: `missing_ok`."""
-    patch.setattr(CopiedValues, "awaited", lambda _self, _after: False)
+def a_first_creation_has_no_fan_out(patch):
+    """A holder may have been waiting: `missing_ok`."""
+    patch.setattr(CopiedValues, "may_be_awaited", lambda _self, _after: False)
 
 
 def a_delete_forgets_its_contributions(patch):
@@ -182,9 +188,9 @@ def a_version_is_the_clock(patch):
 def back_references_stay_when_a_reference_changes(patch):
     references = emitted_record._DIFFS[emitted_record.REFERENCES]
 
-    def only_first(operations, key, prefix, old, new, shown):
+    def only_first(diff, prefix, old, new):
         if not old or not new:
-            references(operations, key, prefix, old, new, shown)
+            references(diff, prefix, old, new)
 
     patch.setitem(emitted_record._DIFFS, emitted_record.REFERENCES, only_first)
 
@@ -192,8 +198,8 @@ def back_references_stay_when_a_reference_changes(patch):
 def index_rows_are_put_and_never_taken_back(patch):
     rows = emitted_record._DIFFS[emitted_record.ROWS]
 
-    def only_puts(operations, key, prefix, _old, new, shown):
-        rows(operations, key, prefix, (), new, shown)
+    def only_puts(diff, prefix, _old, new):
+        rows(diff, prefix, (), new)
 
     patch.setitem(emitted_record._DIFFS, emitted_record.ROWS, only_puts)
 
@@ -205,15 +211,15 @@ def a_sum_is_stated_instead_of_added(patch):
 
 
 def claims_are_released_too_early(patch):
-    """A value is free as soon as its holder gives it up, whoever took it in the same transaction."""
+    """A value is free as soon as its holder gives it up, although another may have taken it in the same transaction."""
     settle = UnitOfWork._apply_claims
 
     def releasing(self, now, refused):
         settle(self, now, refused)
         for key in self._released:
-            self.put("counts", key, None)
+            self.remove("counts", key)
 
-    patch.setattr(UnitOfWork, "_settle_claims", releasing)
+    patch.setattr(UnitOfWork, "_apply_claims", releasing)
 
 
 def claims_are_not_looked_at(patch):
@@ -221,24 +227,24 @@ def claims_are_not_looked_at(patch):
         for key, owner in self._claimed.items():
             self.put("counts", key, {VALUE: Cell(owner, now)})
         for key in self._released.keys() - self._claimed.keys():
-            self.put("counts", key, None)
+            self.remove("counts", key)
 
-    patch.setattr(UnitOfWork, "_settle_claims", taking)
+    patch.setattr(UnitOfWork, "_apply_claims", taking)
 
 
 def a_copy_is_kept_although_its_reference_changed(patch):
-    filled = EntityType._filled
+    filled = EntityType._fill_copy
 
-    def keeping(self, reference, entity, keys, before, sources, told):
-        old = getattr(before.entity, reference.name, None)
-        if type(old) is reference.copy and not told:
+    def keeping(self, reference, entity, key, inputs):
+        old = getattr(inputs.before.entity, reference.name, None)
+        if type(old) is reference.copy and not inputs.changed:
             return replace(old, ref=getattr(entity, reference.name).ref)
-        return filled(self, reference, entity, keys, before, sources, told)
+        return filled(self, reference, entity, key, inputs)
 
-    patch.setattr(EntityType, "_filled", keeping)
+    patch.setattr(EntityType, "_fill_copy", keeping)
 
 
-def a_carrier_that_followed_tells_nobody(patch):
+def a_holder_that_followed_has_no_fan_out(patch):
     """The second hop is forgotten."""
     decide = FollowSource.decide
     patch.setattr(
@@ -249,11 +255,11 @@ def a_carrier_that_followed_tells_nobody(patch):
 
 
 def more_than_the_bound_is_forgotten(patch):
-    patch.setattr(outbox, "put", lambda _unit, _source, _version: b"")
+    patch.setattr(outbox, "add_task", lambda _unit, _source, _version: b"")
 
 
 def a_leaf_copy_does_not_follow(patch):
-    """A carrier whose record stays the same is left as it is."""
+    """A entity_type whose record stays the same is left as it is."""
     decide = FollowSource.decide
 
     def skipping(self, seen, version, sources):
@@ -266,38 +272,44 @@ def a_leaf_copy_does_not_follow(patch):
 
 def a_deleted_source_is_followed_as_if_it_lived(patch):
     patch.setattr(
-        Reference, "followed", lambda self, copy, source: copy if source.entity is None else self.filled(copy, source)
+        Reference,
+        "updated_copy",
+        lambda self, copy, source: copy if source.entity is None else self.filled(copy, source),
     )
 
 
-def what_was_told_before_is_taken_from_now(patch):
-    """The record is compared with itself: whoever holds copies is never told of a change."""
+def the_old_record_is_taken_from_now(patch):
+    """The record is compared with itself, so that a change never reaches its holders."""
     decision = changes.decision
 
-    def untold(catalog, carrier, key, settled, seen, before, version):
-        found = decision(catalog, carrier, key, settled, seen, before, version)
+    def without_fan_out(catalog, entity_type, key, settled, seen, before, version):
+        found = decision(catalog, entity_type, key, settled, seen, before, version)
         return replace(found, fans_out=found.fans_out and before.entity is None)
 
-    patch.setattr(changes, "decision", untold)
+    patch.setattr(changes, "decision", without_fan_out)
 
 
-def an_attempt_goes_on_where_the_last_one_ended(patch):
+def an_attempt_resumes_where_the_last_one_ended(patch):
     """A sub-plan is made once, so that one that shared a failing commit is flushed from an old overlay."""
 
-    def commit(self, wanted):
+    whole = NativeCommitter.commit
+
+    def commit(self, commit):
+        if commit.basis is not None:
+            return whole(self, commit)
         kept = []
 
         def once():
             if not kept:
-                unit = UnitOfWork(self.catalog.name_of)
+                unit = UnitOfWork(self.name_of)
                 kept.append((unit, (yield from Now())))
-                yield from self.decide(unit, wanted, kept[0][1])
+                yield from self.decide(unit, commit.changes, kept[0][1])
             yield from kept[0][0].flush(kept[0][1])
             return kept[0][0].tasks
 
         return Atomically(once).__iter__()
 
-    patch.setattr(Operations, "commit", commit)
+    patch.setattr(NativeCommitter, "commit", commit)
 
 
 def a_patch_asks_for_what_no_field_referred_to(patch):
@@ -321,9 +333,9 @@ MUTATIONS = {
     the_task_is_deleted_before_its_last_batch: 6,
     a_transaction_does_not_check_versions: 10,
     a_commit_decides_outside_of_its_transaction: 1,
-    a_source_made_again_tells_nobody: 69,
-    a_deleted_source_tells_nobody: 1,
-    a_first_creation_tells_nobody: 10,
+    a_source_made_again_has_no_fan_out: 69,
+    a_deleted_source_has_no_fan_out: 1,
+    a_first_creation_has_no_fan_out: 10,
     a_delete_forgets_its_contributions: 1,
     a_version_does_not_grow: 0,
     a_version_is_the_clock: 0,
@@ -333,12 +345,12 @@ MUTATIONS = {
     claims_are_released_too_early: 2,
     claims_are_not_looked_at: 1,
     a_copy_is_kept_although_its_reference_changed: 0,
-    a_carrier_that_followed_tells_nobody: 0,
+    a_holder_that_followed_has_no_fan_out: 0,
     more_than_the_bound_is_forgotten: 0,
     a_leaf_copy_does_not_follow: 1,
     a_deleted_source_is_followed_as_if_it_lived: 1,
-    what_was_told_before_is_taken_from_now: 0,
-    an_attempt_goes_on_where_the_last_one_ended: 1,
+    the_old_record_is_taken_from_now: 0,
+    an_attempt_resumes_where_the_last_one_ended: 1,
     a_patch_asks_for_what_no_field_referred_to: 1,
 }
 """Each with the first seed that finds it: tried before all others, since the search takes seconds."""

@@ -20,14 +20,18 @@ def test_a_backfill_ends_with_everything_right(start):
 
 
 def deleted_rows_are_skipped(patch):
-    lacking = Backfill._lacking
-    patch.setattr(Backfill, "_lacking", lambda self, key, row: None if BODY not in row else lacking(self, key, row))
+    missing = Backfill._missing_sources
+    patch.setattr(
+        Backfill, "_missing_sources", lambda self, key, row: None if BODY not in row else missing(self, key, row)
+    )
 
 
 def sources_are_skipped(patch):
-    lacking = Backfill._lacking
+    missing = Backfill._missing_sources
     skipped = (b"\x00\x01", b"\x00\x03")
-    patch.setattr(Backfill, "_lacking", lambda self, key, row: None if key[:2] in skipped else lacking(self, key, row))
+    patch.setattr(
+        Backfill, "_missing_sources", lambda self, key, row: None if key[:2] in skipped else missing(self, key, row)
+    )
 
 
 def the_first_pass_is_the_last(patch):
@@ -40,31 +44,33 @@ def the_first_pass_is_the_last(patch):
     )
 
 
-def nobody_looks_at_the_fence(patch):
-    patch.setattr(Fence, "passed", lambda _self, _unit: iter(()))
+def the_fence_is_not_read(patch):
+    patch.setattr(Fence, "check_writable", lambda _self, _unit: iter(()))
 
 
 def the_position_is_moved_before_the_work(patch):
     move = Backfill._move
 
-    def moving(self, position, part=()):
-        if part:
+    def moving(self, position, changes=()):
+        if changes:
             yield from move(self, position)
-        yield from move(self, position, part)
+        return (yield from move(self, position, changes))
 
     patch.setattr(Backfill, "_move", moving)
 
 
 def a_row_is_known_by_its_tokens_alone(patch):
-    """What its carriers were told may be what older code tells."""
-    patch.setattr(EntityType, "asks_more", property(lambda _self: False))
+    """The values that its holders have may be those of older code."""
+    patch.setattr(EntityType, "needs_state", property(lambda _self: False))
 
 
 def old_rows_of_a_changed_view_stay(patch):
-    """What a record tells under a token that is not declared any more is forgotten instead of taken back."""
-    diff = changes.diff
+    """Contributions under a token that is no longer declared are forgotten instead of deleted."""
+    diff = changes.record_diff
     patch.setattr(
-        changes, "diff", lambda key, old, new, shown: diff(key, {t: c for t, c in old.items() if t in new}, new, shown)
+        changes,
+        "record_diff",
+        lambda key, old, new, shown: diff(key, {t: c for t, c in old.items() if t in new}, new, shown),
     )
     patch.setattr(Backfill, "_sweep", lambda *_arguments: iter(()))
 
@@ -73,7 +79,7 @@ BROKEN = {
     deleted_rows_are_skipped: 4,
     sources_are_skipped: 0,
     the_first_pass_is_the_last: 0,
-    nobody_looks_at_the_fence: 0,
+    the_fence_is_not_read: 0,
     the_position_is_moved_before_the_work: 6,
     a_row_is_known_by_its_tokens_alone: 0,
     old_rows_of_a_changed_view_stay: 1,

@@ -5,14 +5,14 @@ from random import Random
 import pytest
 
 from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, count, total, within
-from oneread.database.draining import Drain
 from oneread.derivations.changes import FollowSource
 from oneread.errors import InvalidValue
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.testing.acts import delete, drain, patch, save_all
 from oneread.testing.simulator import Simulation, Violation
+from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep
 from oneread.transactions import native, outbox
+from oneread.transactions.tasks import TaskRunner
 from oneread.transactions.unit_of_work import UnitOfWork
 from oneread.verify.verify import Verifier, VerifyOptions
 
@@ -58,19 +58,23 @@ WORLDS = [Schema(Maker, Product, Products, Sizes, inline=bound) for bound in (2,
 def begun(seed):
     simulation = Simulation(seed, WORLDS[seed % 2])
     simulation.prepare(
-        save_all(*(Maker(id=each, name="a") for each in (1, 2, 3))),
-        save_all(*(Product(id=each, maker=MadeBy.of(1 + each % 3), picky=each % 2 == 0) for each in range(1, 12))),
-        save_all(Product(id=20, maker=MadeBy.of(3), picky=True)),
+        SaveAllStep([Maker(id=each, name="a") for each in (1, 2, 3)]),
+        SaveAllStep([Product(id=each, maker=MadeBy.of(1 + each % 3), picky=each % 2 == 0) for each in range(1, 12)]),
+        SaveAllStep([Product(id=20, maker=MadeBy.of(3), picky=True)]),
     )
     chance = Random(f"aside {seed}")
     for number in range(2):
-        renames = [patch(Maker, chance.randint(1, 3), name=chance.choice(NAMES)) for _ in range(6)]
-        renames.insert(3, patch(Maker, chance.randint(1, 3), size=chance.randrange(9)))
+        renames = [PatchStep(Maker, (chance.randint(1, 3),), {"name": chance.choice(NAMES)}) for _ in range(6)]
+        renames.insert(3, PatchStep(Maker, (chance.randint(1, 3),), {"size": chance.randrange(9)}))
         simulation.process(f"renamer {number}", renames)
-    simulation.process("writer", [patch(Product, chance.randint(1, 11), note=chance.randrange(9)) for _ in range(6)])
-    simulation.process("healer", [patch(Product, chance.randint(1, 11), picky=False), delete(Product, 4)])
+    simulation.process(
+        "writer", [PatchStep(Product, (chance.randint(1, 11),), {"note": chance.randrange(9)}) for _ in range(6)]
+    )
+    simulation.process(
+        "healer", [PatchStep(Product, (chance.randint(1, 11),), {"picky": False}), DeleteStep(Product, (4,))]
+    )
     for number in range(2):
-        simulation.process(f"worker {number}", [drain(2)] * 12)
+        simulation.process(f"worker {number}", [DrainStep(2)] * 12)
     return simulation
 
 
@@ -99,7 +103,7 @@ def judged(seed):
         raise Violation(f"seed {seed}: {len(aside)} are set aside, verify says {found.found}")
     for number in range(1, 21):
         if simulation.oracle.get(Product, number) is not None:
-            simulation.prepare(patch(Product, number, picky=False))
+            simulation.prepare(PatchStep(Product, (number,), {"picky": False}))
     simulation.blurred = False
     simulation.settle()
     if simulation.audit.set_aside() or stale(simulation):
@@ -117,7 +121,7 @@ def an_error_ends_the_batch(patch):
 
     def raising(self, change):
         yield from self._unit.load("roots", native._wanted([change]))
-        self._take(change.key, self._decided(change))
+        self._note(change.key, self._decide(change))
 
     patch.setattr(native.Cascade, "_refusal", raising)
 
@@ -140,8 +144,8 @@ def each_holder_is_refused_once(patch):
                 raise InvalidValue("refused when half of it was applied")
         return decided(self, change)
 
-    decided = native.Cascade._decided
-    patch.setattr(native.Cascade, "_decided", refusing)
+    decided = native.Cascade._decide
+    patch.setattr(native.Cascade, "_decide", refusing)
 
 
 def a_refused_holder_leaves_its_half(patch):
@@ -154,7 +158,7 @@ def what_changed_is_not_tried_again(patch):
         return False
         yield
 
-    patch.setattr(Drain, "_retry_changed", none)
+    patch.setattr(TaskRunner, "_retry_changed", none)
 
 
 def what_followed_stays_set_aside(patch):

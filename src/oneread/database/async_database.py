@@ -22,7 +22,7 @@ from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
 from oneread.database.lists import KeyParts, Listed, Located, listed
 from oneread.database.operations import Operations
-from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, page
+from oneread.database.pages import Page, Query, page
 from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
@@ -44,9 +44,10 @@ from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
 from oneread.store.engine import Copyable, LocalReads, Measured
+from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH as TASK_BATCH
 from oneread.transfer import checkpoints
-from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, Limits, Refusal
+from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End
 from oneread.verify import verify as verifying
@@ -96,7 +97,7 @@ class AsyncTasks:
             StaleCopies: the tasks have ended; the error names holders that could not be updated.
         """
         if self._keys:
-            ended: bool = await self._database.run(self._database.operations.outbox.ended(self._keys))
+            ended: bool = await self._database.run(self._database.operations.outbox.have_ended(self._keys))
             self._keys = () if ended else self._keys
         return not self._keys
 
@@ -606,7 +607,7 @@ class AsyncDatabase:
         """
         options = verifying.VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
         operations = self.operations
-        return await self.run(Repairer(operations.catalog, operations.inline, options).plan())
+        return await self.run(Repairer(operations.catalog, operations.committer, options).plan())
 
     def bulk(
         self,
@@ -645,13 +646,15 @@ class AsyncDatabase:
         """
         work = Batches(
             self.operations.changing,
-            self.operations.attempt,
-            Limits(batch, batch_bytes, max_tasks),
-            None if checkpoint is None else checkpoints.key_of(checkpoint),
-            on_refused,
-            progress,
-            total,
-            restart=restart,
+            self.operations.committer,
+            BatchOptions(
+                Limits(batch, batch_bytes, max_tasks),
+                None if checkpoint is None else checkpoints.key_of(checkpoint),
+                restart,
+                on_refused,
+                progress,
+                total,
+            ),
         )
         return AsyncBulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 

@@ -14,11 +14,12 @@ from oneread import costs
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations, found_by
-from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned_ranges
+from oneread.database.pages import AnyOf, Query, planned_ranges
 from oneread.database.patches import patching
 from oneread.errors import InvalidKey, UsageError, shown
 from oneread.models.fields import GENERATED
 from oneread.models.registry import EntityKind
+from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.store.rows import RowRange
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ class Explainer:
         call = _call("get", model, key)
         if model in self._catalog.kinds:
             kind = self._operations.kind(model)
-            place = kind.key(key)
-            return self._explanation(call, [f"read roots {self._name(place)}: {place.hex()}"], self.costs.get(model))
+            root = kind.key(key)
+            return self._explanation(call, [f"read roots {self._name(root)}: {root.hex()}"], self.costs.get(model))
         bound = self.costs.get(model)
         self._operations.fence.check(model)
         view = self._catalog.views[model]

@@ -21,6 +21,7 @@ from oneread.models.condition_checks import ConditionChecks
 from oneread.models.references import Ref
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
+from oneread.store.keys import number_and_generation
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.root import BODY
@@ -83,7 +84,7 @@ def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
 
 
 def _of_view(view: CompiledView, names: Names) -> Listed:
-    number, generation = int.from_bytes(view.prefix[:2], "big"), int.from_bytes(view.prefix[2:], "big")
+    number, generation = number_and_generation(view.prefix)
     key, limit = view.key, view.cls.max_limit
     conditions = ConditionChecks(names, view.cls, frozenset(each.field for each in key.parts if each.access.copy))
     return Listed(

@@ -1,8 +1,8 @@
-"""Opening: the schema row is read or written, and the schema compiled with the store's numbers.
+"""Opening: reads or changes the schema row, and compiles the schema with the store's numbers.
 
-A program under the newest schema, or under an older one that may still write, is let in; one whose schema the store has
-not seen changes the schema row, in one transaction, or is refused before a byte is written. See "Schema history" and
-"View states" of the decisions page.
+A program under the newest schema, or under an older one that may still write, opens the store; one whose schema is new
+to the store changes the schema row, or is refused before a byte is written. See "Schema history" and "View states" of
+the decisions page.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from oneread.evolution.migrate import evolve_schema
 from oneread.evolution.plan import refuse, refuse_undeclared
 from oneread.evolution.schema import Schema
 from oneread.models.versions import Past, StoredSchema
-from oneread.plans.effects import Atomically, Now
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
+from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.native import NATIVE_SYSTEM
 
-_MOVED_ON: Final = (
-    "this store has moved on to a newer schema; start the newer program, or see `oneread migrate rollback`"
-)
+_NEWER: Final = "this store has a newer schema; start the newer program, or go back with `oneread migrate rollback`"
 
 
 class _Fitting(NamedTuple):
-    """A schema row, and the version of it that a declared schema is."""
+    """A schema row, and which of its versions a declared schema is."""
 
     stored: StoredSchema
     version: int
 
 
-def opened(schema: Schema, *, read_only: bool) -> Plan[Operations]:
-    """The operations of a store under a schema; a schema that the store has not seen changes its schema row.
+def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATIVE_SYSTEM) -> Plan[Operations]:
+    """The operations of a store under a schema; a schema that is new to the store changes its schema row.
 
-    Costs one request; with a schema that is new to the store a scan of one row for each model, and a transaction.
+    Costs one request; with a new schema a scan of one row for each model, and a transaction.
 
     Raises:
         SchemaMismatch: the schema does not fit the one in the store, or changes it and may not; nothing was written.
@@ -50,12 +50,12 @@ def opened(schema: Schema, *, read_only: bool) -> Plan[Operations]:
         evolved = yield from evolve_schema(declared, stored)
         refuse(evolved)
         if not read_only:
-            fitting = yield from Atomically(lambda: _evolved(declared))
+            fitting = yield from committer.together(lambda: _evolve_stored(declared))
         elif evolved.stored.version == stored.version:
             fitting = _Fitting(stored, stored.version)
         else:
             raise SchemaMismatch(
-                "this store does not hold what the schema declares; open it for writing once",
+                "the schema declares more than this store has, and it is opened read-only; open it for writing once",
                 changed=[each.field or each.name for each in evolved.differences],
             )
     refuse_undeclared(fitting.stored, declared)
@@ -70,7 +70,7 @@ def _operations(schema: Schema, fitting: _Fitting) -> Operations:
 
 
 def numbers_of(stored: StoredSchema) -> SchemaNumbers:
-    """What a store calls each declaration."""
+    """The numbers that a store gave to each declaration."""
     return SchemaNumbers(
         stored.kinds,
         {name: layout.number for name, layout in stored.layouts.items()},
@@ -81,9 +81,9 @@ def numbers_of(stored: StoredSchema) -> SchemaNumbers:
 
 
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:
-    """The version that a declared schema is in a store's history, the newest of several; None for a new one.
+    """Finds a declared schema in a store's history, the newest of several versions; None for a new one.
 
-    An older version that may still write knows the same numbers for all that it declares: whatever changes a number
+    An older version that may still write has the same numbers for all that it declares, because a change of a number
     cuts older versions off.
 
     Raises:
@@ -95,9 +95,7 @@ def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | N
     found = versions[-1]
     if found.version < stored.writers:
         now = stored.history[-1]
-        raise SchemaMismatch(
-            _MOVED_ON, version=found.version, declared=_date(found), newest=now.version, since=_date(now)
-        )
+        raise SchemaMismatch(_NEWER, version=found.version, declared=_date(found), newest=now.version, since=_date(now))
     return _Fitting(stored, found.version)
 
 
@@ -105,8 +103,8 @@ def _date(past: Past) -> str:
     return datetime.fromtimestamp(past.at / 1000, UTC).isoformat(timespec="seconds")
 
 
-def _evolved(declared: DeclaredSchema) -> Plan[_Fitting]:
-    """Inside a transaction: the schema row as it is by now, and changed if need be."""
+def _evolve_stored(declared: DeclaredSchema) -> Plan[_Fitting]:
+    """Inside a transaction: reads the schema row again, and changes it if it must be."""
     stored = yield from stored_schema()
     fitting = _seen_before(stored, declared)
     if fitting is not None:

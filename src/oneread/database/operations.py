@@ -1,16 +1,15 @@
 """The public verbs as plans.
 
-Each verb's meaning stands in `async_database`, its law in "Semantics" of the decisions page.
+`async_database` documents what each verb does; "Semantics" of the decisions page says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from oneread.database.draining import Drain
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, follower
@@ -18,41 +17,32 @@ from oneread.derivations.derivation import CompiledView
 from oneread.derivations.entity_type import EntityType
 from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
 from oneread.evolution.fence import Fence
-from oneread.models.fields import GENERATED, Marker
-from oneread.models.generated import uuid7
+from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.registry import EntityKind
-from oneread.plans.effects import Atomically, Now, Random
+from oneread.plans.effects import Now, Random
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read
 from oneread.store.rows import Row
-from oneread.transactions import outbox
-from oneread.transactions.native import Cascade, Change, Refused, asking_again, report_followed
+from oneread.transactions.commit import Basis, Change, Commit
+from oneread.transactions.native import NativeCommitter
+from oneread.transactions.outbox import FOLLOW
 from oneread.transactions.root import BODY, parse_root
-from oneread.transactions.unit_of_work import UnitOfWork
-
-T = TypeVar("T")
-
-Beside: TypeAlias = Callable[[UnitOfWork, int], Plan[None]]
-"""What is committed beside changes: given their unit of work and the time, before anything is decided."""
+from oneread.transactions.tasks import FollowHandler, TaskRunner
 
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
 
 
 def _blanks(entity_type: EntityType) -> dict[str, Any]:
-    """What references that only have a policy for a default are when they are left out, by name."""
+    """Values for references without a default that are left out, by name."""
     return {each.name: each.blank[0] for each in entity_type.references if each.blank}
 
 
 class Operations:
     """The verbs of one open database.
 
-    Arguments:
-        catalog: the schema compiled for its store.
-        fence: whether it may still write, and which views may be read.
-        inline: carriers that are changed within the commit of their source.
-
-    `lists` is kept by the faces: what can be paged, by its class. `outbox` does the tasks.
+    `inline` holders follow within the commit of their source. `committer` commits, `outbox` does the tasks that commits
+    leave. `lists` belongs to the faces: what can be paged, by its class.
     """
 
     def __init__(self, catalog: Catalog, fence: Fence, inline: int) -> None:
@@ -60,45 +50,16 @@ class Operations:
         self.fence = fence
         self.inline = inline
         self.lists: dict[Any, Any] = {}
-        self.outbox = Drain(self)
-        self._follow = follower(catalog)
+        self.committer = NativeCommitter(catalog.name_of, fence, follower(catalog), inline)
+        self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
         self._blank = {cls: _blanks(entity_type) for cls, entity_type in catalog.entity_types.items()}
 
-    def commit(self, changes: Sequence[Change], beside: Beside | None = None) -> Plan[list[bytes]]:
-        """Commits changes in one transaction; returns the tasks it left.
-
-        `beside` puts what shall be committed with them into the same unit of work.
-        """
-        tasks: list[bytes] = yield from Atomically(lambda: self.attempt(changes, beside))
+    def commit(self, changes: Sequence[Change], basis: Basis | None = None) -> Plan[list[bytes]]:
+        """Commits changes; returns the tasks that this left."""
+        tasks = yield from self.committer.commit(Commit(changes, basis=basis))
         if self.fence.is_stale:
             yield from self.refresh()
         return tasks
-
-    def attempt(self, changes: Sequence[Change], beside: Beside | None = None) -> Plan[list[bytes]]:
-        """What `commit` does inside its transaction."""
-
-        def once(refused: Refused) -> Plan[list[bytes]]:
-            unit = UnitOfWork(self.catalog.name_of)
-            yield from self.fence.check_writable(unit)
-            now = yield from Now()
-            if beside is not None:
-                yield from beside(unit, now)
-            yield from self.decide(unit, changes, now, refused)
-            report_followed(unit, changes)
-            yield from unit.flush(now)
-            return outbox.left_by(unit)
-
-        return asking_again(once)
-
-    def decide(
-        self, unit: UnitOfWork, changes: Sequence[Change], now: int, refused: Refused | None = None
-    ) -> Plan[None]:
-        """Decides changes on an overlay, with everything that follows from them; writes nothing."""
-        return self.cascade(unit, now, refused).commit(changes)
-
-    def cascade(self, unit: UnitOfWork, now: int, refused: Refused | None = None) -> Cascade:
-        """What lets copies follow what changes on an overlay."""
-        return Cascade(unit, now, self._follow, self.inline, refused)
 
     def save(
         self, entity: Any, mode: Mode = "save", if_version: int | None = None
@@ -114,7 +75,7 @@ class Operations:
         return Save(self.catalog, whole, mode, if_version)
 
     def changing(self, wanted: tuple[Any, ...]) -> Plan[Change]:
-        """The change that a bulk writer was asked for."""
+        """The change that a bulk writer commits."""
         verb = wanted[0]
         if verb == "change":
             made: Change = wanted[1]
@@ -131,12 +92,12 @@ class Operations:
         """Saves several entities in one transaction."""
         changes: list[Save] = []
         for entity in entities:
-            changes.append((yield from self.saving(entity)))  # noqa: PERF401 - a plan is no comprehension
+            changes.append((yield from self.saving(entity)))  # noqa: PERF401 - a comprehension cannot yield
         tasks = yield from self.commit(changes)
         return [change.written for change in changes], tasks
 
     def generated(self, entity: Any) -> Plan[Any]:
-        """The entity with its generated key, if it has one and none was given, and without what was left out."""
+        """The entity with a generated key where none was given, and with blank references where they were left out."""
         names = self.catalog.type_of(entity).generated
         blank = self._blank[type(entity)]
         if blank:
@@ -160,7 +121,7 @@ class Operations:
         return change.written, tasks
 
     def upsert(self, entity: Any, changes: Mapping[str, Any]) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        """Creates an entity, or changes fields of the one that is there."""
+        """Creates an entity, or changes fields of an existing one."""
         whole = yield from self.generated(entity)
         kind = self.catalog.type_of(whole).kind
         change = Patch(self.catalog, kind.key(kind.parts(whole)), patching(kind.cls, changes), otherwise=whole)
@@ -168,7 +129,7 @@ class Operations:
         return change.written, tasks
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[list[bytes]]:
-        """Takes one entity away."""
+        """Deletes one entity."""
         return self.commit([Delete(self.catalog, self.kind(model).key(key), if_version, model)])
 
     def kind(self, model: Any) -> EntityKind:
@@ -176,10 +137,10 @@ class Operations:
         try:
             return self.catalog.kinds[model]
         except (KeyError, TypeError):
-            raise UsageError("this class is no model of the schema", given=model) from None
+            raise UsageError("not a model of the schema", given=model) from None
 
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
-        """An entity and its version, or the row of a view; None when there is none."""
+        """An entity and its version, or the row of a view; None for an absent one."""
         view = self.catalog.views.get(model)
         if view is not None:
             yield from self.fence.check_readable(model)
@@ -195,14 +156,14 @@ class Operations:
         return (entity, parse_root(row).version) if isinstance(entity, model) else (None, 0)
 
     def get(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
-        """Like `find`; NotFound when there is none."""
+        """`find`, with NotFound for an absent one."""
         found = yield from self.find(model, key)
         if found[0] is None:
             raise NotFound("there is no such entity", model=model, key=key)
         return found
 
     def get_many(self, model: Any, keys: Sequence[tuple[Any, ...]]) -> Plan[list[tuple[Any, int]]]:
-        """Entities by key in one round trip, None for each that is absent."""
+        """Entities by key in one round trip, None for each absent one."""
         kind = self.kind(model)
         for key in keys:
             if not isinstance(key, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
@@ -211,7 +172,7 @@ class Operations:
         return [self._entity(model, row) for row in rows]
 
     def refresh(self) -> Plan[None]:
-        """Learns what other programs made of the schema; lists of views that are gone are forgotten."""
+        """Reads what other programs changed in the schema, and drops the lists of retired views."""
         yield from self.fence.refresh()
         if self.fence.retired:
             self.lists.clear()
@@ -220,20 +181,16 @@ class Operations:
         """One batch of one task of the outbox; False when there is nothing to do."""
         return self.outbox.step(batch)
 
-    def task_batch(self, key: bytes, batch: int) -> Plan[None]:
-        """One batch of a task, inside a transaction."""
-        return self.outbox.task_batch(key, batch)
-
 
 def found_by(view: CompiledView, key: tuple[Any, ...]) -> tuple[Any, ...]:
     """The values of the key's elements by which `get` finds one row.
 
     Raises:
-        InvalidQuery: the view has pages only, or these are not all of its values.
+        InvalidQuery: the view has pages only, or some of its values are not given.
     """
     if not view.can_find:
-        raise InvalidQuery("get needs a unique index; take a page of this one", view=view.cls)
+        raise InvalidQuery("get needs a unique index or an aggregate; read a page of this index", view=view.cls)
     values = view.key.flat(key)
     if len(values) != len(view.key.codec.elements):
-        raise InvalidQuery("a row of a view is found by all of its values", view=view.cls, given=key)
+        raise InvalidQuery("get needs all values of this view's key", view=view.cls, given=key)
     return values

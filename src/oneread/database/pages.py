@@ -24,14 +24,12 @@ from oneread.models.references import Ref
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, HasCost, Trace
+from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange, Table
 
 R = TypeVar("R")
 
-DEFAULT_LIMIT: Final = 50
-BUDGET: Final = 100
-"""Rows a page may read beyond its limit: tombstones, and rows that `where` excludes."""
 MOST_VALUES: Final = 30
 """The most values of one `any_of`."""
 

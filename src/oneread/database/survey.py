@@ -5,7 +5,6 @@ See docs/formats/rows.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -15,9 +14,10 @@ from oneread.derivations.schema_rows import stored_schema
 from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
-from oneread.plans.scans import check_ascending
+from oneread.plans.scans import scan_all
 from oneread.store.engine import Statistics
-from oneread.store.requests import Found, Scan
+from oneread.store.keys import KIND_BYTES, PREFIX_BYTES, pointer_part
+from oneread.store.requests import Found
 from oneread.store.rows import TABLES, RowRange, Table
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import BODY
@@ -26,8 +26,6 @@ BATCH: Final = 2000
 """Rows of one scan."""
 
 Standing: TypeAlias = Literal["readable", "building", "retired", "", "unknown"]
-
-_PREFIX: Final[Mapping[Table, int]] = {"roots": 2, "views": 4, "counts": 4}
 
 
 class SurveyPart(msgspec.Struct, frozen=True):
@@ -94,7 +92,7 @@ class _Names:
     """The names of the prefixes of keys."""
 
     def __init__(self, stored: StoredSchema) -> None:
-        self._kinds = {number.to_bytes(2, "big"): name for name, number in stored.kinds.items()}
+        self._kinds = {number.to_bytes(KIND_BYTES, "big"): name for name, number in stored.kinds.items()}
         self._views: dict[bytes, tuple[str, Standing]] = {
             view.prefix: (name, view.state) for name, view in stored.views.items()
         }
@@ -116,9 +114,9 @@ def _prefix_of(table: Table, key: bytes) -> bytes:
     """The bytes of a key that name its model, view or kind of row."""
     if table == "system":
         return key.partition(b":")[0]
-    if table == "views" and key[:2] in (BACK_REFERENCES, HOLDS):
-        return key[:2]
-    return key[: _PREFIX[table]]
+    if table == "views" and pointer_part(key) in (BACK_REFERENCES, HOLDS):
+        return pointer_part(key)
+    return key[: PREFIX_BYTES[table]]
 
 
 class _Count(msgspec.Struct):
@@ -129,17 +127,16 @@ class _Count(msgspec.Struct):
 
 def _count_rows(table: Table, names: _Names, progress: Reporter, total: int | None) -> Plan[list[SurveyPart]]:
     counts: dict[bytes, _Count] = {}
-    within, done = RowRange(b"", b""), 0
-    while True:
-        rows = yield from Scan(table, within, BATCH, families="dm")
-        check_ascending(table, within, rows)
+    done = 0
+
+    def add(rows: list[Found]) -> None:
+        nonlocal done
         for prefix, several in _by_prefix(table, rows):
             _add(counts.setdefault(prefix, _Count()), several, roots=table == "roots")
         done += len(rows)
         progress(Progress(f"counting rows of {table}", done, total))
-        if len(rows) < BATCH:
-            break
-        within = within.behind(rows[-1][0])
+
+    yield from scan_all(table, RowRange(b"", b""), add, BATCH)
     found: list[SurveyPart] = []
     for prefix, count in counts.items():
         name, state = names.of(table, prefix)

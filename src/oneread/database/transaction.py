@@ -1,9 +1,8 @@
-"""Units of work: what `transact` reads and wants, first against an overlay, then for real.
+"""Transactions: what `transact` reads and writes, first on an overlay, then in the store.
 
-The body of a transaction sees its own writes because every change is decided on an overlay; nothing of it is in the
-store. The commit runs the same changes again inside one engine transaction, after it has checked that every commit row
-that was looked at still has the version that was seen (optimistic concurrency control, Kung and Robinson 1981, backward
-validation).
+The body of a transaction sees its own writes because every change is decided on an overlay. The commit decides the same
+changes again, after it has checked that every root row read by the body still has its version (optimistic concurrency
+control, Kung and Robinson 1981, backward validation).
 """
 
 from __future__ import annotations
@@ -15,14 +14,13 @@ from oneread.database.operations import Operations
 from oneread.database.patches import patching
 from oneread.database.results import Outcome, attach_outcome
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save
-from oneread.errors import Conflict, NotFound, UsageError
-from oneread.plans.effects import Atomically, Now
+from oneread.errors import NotFound, UsageError
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
-from oneread.store.rows import Row
-from oneread.transactions.native import Change, Refused, asking_again, report_followed
-from oneread.transactions.outbox import left_by
-from oneread.transactions.root import NO_ROOT, parse_root
+from oneread.transactions.commit import Basis, Change
+from oneread.transactions.native import check_unchanged
+from oneread.transactions.root import parse_root
 from oneread.transactions.unit_of_work import UnitOfWork
 
 
@@ -38,23 +36,22 @@ class TransactionWork:
         self._ended = False
 
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[Any]:
-        """An entity as it stands with this unit's changes."""
+        """An entity, with the changes of this transaction."""
         self._refuse_ended()
         catalog = self._operations.catalog
         if not isinstance(model, type) or model not in catalog.kinds:
-            raise UsageError("a transaction reads entities; read views before or after it", given=model)
-        place = catalog.kinds[model].key(key)
-        yield from self._overlay.load("roots", [place])
-        row = self._overlay.get("roots", place)
-        root = NO_ROOT if row is None else parse_root(row)
-        entity = catalog.state(place, root).entity
+            raise UsageError("a transaction reads entities only; read views before or after it", given=model)
+        root_key = catalog.kinds[model].key(key)
+        yield from self._overlay.load("roots", [root_key])
+        root = parse_root(self._overlay.get("roots", root_key))
+        entity = catalog.state(root_key, root).entity
         if not isinstance(entity, model):
             return None
         attach_outcome(entity, Outcome(root.version, Trace()))
         return entity
 
     def get(self, model: Any, key: tuple[Any, ...]) -> Plan[Any]:
-        """Like `find`; NotFound when there is none."""
+        """`find`, with NotFound for an absent one."""
         entity = yield from self.find(model, key)
         if entity is None:
             raise NotFound("there is no such entity", model=model, key=key)
@@ -76,13 +73,13 @@ class TransactionWork:
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[None]:
         """Deletes on the overlay."""
-        place = self._operations.kind(model).key(key)
-        yield from self._write(Delete(self._operations.catalog, place, if_version, model))
+        root_key = self._operations.kind(model).key(key)
+        yield from self._write(Delete(self._operations.catalog, root_key, if_version, model))
 
     def _refuse_ended(self) -> None:
-        """What is written to a unit that has been committed would be lost."""
+        """A write after the commit would be lost."""
         if self._ended:
-            raise UsageError("this transaction has ended; use it inside its body only")
+            raise UsageError("this transaction has ended; use it only inside its body")
 
     def _write(self, change: Save | Patch | Delete) -> Plan[Any]:
         self._refuse_ended()
@@ -90,8 +87,8 @@ class TransactionWork:
             self._now = yield from Now()
         mark = self._overlay.mark()
         try:
-            yield from self._operations.decide(self._overlay, [change], self._now)
-        except BaseException:  # the body may catch it and go on: then it must not see what was refused
+            yield from self._operations.committer.decide(self._overlay, [change], self._now)
+        except BaseException:  # the body may catch it and continue, and must not see what was refused
             self._overlay.restore(mark)
             raise
         self._changes.append(change)
@@ -102,46 +99,16 @@ class TransactionWork:
         return change.written.entity
 
     def commit(self) -> Plan[list[bytes]]:
-        """Checks what was seen and does every change again, in one engine transaction; returns the tasks it left."""
+        """Checks that what was read is unchanged, and commits every change; returns the tasks that this left."""
         self._ended = True
+        basis = Basis(self._now, self._overlay.loaded)
         if self._changes:
-            tasks: list[bytes] = yield from Atomically(self._attempt)
-            if self._operations.fence.is_stale:
-                yield from self._operations.refresh()
-            return tasks
-        if len(self._overlay.loaded) > 1:  # one row alone is as it was at the moment it was read
-            unit = UnitOfWork(self._operations.catalog.name_of)
-            yield from self._checked(unit)
+            return (yield from self._operations.commit(self._changes, basis))
+        if len(basis.rows) > 1:  # a single row was read at one moment, and needs no check
+            yield from check_unchanged(UnitOfWork(self._operations.catalog.name_of), basis)
         return []
 
-    def _attempt(self) -> Plan[list[bytes]]:
-        return asking_again(self._once)
-
-    def _once(self, refused: Refused) -> Plan[list[bytes]]:
-        unit = UnitOfWork(self._operations.catalog.name_of)
-        yield from self._operations.fence.check_writable(unit)
-        yield from self._checked(unit)
-        for change in self._changes:
-            yield from self._operations.decide(unit, [change], self._now, refused)
-        report_followed(unit, self._changes)
-        yield from unit.flush(self._now)
-        return left_by(unit)
-
-    def _checked(self, unit: UnitOfWork) -> Plan[None]:
-        """Reads again what was read, and raises Conflict unless all of it is as it was."""
-        yield from unit.load("roots", self._overlay.loaded)
-        for key, row in self._overlay.loaded.items():
-            if _version(unit.get("roots", key)) != _version(row):
-                raise Conflict(
-                    "an entity that this transaction read was changed meanwhile",
-                    key=self._operations.catalog.name_of(key),
-                )
-
     def tell(self, trace: Trace, tasks: tuple[bytes, ...]) -> None:
-        """Gives what the body was handed the outcome of the commit."""
+        """Notes the outcome of the commit on the entities that the body got from its writes."""
         for _entity, outcome, written in self._given:
             outcome.version, outcome.trace, outcome.tasks = written.version, trace, tasks
-
-
-def _version(row: Row | None) -> int:
-    return 0 if row is None else parse_root(row).version

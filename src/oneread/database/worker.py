@@ -1,9 +1,9 @@
 """The worker: a thread of the process that does the tasks of the outbox.
 
-It sleeps until a commit of this process leaves a task, and looks when the database is opened and every few seconds, for
-those that another process left behind when it died, and for what newer programs made of the schema. Callers wake, start
-and stop it without taking a lock that an exception of a signal handler could leave taken, as an Event's: a queue's
-`put` is one step of C. See "Workers" of the decisions page.
+It sleeps until a commit of this process leaves a task. When the database is opened and every few seconds it looks for
+tasks of processes that died, and for changes of the schema by newer programs. Callers wake, start and stop it without a
+lock that a signal handler's exception could leave locked, as that of an Event: a queue's `put` is one step of C. See
+"Workers" of the decisions page.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from oneread.store.uninterrupted import join, run_uninterrupted
 from oneread.transactions.outbox import BATCH
 
 PAUSE_SECONDS: Final = 1.0
-"""Between two attempts after the store refused one."""
+"""Pause after a batch that failed."""
 
 RECOVERY_SECONDS: Final = 5.0
-"""Between two looks of a worker that nobody woke: a read of the fence row and two scans."""
+"""Pause of a worker that is not woken; then it reads the fence row and scans twice."""
 
 _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """At most one thread, started when there is something to do and again after a fork."""
+    """At most one thread, started when it is first woken, and again after a fork."""
 
     def __init__(self, operations: Operations, driver: SyncDriver, observers: tuple[Observer, ...] = ()) -> None:
         self._operations = operations
@@ -43,21 +43,21 @@ class Worker:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
-        self._overtaken = False
+        self._replaced = False
 
     def wake(self) -> None:
-        """There may be tasks."""
+        """Wakes the thread, because there may be tasks."""
         self._wanted.put(None)
         if not self._alive.locked() or self._process != os.getpid():
             run_uninterrupted(self._start)
 
     def stop(self) -> None:
-        """Ends after the batch under way; what is left stays in the outbox."""
+        """Stops after the current batch; other tasks stay in the outbox."""
         within = threading.current_thread()
         run_uninterrupted(lambda: self._stop(within))
 
     def _start(self) -> None:
-        if self._process != os.getpid():  # the parent's thread is not here
+        if self._process != os.getpid():  # after a fork there are no threads of the parent
             self._process, self._alive = os.getpid(), threading.Lock()
         if self._stopping.is_set() or not self._alive.acquire(blocking=False):
             return
@@ -87,17 +87,15 @@ class Worker:
                 self._wanted.get()
             try:
                 self._driver.run(self._operations.refresh(), Trace(self._observers))
-                while not (self._stopping.is_set() or self._overtaken) and self._step():
+                while not (self._stopping.is_set() or self._replaced) and self._step():
                     pass
             except Closed:
                 return
             except SchemaMismatch:
-                _log.warning("a newer program has taken the store over; this one's worker leaves the tasks to it")
-                self._overtaken = True
-            except Exception:  # noqa: BLE001 - the worker goes on, whatever one batch raises
-                _log.exception(
-                    "a batch of the outbox could not be done; another task goes first, then it is tried again"
-                )
+                _log.warning("a newer program has upgraded this store; the worker of this program stops doing tasks")
+                self._replaced = True
+            except Exception:  # noqa: BLE001 - the worker continues whatever a batch raises
+                _log.exception("a batch of a task failed; it is retried after the other tasks")
                 self._stopping.wait(PAUSE_SECONDS)
                 self._wanted.put(None)
             with contextlib.suppress(Empty):

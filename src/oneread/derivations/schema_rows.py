@@ -1,32 +1,33 @@
-"""The rows of a store that are about the store: its schema, and the fence that every commit looks at.
+"""The rows of a store that describe the store: its schema, and the fence that every commit reads.
 
-The fence says in a few bytes what a commit must know: which versions of the schema may still write, and whether the
+The fence has in a few bytes what a commit must know: which versions of the schema may still write, and whether the
 schema row changed since this process read it. See "Schema history" of the decisions page and docs/formats/rows.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from oneread.errors import SchemaMismatch
+from oneread.errors import Conflict, SchemaMismatch
 from oneread.models.versions import StoredSchema, decode, encode
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell, Row
-from oneread.transactions.system_rows import FENCE_ROW, SCHEMA_ROW
+from oneread.transactions.system_rows import FENCE_ROW, SCHEMA_ROW, Swap
 from oneread.transactions.unit_of_work import VALUE
 
 
 def stored_schema() -> Plan[StoredSchema]:
-    """What the store remembers; an empty schema when nothing was ever declared. One request, one row."""
+    """The schema of the store; an empty one when nothing was ever declared. One request, one row."""
     (row,) = yield from Read("system", [SCHEMA_ROW])
     return StoredSchema() if row is None else decode(row[VALUE].value)
 
 
 def replace_schema(stored: StoredSchema, now: int) -> Plan[StoredSchema]:
-    """Lets the schema row and the fence stand as given, only inside `Atomically`; returns what stands now."""
+    """Replaces the schema row and the fence, inside `SystemCommitter.together`; returns the schema as stored."""
     changed = msgspec.structs.replace(stored, changes=stored.changes + 1)
     rows: dict[bytes, Row | None] = {
         SCHEMA_ROW: {VALUE: Cell(encode(changed), now)},
@@ -37,7 +38,7 @@ def replace_schema(stored: StoredSchema, now: int) -> Plan[StoredSchema]:
 
 
 def fence(stored: StoredSchema) -> bytes:
-    """The bytes of the fence row under a schema; a store that has no such row never changed its schema."""
+    """The value of the fence row under a schema; a store without this row never changed its schema."""
     return msgspec.msgpack.encode((stored.writers, stored.changes))
 
 
@@ -45,12 +46,18 @@ _NEVER_CHANGED: Final = fence(StoredSchema())
 
 
 def fence_of(row: Row | None) -> bytes:
-    """The bytes of the fence row as it was read."""
+    """The value of the fence row as it was read."""
     return _NEVER_CHANGED if row is None or VALUE not in row else row[VALUE].value
 
 
+def fence_unchanged(seen: bytes, lost: Callable[[], Conflict]) -> Swap:
+    """A check that the fence, and with it the schema row, is as it was seen."""
+    value = None if seen == _NEVER_CHANGED else seen
+    return Swap(FENCE_ROW, value, value, lost)
+
+
 def schema_and_fence() -> Plan[tuple[StoredSchema, bytes]]:
-    """What the store remembers, and the bytes of the fence that were there before it. Two requests, two rows."""
+    """The schema of the store, and the value of the fence read before it. Two requests, two rows."""
     (row,) = yield from Read("system", [FENCE_ROW])
     return (yield from stored_schema()), fence_of(row)
 
@@ -59,7 +66,7 @@ def refuse_overtaken(stored: StoredSchema, version: int) -> None:
     """Raises SchemaMismatch unless a program under this version of the schema may still write."""
     if version < stored.writers:
         raise SchemaMismatch(
-            "a newer program has taken this store over, nothing was written; restart this one with the newer schema",
+            "a newer program has upgraded this store, nothing was written; restart this one with the newer schema",
             version=version,
             store=stored.version,
         )

@@ -2,12 +2,13 @@
 
 Where a value is not plainly right the generated code calls the slow function, which starts again, or raises. Keys are
 encoded on every request, and a loop over parts costs several times as much as straight code. The generated source has
-numbered names only, no text of a user. See docs/formats/keys.md.
+numbered names only. See docs/formats/keys.md and encoding/codegen.py.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, cast
 
+from oneread.encoding.codegen import function, indented
 from oneread.encoding.framing import COMPLEMENT, escape, unescape
 from oneread.encoding.numeric import SMALL, SMALL_DESCENDING
 from oneread.encoding.parts import EncodedPart
@@ -31,20 +32,22 @@ def compile_encoder(parts: Sequence[EncodedPart], max_length: int | None, slow: 
     # Below the least limit nothing can be too long; above it the slow function checks each.
     check = [f"if len(key) > {min(limits)}: return slow(values)"] if limits else []
     unpacking = [f"{''.join(f'v{number},' for number in range(len(parts)))} = values"] if parts else []
-    source = _source(
-        "encode(values)",
+    encode = function(
+        "encode",
+        "values",
         [
             f"if type(values) is not tuple or len(values) != {len(parts)}: return slow(values)",
             *unpacking,
             "try:",
-            *_indented([*lines, "pass"]),
+            *indented([*lines, "pass"]),
             "except UnicodeEncodeError: return slow(values)",
             f"key = {' + '.join(_merged(terms)) or repr(b'')}",
             *check,
             "return key",
         ],
+        names,
     )
-    return cast("Encoder", _compiled(source, "encode", names))
+    return cast("Encoder", encode)
 
 
 def _is_plain_text(part: EncodedPart) -> bool:
@@ -82,7 +85,7 @@ def _encoder_lines(number: int, part: EncodedPart, names: dict[str, object]) -> 
         return [f"{element} = put{number}({value})"]
     none = [] if part.none is None else [f"elif {value} is None: {element} = {part.none_element!r}"]
     # A subclass, an int for a float, a wrong type: the part's own method encodes or refuses it.
-    return [f"if type({value}) is T{number}:", *_indented(lines), *none, "else: return slow(values)"]
+    return [f"if type({value}) is T{number}:", *indented(lines), *none, "else: return slow(values)"]
 
 
 def _plain_lines(number: int, part: EncodedPart, names: dict[str, object]) -> list[str] | None:
@@ -122,19 +125,21 @@ def compile_decoder(parts: Sequence[EncodedPart], slow: Decoder) -> Decoder:
     if any("complemented" in line for line in lines):
         lines.insert(0, "complemented = data.translate(COMPLEMENT)")
     values = "".join(f"v{number}," for number in range(len(parts)))
-    source = _source(
-        "decode(data, offset)",
+    decode = function(
+        "decode",
+        "data, offset",
         [
             "if not 0 <= offset <= len(data): return slow(data, offset)",
             "start = offset",
             "try:",
-            *_indented([*lines, "pass"]),
+            *indented([*lines, "pass"]),
             # Truncated, or not UTF-8: the slow function raises the right error.
             "except (IndexError, ValueError): return slow(data, start)",
             f"return ({values}), offset",
         ],
+        names,
     )
-    return cast("Decoder", _compiled(source, "decode", names))
+    return cast("Decoder", decode)
 
 
 def _decoder_lines(number: int, part: EncodedPart) -> list[str]:
@@ -170,16 +175,3 @@ def _decoder_lines(number: int, part: EncodedPart) -> list[str]:
             f"else: {value}, offset = take{number}(data, b'', offset)",
         ]
     return general
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
-
-
-def _source(signature: str, body: list[str]) -> str:
-    return "\n".join([f"def {signature}:", *_indented(body)])
-
-
-def _compiled(source: str, name: str, names: dict[str, object]) -> object:
-    exec(compile(source, "<a generated key codec>", "exec"), names)  # noqa: S102  see the module's docstring
-    return names[name]

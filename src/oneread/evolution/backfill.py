@@ -1,10 +1,9 @@
-"""Backfill: every commit row tells what is declared now, on live data, while older programs go on writing.
+"""Backfill: commits root rows again for the views that are declared now, on live data, while older programs write.
 
-It goes over all commit rows, deleted ones and sources too, and commits again those that lack something. When older code
-has been quiet it is fenced off, and one more pass finds what it wrote in the meantime; then nothing can be lacking any
-more, and the views become readable. Each step is one transaction that moves the position, too, so a killed backfill
-goes on where it was, and two of them take turns. See rule 17 of the commit protocol and
-docs/decisions/0017-how-a-backfill-ends.md.
+It passes over all root rows, deleted ones and sources too, and commits again those that lack something. When older code
+has been quiet it is fenced off, and one more pass finds what it wrote meanwhile; then nothing can be missing, and the
+views become readable. Each step is one commit that swaps the position, too, so a killed backfill resumes where it was,
+and two of them take turns. See rule 17 of the commit protocol and docs/decisions/0017-how-a-backfill-ends.md.
 """
 
 from __future__ import annotations
@@ -12,45 +11,58 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Reemit
-from oneread.derivations.schema_rows import fence, fence_of, replace_schema, schema_and_fence, stored_schema
-from oneread.errors import Closed, Conflict, Corrupt, LimitExceeded, OnereadError, SchemaMismatch, UsageError
+from oneread.derivations.schema_rows import fence, fence_unchanged, replace_schema, schema_and_fence, stored_schema
+from oneread.errors import (
+    BudgetExceeded,
+    Closed,
+    Conflict,
+    Corrupt,
+    LimitExceeded,
+    OnereadError,
+    SchemaMismatch,
+    UsageError,
+)
 from oneread.evolution.position import BackfillPosition, BackfillRefusal, Phase, encode, read
 from oneread.models.versions import Retired, StoredSchema, mark_built
 from oneread.plans.arguments import check_function
-from oneread.plans.effects import Atomically, Now, Sleep
+from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, no_progress
 from oneread.plans.scans import check_ascending
-from oneread.store.requests import Found, Read, Replace, Scan
-from oneread.store.rows import Cell, Row, RowRange, Table
-from oneread.transactions import outbox
-from oneread.transactions.native import Change, Refused, asking_again
+from oneread.store.keys import kind_part
+from oneread.store.requests import Found, Read, Scan
+from oneread.store.rows import Row, RowRange, Table
+from oneread.transactions.commit import Change, Commit, Committer
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
-from oneread.transactions.system_rows import BACKFILL_ROW, FENCE_ROW
-from oneread.transactions.unit_of_work import VALUE, UnitOfWork
+from oneread.transactions.system_rows import BACKFILL_ROW, Swap
 
 BATCH: Final = 200
-"""Commit rows of one step: what other writers may have to wait for."""
+"""Root rows of one step: other writers wait while it commits."""
 
 _UNSAVED: Final = 10_000
-"""Rows that may be looked at again after a kill, where none of them was lacking."""
+"""Rows read without a commit, after which the position is saved: a killed backfill reads them again."""
 
 _SWEPT: Final = 1000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _REFUSALS: Final = (UsageError, Corrupt, LimitExceeded)
-_NOT_REFUSALS: Final = (Closed, SchemaMismatch)
+_NOT_REFUSALS: Final = (Closed, SchemaMismatch, BudgetExceeded)
 _PHASES: Final[dict[Phase, str]] = {
-    "open": "telling the views, older programs may write",
-    "closed": "looking once more, older programs are fenced off",
-    "ending": "ending",
+    "open": "building views, older programs may write",
+    "closed": "checking once more, older programs are fenced off",
+    "ending": "finishing",
 }
+
+
+class Tasks(Protocol):
+    """What a backfill needs of the tasks."""
+
+    def finish_waiting(self) -> Plan[None]: ...
 
 
 class Verbs(Protocol):
@@ -58,24 +70,24 @@ class Verbs(Protocol):
 
     catalog: Catalog
 
-    def decide(
-        self, unit: UnitOfWork, changes: Sequence[Change], now: int, refused: Refused | None = None
-    ) -> Plan[None]: ...
+    @property
+    def committer(self) -> Committer: ...
 
-    def task_batch(self, key: bytes, batch: int) -> Plan[None]: ...
+    @property
+    def outbox(self) -> Tasks: ...
 
 
 class Backfilled(msgspec.Struct, frozen=True):
-    """What a backfill came to.
+    """The result of a backfill.
 
     Arguments:
-        done: every view is readable; otherwise the rest says why not, and calling it again goes on.
-        looked: commit rows looked at in the last pass.
-        recommitted: commit rows that lacked something and were written, by all passes and runs together.
-        passes: over all commit rows.
+        done: every view is readable; otherwise the other fields say why not, and calling it again resumes.
+        looked: root rows read in the last pass.
+        recommitted: root rows that lacked something and were written, by all passes and runs together.
+        passes: over all root rows.
         refused: entities that cannot be in a view as it is declared; they must be changed first.
         refusals: the first 20 of them, each with its reason.
-        old_code: the entity that a program with an older schema wrote last, when that is what is waited for.
+        old_code: the entity that a program with an older schema wrote last, when the backfill waits for that program.
         old_code_at: when it did.
     """
 
@@ -90,15 +102,7 @@ class Backfilled(msgspec.Struct, frozen=True):
 
 
 class BackfillOptions(msgspec.Struct, frozen=True):
-    """How a backfill goes about it.
-
-    Arguments:
-        pace: commit rows a second at most; None for as fast as possible.
-        fence: older programs are cut off without waiting until they are quiet.
-        quiet: seconds without a write by older code after which it is cut off.
-        wait: seconds that are waited for that, at most.
-        progress: told after each step.
-    """
+    """How a backfill works: see `Database.backfill`. `pace` is root rows a second, None for no limit."""
 
     pace: float | None = None
     fence: bool = False
@@ -114,14 +118,21 @@ class BackfillOptions(msgspec.Struct, frozen=True):
                 continue
             if type(given) not in (int, float) or not 0 <= given < float("inf") or (name == "pace" and not given):  # type: ignore[operator]
                 raise UsageError(
-                    "pace is rows a second above 0, quiet and wait are seconds from 0", option=name, given=given
+                    "pace: expected rows a second above 0; quiet and wait: expected seconds, 0 or more",
+                    option=name,
+                    given=given,
                 )
-        if not callable(self.progress):
-            raise UsageError("progress is a function of a Progress", given=self.progress)
 
 
 class _Overtaken(Conflict):
-    """Another backfill went on meanwhile, or the schema changed: from where it is now."""
+    """Another backfill moved the position, or the schema changed: this one continues from there."""
+
+
+class Lacking(NamedTuple):
+    """A root row that must be committed again, and the sources that this will need."""
+
+    key: bytes
+    sources: list[bytes]
 
 
 class Backfill:
@@ -138,27 +149,27 @@ class Backfill:
         self._fence = b""
         self._saved = 0
         self._waited = 0.0
-        self._deciding = False
 
     def run(self) -> Plan[Backfilled]:
-        """Goes on until every view is readable, or says why that cannot be.
+        """Runs until every view is readable, or returns why that cannot be.
 
         Raises:
             SchemaMismatch: the store has a newer schema than this program.
         """
         while True:
             try:
-                return (yield from self._from_here())
+                return (yield from self._run_from_position())
             except _Overtaken:
                 yield from Sleep(0.0)
 
-    def _from_here(self) -> Plan[Backfilled]:
+    def _run_from_position(self) -> Plan[Backfilled]:
         stored, self._fence = yield from schema_and_fence()
         if stored.version != self._version:
             raise SchemaMismatch(
-                "only a program with the store's newest schema can backfill it", version=self._version,
+                "cannot backfill: this program's schema is not the store's newest; run the newest program's backfill",
+                version=self._version,
                 store=stored.version,
-            )  # fmt: skip
+            )
         if not stored.unfinished:
             return Backfilled(done=True) if self._row is None else self._result(done=True)
         yield from self._resume(stored)
@@ -169,8 +180,8 @@ class Backfill:
                 stopped = yield from self._pass_ended()
                 if stopped is not None:
                     return stopped
-            self._tell()
-            yield from self._rest(rows, began)
+            self._report()
+            yield from self._sleep(rows, began)
         yield from self._end(stored)
         return self._result(done=True)
 
@@ -197,23 +208,25 @@ class Backfill:
             _EPOCH + timedelta(milliseconds=at.old_version) if waits else None,
         )
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._options.progress(Progress(_PHASES[self._at.phase], self._at.looked, self._at.total or None))
 
-    def _rest(self, rows: int, began: int) -> Plan[None]:
-        """Keeps to the pace; without one, lets others have a turn."""
+    def _sleep(self, rows: int, began: int) -> Plan[None]:
+        """Sleeps to keep the pace; without one, lets other threads run."""
         seconds = 0.0
         if self._options.pace is not None:
             seconds = max(0.0, rows / self._options.pace - max(0, (yield from Now()) - began) / 1000)
         yield from Sleep(seconds)
 
-    # One step: some rows are looked at, and those that lack something are committed again.
+    # One step: some rows are read, and those that lack something are committed again.
 
     def _step(self) -> Plan[int]:
         found = yield from self._next_rows()
         if not found:
             return 0
-        lacking = [(key, sources) for key, row in found if (sources := self._lacking(key, row)) is not None]
+        lacking = [
+            Lacking(key, sources) for key, row in found if (sources := self._missing_sources(key, row)) is not None
+        ]
         if lacking:
             yield from self._recommit(found, lacking)
         else:
@@ -224,10 +237,10 @@ class Backfill:
 
     def _next_rows(self) -> Plan[list[Found]]:
         for prefix in self._kinds:
-            if self._at.place[:2] > prefix:
+            if kind_part(self._at.place) > prefix:
                 continue
             within = RowRange.under(prefix)
-            if self._at.place[:2] == prefix:
+            if kind_part(self._at.place) == prefix:
                 within = within.behind(self._at.place)
             rows = yield from Scan("roots", within, BATCH, families="dm")
             check_ascending("roots", within, rows)
@@ -235,13 +248,13 @@ class Backfill:
                 return rows
         return []
 
-    def _lacking(self, key: bytes, row: Any) -> list[bytes] | None:
-        """The sources of a row that must be committed again; None for one that is as declared."""
+    def _missing_sources(self, key: bytes, row: Row) -> list[bytes] | None:
+        """The sources of a row that must be committed again; None for a row that is as declared."""
         try:
             root = parse_root(row)
             if self._catalog.is_current(key, root):
                 return None
-        except Corrupt:  # whoever commits it again says so
+        except Corrupt:  # the commit raises it again, as a refusal of this row
             return []
         if root.version > self._at.old_version:
             self._at = msgspec.structs.replace(self._at, old_place=key, old_version=root.version)
@@ -250,61 +263,50 @@ class Backfill:
         except OnereadError:
             return []
 
-    def _recommit(self, found: list[Found], lacking: list[tuple[bytes, list[bytes]]]) -> Plan[None]:
-        """Commits rows again, together; around one that is refused they are cut in halves."""
-        keys = [key for key, _row in found]
-        base = self._at.looked
+    def _recommit(self, found: list[Found], lacking: list[Lacking]) -> Plan[None]:
+        """Commits rows again, together; a part that is refused is halved until the refused row is alone."""
+        keys, before = [key for key, _row in found], self._at.looked
         parts = [lacking]
         while parts:
             part = parts.pop()
-            place, count = part[-1][0], bisect_right(keys, part[-1][0])
-            if not parts:
-                place, count = keys[-1], len(keys)
-            behind = msgspec.structs.replace(
-                self._at, place=place, looked=base + count, recommitted=self._at.recommitted + len(part)
-            )
-            try:
-                yield from self._move(behind, part)
-            except _REFUSALS as error:
-                if isinstance(error, _NOT_REFUSALS) or (isinstance(error, LimitExceeded) and not self._deciding):
-                    raise
-                if len(part) > 1:
-                    parts += [part[len(part) // 2 :], part[: len(part) // 2]]
-                    continue
-                refusal = BackfillRefusal(self._catalog.name_of(part[0][0]), f"{type(error).__name__}: {error}")
-                behind = msgspec.structs.replace(behind, recommitted=self._at.recommitted)
-                self._at = behind.refusing(place, refusal)
+            # The position moves to the last row of the part, and with the last part to the last row that was read.
+            count = bisect_right(keys, part[-1].key) if parts else len(keys)
+            position = msgspec.structs.replace(self._at, place=keys[count - 1], looked=before + count)
+            written = msgspec.structs.replace(position, recommitted=position.recommitted + len(part))
+            error = yield from self._move(written, [Reemit(self._catalog, each.key, each.sources) for each in part])
+            if error is None:
+                continue
+            if len(part) > 1:
+                parts += [part[len(part) // 2 :], part[: len(part) // 2]]
+            else:
+                name = self._catalog.name_of(part[0].key)
+                self._at = position.refusing(BackfillRefusal(name, f"{type(error).__name__}: {error}"))
 
-    def _move(self, position: BackfillPosition, part: Sequence[tuple[bytes, list[bytes]]] = ()) -> Plan[None]:
-        """One transaction: rows are committed again, and the position is moved."""
+    def _move(self, position: BackfillPosition, changes: Sequence[Change] = ()) -> Plan[OnereadError | None]:
+        """Commits changes and swaps the position; returns the error of a refused change, with nothing written."""
         data = encode(position)
-        yield from Atomically(lambda: asking_again(lambda refused: self._attempt(data, part, refused)))
+        commit = Commit(changes, self._swaps(data))
+        try:
+            yield from self._verbs.committer.commit(commit)
+        except _REFUSALS as error:
+            of_store = isinstance(error, LimitExceeded) and not commit.is_deciding
+            if not changes or of_store or isinstance(error, _NOT_REFUSALS):
+                raise
+            return error
         self._at, self._row, self._saved = position, data, position.looked
+        return None
 
-    def _attempt(self, data: bytes, part: Sequence[tuple[bytes, list[bytes]]], refused: Refused) -> Plan[None]:
-        unit = UnitOfWork(self._catalog.name_of)
-        now = yield from Now()
-        yield from self._turn(unit)
-        self._deciding = True
-        changes = [Reemit(self._catalog, key, sources) for key, sources in part]
-        if changes:
-            yield from self._verbs.decide(unit, changes, now, refused)
-        self._deciding = False
-        unit.put("system", BACKFILL_ROW, {VALUE: Cell(data, now)})
-        yield from unit.flush(now)
-
-    def _turn(self, unit: UnitOfWork) -> Plan[None]:
-        """Goes through only where the schema and the position are as this run knows them."""
-        yield from unit.load("system", [FENCE_ROW, BACKFILL_ROW])
-        if fence_of(unit.get("system", FENCE_ROW)) != self._fence:
-            raise _Overtaken("the schema changed")
-        if read(unit.get("system", BACKFILL_ROW))[0] != self._row:
-            raise _Overtaken("another backfill went on")
+    def _swaps(self, data: bytes | None) -> list[Swap]:
+        """Moves the position, only while the schema and the position are as this run knows them."""
+        return [
+            fence_unchanged(self._fence, lambda: _Overtaken("the schema changed")),
+            Swap(BACKFILL_ROW, self._row, data, lambda: _Overtaken("another backfill moved the position")),
+        ]
 
     # Between two passes.
 
     def _pass_ended(self) -> Plan[Backfilled | None]:
-        """What follows a pass; the result where nothing can follow."""
+        """Starts what follows a pass; returns the result when nothing can follow."""
         at = self._at
         if at.refused:
             stopped = self._result(done=False)
@@ -314,7 +316,7 @@ class Backfill:
             yield from self._move(msgspec.structs.replace(at, phase="ending"))
             return None
         now = yield from Now()
-        if at.old_version > now + AHEAD_MILLISECONDS:  # by a clock that was ahead: just now at the latest
+        if at.old_version > now + AHEAD_MILLISECONDS:  # written under a clock that was ahead: count from now
             at = self._at = msgspec.structs.replace(at, old_version=now)
         left = (at.old_version + round(self._options.quiet * 1000) - now) / 1000
         if self._options.fence or left <= 0:
@@ -335,77 +337,37 @@ class Backfill:
         position = self._at.next_pass("closed")
         data = encode(position)
 
-        def closing() -> Plan[StoredSchema]:
-            unit = UnitOfWork(self._catalog.name_of)
-            now = yield from Now()
-            yield from self._turn(unit)
+        def close() -> Plan[StoredSchema]:
             stored = yield from stored_schema()
-            unit.put("system", BACKFILL_ROW, {VALUE: Cell(data, now)})
-            yield from unit.flush(now)
-            return (yield from replace_schema(msgspec.structs.replace(stored, writers=self._version), now))
+            closed = msgspec.structs.replace(stored, writers=self._version)
+            return (yield from replace_schema(closed, (yield from Now())))
 
-        stored: StoredSchema = yield from Atomically(closing)
+        stored = yield from self._verbs.committer.together(close, self._swaps(data))
         self._fence = fence(stored)
         self._at, self._row, self._saved = position, data, 0
 
-    # The end: nothing is lacking, and nothing can become lacking any more.
+    # The end: nothing is missing, and nothing can become missing any more.
 
     def _end(self, stored: StoredSchema) -> Plan[None]:
-        yield from self._drain()
+        yield from self._verbs.outbox.finish_waiting()  # tasks added later are of code that knows the views
         for retired in stored.retired:
             yield from self._sweep("views", retired)
             yield from self._sweep("counts", retired)
-        yield from Atomically(self._finish)
-
-    def _drain(self) -> Plan[None]:
-        """Does the tasks that are in the outbox now; those that come later are of code that knows the views."""
-        within = outbox.TASKS
-        while tasks := (yield from Scan("system", within, BATCH)):
-            for key, row in tasks:
-                done = _done(row)
-                while True:
-                    yield from Atomically(partial(self._verbs.task_batch, key, outbox.BATCH))
-                    (left,) = yield from Read("system", [key])
-                    if left is None or _done(left) <= done:  # or begun again, by a later change
-                        break
-                    done = _done(left)
-                    yield from Sleep(0.0)
-            within = within.behind(tasks[-1][0])
+        yield from self._verbs.committer.together(_mark_built, self._swaps(None))
 
     def _sweep(self, table: Table, retired: Retired) -> Plan[None]:
-        """Removes what is left of a generation that nobody declares any more."""
-        within = RowRange.under(retired.prefix)
-
-        def some() -> Plan[int]:
-            yield from self._turn(UnitOfWork())
-            rows = yield from Scan(table, within, _SWEPT)
-            check_ascending(table, within, rows)
-            if rows:
-                yield from Replace(table, dict.fromkeys([key for key, _row in rows]))
-            return len(rows)
-
+        """Removes the rows of a generation that no schema declares any more."""
         swept = 0
         while True:
             began = yield from Now()
-            count: int = yield from Atomically(some)
+            unchanged = self._swaps(self._row)
+            count = yield from self._verbs.committer.sweep(table, RowRange.under(retired.prefix), _SWEPT, unchanged)
             swept += count
             if count < _SWEPT:
                 return
             self._options.progress(Progress(f"removing old rows of {retired.name}", swept))
-            yield from self._rest(count, began)
-
-    def _finish(self) -> Plan[None]:
-        unit = UnitOfWork()
-        yield from self._turn(unit)
-        now = yield from Now()
-        unit.put("system", BACKFILL_ROW, None)
-        yield from unit.flush(now)
-        yield from replace_schema(mark_built((yield from stored_schema())), now)
+            yield from self._sleep(count, began)
 
 
-def _done(row: Row) -> int:
-    """How far a task is; one that cannot be read is set aside by its next batch."""
-    try:
-        return outbox.read_task(row).done
-    except Corrupt:
-        return -1
+def _mark_built() -> Plan[StoredSchema]:
+    return (yield from replace_schema(mark_built((yield from stored_schema())), (yield from Now())))

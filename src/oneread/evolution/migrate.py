@@ -1,14 +1,13 @@
-"""Migrating: what a declared schema would change in a store, changing it, and going back.
+"""Migration: plans what a declared schema changes in a store, applies it, and rolls it back.
 
-A plan writes nothing; to apply it is one transaction, however large the store is, because rows are written anew later,
-by a backfill. See "Schema history" of the decisions page and docs/explanation/schema-evolution.md.
+A plan writes nothing. Applying is one transaction, however large the store is, because a backfill rewrites rows later.
+See "Schema history" of the decisions page and docs/explanation/schema-evolution.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -21,12 +20,16 @@ from oneread.evolution.plan import Evolved, evolve, refuse, refuse_undeclared, u
 from oneread.evolution.position import BackfillPosition, position
 from oneread.models.evolving import Renamed
 from oneread.models.versions import StoredSchema, ViewState
-from oneread.plans.effects import Atomically, Now
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.plans.scans import check_ascending
-from oneread.store.requests import Read, Replace, Scan
-from oneread.store.rows import Row, RowRange
+from oneread.plans.scans import fetch_data, scan_all
+from oneread.store.limits import LAST_NUMBER
+from oneread.store.requests import Found
+from oneread.store.rows import RowRange
+from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.native import NATIVE_SYSTEM
 from oneread.transactions.root import BODY
+from oneread.transactions.unit_of_work import first_row
 
 BATCH: Final = 2000
 """Rows of one scan."""
@@ -124,8 +127,7 @@ def evolve_schema(declared: DeclaredSchema, stored: StoredSchema, drop: Collecti
     """What a declared schema would make of the stored one. A scan of one row for each model that is stored."""
     populated: dict[str, bool] = {}
     for name in stored.kinds:
-        rows = yield from Scan("roots", _rows_of(stored.kinds, name), 1)
-        populated[name] = bool(rows)
+        populated[name] = (yield from first_row("roots", _rows_of(stored.kinds, name))) is not None
     return evolve(stored, declared, populated, (yield from Now()), drop)
 
 
@@ -142,7 +144,7 @@ def plan_migration(declared: DeclaredSchema, drop: Collection[str] = (), *, coun
         count: whether rows that would be written anew are counted, which reads them, `BATCH` a request.
     """
     stored = yield from stored_schema()
-    yield from _refuse_drops(stored, declared, drop, bury=False)
+    yield from _refuse_drops(stored, declared, drop)
     drop = _still_there(stored, drop)
     if _version_of(stored, declared) not in (0, stored.version) and not drop:
         return _older_version(stored, declared)
@@ -188,17 +190,14 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
 
 
 def _count(within: RowRange) -> Plan[int]:
-    found = 0
-    while True:
-        rows = yield from Scan("roots", within, BATCH)
-        check_ascending("roots", within, rows)
-        found += len(rows)
-        if len(rows) < BATCH:
-            return found
-        within = within.behind(rows[-1][0])
+    sizes: list[int] = []
+    yield from scan_all("roots", within, lambda rows: sizes.append(len(rows)), BATCH, fetch_data)
+    return sum(sizes)
 
 
-def apply_migration(declared: DeclaredSchema, drop: Collection[str] = ()) -> Plan[Planned]:
+def apply_migration(
+    declared: DeclaredSchema, drop: Collection[str] = (), committer: SystemCommitter = NATIVE_SYSTEM
+) -> Plan[Planned]:
     """Makes the declared schema the newest version, forgetting what is named; returns what changed.
 
     One transaction, and before it, for a model that is dropped, a scan and a transaction for each `BATCH` of its
@@ -209,9 +208,9 @@ def apply_migration(declared: DeclaredSchema, drop: Collection[str] = ()) -> Pla
     """
     before = yield from plan_migration(declared, drop, count=False)
     stored = yield from stored_schema()
-    yield from _accepted(stored, declared, drop)  # what is refused must not have buried anything
-    yield from _refuse_drops(stored, declared, drop, bury=True)
-    yield from Atomically(lambda: _apply(declared, drop))
+    yield from _accepted(stored, declared, drop)  # a refused migration must not have purged anything
+    yield from _refuse_drops(stored, declared, drop, committer)
+    yield from committer.together(lambda: _apply(declared, drop))
     return before
 
 
@@ -241,21 +240,11 @@ def _apply(declared: DeclaredSchema, drop: Collection[str]) -> Plan[None]:
         return
     for name in drop:
         if name in stored.kinds:
-            if (yield from Scan("roots", _rows_of(stored.kinds, name), 1)):
+            if (yield from first_row("roots", _rows_of(stored.kinds, name))) is not None:
                 raise SchemaMismatch(_POPULATED, model=name)
         elif name in stored.layouts:
-            yield from _refuse_populated(stored, name, bury=False)
+            yield from _refuse_populated(stored, name)
     yield from replace_schema(accepted, (yield from Now()))
-
-
-def _purge_tombstones(keys: list[bytes]) -> Plan[None]:
-    """Inside a transaction: takes away what is left of those entities that are still deleted."""
-    rows = yield from Read("roots", keys)
-    gone: dict[bytes, Row | None] = {
-        key: None for key, row in zip(keys, rows, strict=True) if row is not None and BODY not in row
-    }
-    if gone:
-        yield from Replace("roots", gone)
 
 
 def _still_there(stored: StoredSchema, drop: Collection[str]) -> Collection[str]:
@@ -263,7 +252,9 @@ def _still_there(stored: StoredSchema, drop: Collection[str]) -> Collection[str]
     return [name for name in drop if name in stored.layouts or name in stored.views]
 
 
-def _refuse_drops(stored: StoredSchema, declared: DeclaredSchema, drop: Collection[str], *, bury: bool) -> Plan[None]:
+def _refuse_drops(
+    stored: StoredSchema, declared: DeclaredSchema, drop: Collection[str], purging: SystemCommitter | None = None
+) -> Plan[None]:
     """Refuses to forget what is declared, what was never there, and models that have entities."""
     names = {each.name for each in declared.models} | {each.name for each in declared.views}
     for name in sorted(drop):
@@ -275,47 +266,41 @@ def _refuse_drops(stored: StoredSchema, declared: DeclaredSchema, drop: Collecti
                 continue
             raise SchemaMismatch(_NOT_THERE, name=name, models=sorted(stored.layouts), views=sorted(stored.views))
         if layout is not None:
-            yield from _refuse_populated(stored, name, bury=bury)
+            yield from _refuse_populated(stored, name, purging)
 
 
-def _refuse_populated(stored: StoredSchema, name: str, *, bury: bool) -> Plan[None]:
-    """Looks at every row of a model's table for an entity of it; with `bury`, rows of deleted ones are taken away."""
+def _refuse_populated(stored: StoredSchema, name: str, purging: SystemCommitter | None = None) -> Plan[None]:
+    """Raises SchemaMismatch when a model has an entity; reads every row of its kind. `purging` purges deleted ones."""
     layout = stored.layouts[name]
     numbers = {layout.number, *(older.number for older in stored.older.get(name, ()))}
     is_whole = layout.kind == name
-    within = _rows_of(stored.kinds, layout.kind)
-    while True:
-        rows = yield from Scan("roots", within, BATCH)
-        check_ascending("roots", within, rows)
+
+    def purge(rows: list[Found]) -> Plan[None]:
         for key, row in rows:
-            if BODY in row and (is_whole or int.from_bytes(row[BODY].value[:2], "big") & 0x7FFF in numbers):
+            if BODY in row and (is_whole or int.from_bytes(row[BODY].value[:2], "big") & LAST_NUMBER in numbers):
                 raise SchemaMismatch(_POPULATED, model=name, key=key.hex())
-        if is_whole and bury and rows:
-            yield from Atomically(partial(_purge_tombstones, [key for key, _row in rows]))
-        if len(rows) < BATCH:
-            return
-        within = within.behind(rows[-1][0])
+        if is_whole and rows and purging is not None:
+            yield from purging.purge([key for key, _row in rows])
+
+    yield from scan_all("roots", _rows_of(stored.kinds, layout.kind), purge, BATCH, fetch_data)
 
 
-def roll_back(declared: DeclaredSchema, lose: Collection[str] = ()) -> Plan[Planned]:
+def roll_back(
+    declared: DeclaredSchema, lose: Collection[str] = (), committer: SystemCommitter = NATIVE_SYSTEM
+) -> Plan[Planned]:
     """Makes an older program's schema the newest version.
 
-    Renamings since then are undone by themselves while the store remembers them; views that it does not have are
-    forgotten, since they can be built again.
-
-    Arguments:
-        declared: the schema of the older program.
-        lose: `Model.field` of each field whose values may go, and names of models that may be forgotten.
+    Renames since then are undone while the store remembers them; views that it does not declare are dropped, since they
+    can be built again. `lose` are `Model.field` of each field whose values may be lost, and names of models that may be
+    dropped.
 
     Raises:
         SchemaMismatch: something would be lost, or cannot be; nothing was written.
     """
-    result: list[Planned] = []
-    yield from Atomically(lambda: _roll_back(declared, frozenset(lose), result))
-    return result[-1]
+    return (yield from committer.together(lambda: _roll_back(declared, frozenset(lose))))
 
 
-def _roll_back(declared: DeclaredSchema, lose: frozenset[str], result: list[Planned]) -> Plan[None]:
+def _roll_back(declared: DeclaredSchema, lose: frozenset[str]) -> Plan[Planned]:
     stored = yield from stored_schema()
     given = _undoing(declared, stored)
     hidden = {name for view in given.views for name in view.hidden}
@@ -327,11 +312,12 @@ def _roll_back(declared: DeclaredSchema, lose: frozenset[str], result: list[Plan
         if each.loses and each.of == "model" and each.field and f"{each.name}.{each.field}" not in lose:
             raise SchemaMismatch(_LOSES, model=each.name, field=each.field)
     for name in models:
-        yield from _refuse_populated(stored, name, bury=False)
+        yield from _refuse_populated(stored, name)
     refuse_undeclared(evolved.stored, given)
-    result.append((yield from _described(stored, given, evolved, count=False)))
+    planned = yield from _described(stored, given, evolved, count=False)
     if evolved.stored is not stored:
         yield from replace_schema(evolved.stored, (yield from Now()))
+    return planned
 
 
 def _undoing(declared: DeclaredSchema, stored: StoredSchema) -> DeclaredSchema:

@@ -1,4 +1,4 @@
-"""How far a backfill is: one row of the `system` table, moved in the same transaction as the work.
+"""How far a backfill is: one row of the `system` table, swapped beside the work.
 
 See docs/decisions/0017-how-a-backfill-ends.md.
 """
@@ -17,33 +17,25 @@ from oneread.transactions.system_rows import BACKFILL_ROW
 from oneread.transactions.unit_of_work import VALUE
 
 SHOWN_REFUSALS: Final = 20
-"""Refusals that are kept with their reason; all are counted."""
+"""Refusals stored with their reason; all are counted."""
 
 Phase: TypeAlias = Literal["open", "closed", "ending"]
-"""Older programs may write; they may not, since before this pass began; nothing is lacking any more."""
+"""Older programs may write; they may not, since before this pass began; nothing is missing any more."""
 
 
 class BackfillRefusal(msgspec.Struct, frozen=True):
-    """An entity that cannot be told its views as declared."""
+    """An entity that cannot be in the views as they are declared."""
 
     entity: str
     reason: str
 
 
 class BackfillPosition(msgspec.Struct, frozen=True):
-    """How far a backfill is.
+    """How far the backfill to a `version` of the schema is.
 
-    Arguments:
-        version: of the schema it is for.
-        phase: of the work.
-        passes: the pass over all commit rows that is under way, counted from 1.
-        place: key of the last commit row that is done in it; empty at its beginning.
-        looked: commit rows looked at in it.
-        total: those of the pass before; 0 in the first.
-        recommitted: commit rows written by all passes together.
-        refused: rows of this pass that could not be written.
-        refusals: the first of them.
-        old_place, old_version: the row of this pass that older code committed last, and when.
+    In pass number `passes`, from 1, `looked` root rows are done, the last at `place`; the pass before had `total`, and
+    `refused` rows of this one could not be written. `recommitted` counts rows written by all passes. `old_place` and
+    `old_version` are the row of this pass that older code committed last, and its version.
     """
 
     version: int
@@ -59,13 +51,13 @@ class BackfillPosition(msgspec.Struct, frozen=True):
     old_version: int = 0
 
     def next_pass(self, phase: Phase) -> BackfillPosition:
-        """The beginning of one more pass."""
+        """The beginning of the next pass."""
         return BackfillPosition(self.version, phase, self.passes + 1, total=self.looked, recommitted=self.recommitted)
 
-    def refusing(self, place: bytes, refusal: BackfillRefusal) -> BackfillPosition:
-        """Behind a row that was refused."""
+    def refusing(self, refusal: BackfillRefusal) -> BackfillPosition:
+        """The same, with one more refusal."""
         kept = (*self.refusals, refusal)[:SHOWN_REFUSALS]
-        return msgspec.structs.replace(self, place=place, refused=self.refused + 1, refusals=kept)
+        return msgspec.structs.replace(self, refused=self.refused + 1, refusals=kept)
 
 
 _decode = msgspec.msgpack.Decoder(BackfillPosition).decode
@@ -73,17 +65,17 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 def read(row: Row | None) -> tuple[bytes | None, BackfillPosition | None]:
-    """The row's bytes and what they say; None where no backfill is under way."""
+    """The row's value and the position it encodes; None for an absent row."""
     if row is None:
         return None, None
     try:
         data = row[VALUE].value
         return data, _decode(data)
     except (KeyError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Corrupt("the row that says how far a backfill is cannot be read") from error
+        raise Corrupt("the position of the backfill is unreadable; repair the store") from error
 
 
 def position() -> Plan[BackfillPosition | None]:
-    """How far the backfill of this store is; None when none was begun. One request, one row."""
+    """The position of this store's backfill; None when none was begun. One request, one row."""
     (row,) = yield from Read("system", [BACKFILL_ROW])
     return read(row)[1]

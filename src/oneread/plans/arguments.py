@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from oneread.errors import UsageError
-
-LONGEST_SECONDS: Final = 10**9
-"""The longest wait that system calls accept, rounded down."""
 
 
 def check_function(name: str, given: object) -> None:

@@ -1,8 +1,7 @@
-"""Commits on engines whose transactions span rows: everything inline happens in one engine transaction.
+"""The committer of engines whose transactions span rows: a commit is one engine transaction.
 
-`Change` is the seam for engines that write one row at a time: there the same change is asked for its links before its
-back-references are put, and its decision's operations travel as an intent in the commit row. See the commit protocol,
-rules 4, 5 and 13-17.
+It needs no intents, markers or tombstones. See rules 4, 5 and 13-17 of the commit protocol, and
+docs/decisions/0004-native-keeps-no-history.md.
 """
 
 from __future__ import annotations
@@ -10,107 +9,177 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
-import msgspec
-
-from oneread.errors import Corrupt, OnereadError, StillReferenced
+from oneread.errors import Conflict, Corrupt, OnereadError, StillReferenced
+from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
-from oneread.store.rows import Row, RowRange
+from oneread.plans.scans import check_ascending
+from oneread.store.limits import INLINE_HOLDERS, PROBES
+from oneread.store.requests import Read, Replace, Scan
+from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions import outbox
-from oneread.transactions.root import NO_ROOT, Root, encode_root, next_version, parse_root
-from oneread.transactions.unit_of_work import DerivedWrites, HoldersRefused, RowCache, UnitOfWork
+from oneread.transactions.commit import Basis, Change, Commit, Decision, Fence, Follow
+from oneread.transactions.outbox import SetAside
+from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
+from oneread.transactions.system_rows import FENCE_ROW, Swap, swap
+from oneread.transactions.unit_of_work import HoldersRefused, UnitOfWork
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-INLINE_TARGETS: Final = 1000
-"""Carriers that are re-copied within the commit of their source; more become a task."""
-
-_PROBES: Final = 4
-"""Times the inline bound of back-references that one commit reads to find out which sources fan out too far."""
-
-CommittedRows: TypeAlias = RowCache
-"""Commit rows by key: those that the change named as hints or links are there."""
-
-
-class Decision(msgspec.Struct, frozen=True, gc=False):
-    """What one commit does, as data.
-
-    Arguments:
-        root: the commit row as it shall stand; None leaves it as it is.
-        operations: the derived operations.
-        fans_out: others hold copies of this row and must be told.
-        unreferenced: ranges of `views` that must be empty at the end, else StillReferenced.
-    """
-
-    root: Root | None
-    operations: DerivedWrites = DerivedWrites()
-    fans_out: bool = False
-    unreferenced: Sequence[RowRange] = ()
-
-
-NO_CHANGE: Final = Decision(None)
-
-
-class Change(Protocol):
-    """One wanted change of one commit row."""
-
-    @property
-    def key(self) -> bytes:
-        """The commit row's key."""
-        ...
-
-    def hints(self) -> Iterable[bytes]:
-        """Commit rows that will probably be needed, known before anything is read."""
-        ...
-
-    def links(self, seen: Root) -> Iterable[bytes]:
-        """Commit rows that the decision needs, now that the row has been seen."""
-        ...
-
-    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        """The decision, from rows alone. `version` is what the row gets when it is written.
-
-        May be asked again after a lost race.
-        """
-        ...
-
-    def followed(self, root: Root) -> None:
-        """The row that was decided on was committed again in the same transaction, because its source changed."""
-        ...
-
-
-Follow: TypeAlias = Callable[[bytes, bytes], Change]
-"""(source key, carrier key) to the change that gives the carrier the source's new values."""
-
 
 Refused: TypeAlias = Mapping[bytes, Exception]
-"""Holders that are not asked again in this commit, each with its error."""
+"""Holders that are set aside without another try in this attempt, each with its error."""
 
 
-def commit(
-    unit: UnitOfWork, changes: Sequence[Change], now: int, follow: Follow, inline: int = INLINE_TARGETS
-) -> Plan[None]:
-    """Decides the changes one after the other on the unit, and lets every copy of what changed follow.
+class NativeSystem:
+    """Commits of rows that belong to no entity: see `SystemCommitter`."""
 
-    Writes nothing yet: `unit.flush` does. Holders that cannot follow are set aside, and refuse nothing.
+    def together(self, plan: Callable[[], Plan[T]], swaps: Sequence[Swap] = ()) -> Plan[T]:
+        """One transaction."""
 
-    Costs one read of all commit rows and hints together; one scan and one read for each source that fans out.
-    """
-    return Cascade(unit, now, follow, inline).commit(changes)
+        def run() -> Plan[T]:
+            unit = UnitOfWork()
+            if swaps:
+                yield from swap(unit, (yield from Now()), swaps)
+            result = yield from plan()
+            yield from unit.write()
+            return result
+
+        return Atomically(run).__iter__()
+
+    def sweep(self, table: Table, within: RowRange, limit: int, swaps: Sequence[Swap] = ()) -> Plan[int]:
+        """One transaction, of one scan and one write."""
+
+        def remove() -> Plan[int]:
+            rows = yield from Scan(table, within, limit)
+            check_ascending(table, within, rows)
+            if rows:
+                yield from Replace(table, dict.fromkeys([key for key, _row in rows]))
+            return len(rows)
+
+        return self.together(remove, swaps)
+
+    def purge(self, keys: Sequence[bytes]) -> Plan[None]:
+        """One transaction, of one read and one write."""
+
+        def remove() -> Plan[None]:
+            rows = yield from Read("roots", list(keys))
+            deleted: dict[bytes, Row | None] = {
+                key: None for key, row in zip(keys, rows, strict=True) if row is not None and BODY not in row
+            }
+            if deleted:
+                yield from Replace("roots", deleted)
+
+        return self.together(remove)
+
+
+NATIVE_SYSTEM: Final = NativeSystem()
+
+
+class NativeCommitter(NativeSystem):
+    """Commits of one open database: see `Committer`."""
+
+    def __init__(
+        self, name_of: Callable[[bytes], object], fence: Fence, follow: Follow, inline: int = INLINE_HOLDERS
+    ) -> None:
+        self.name_of = name_of
+        self._fence = fence
+        self._follow = follow
+        self._inline = inline
+
+    def commit(self, commit: Commit) -> Plan[list[bytes]]:
+        """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
+        return Atomically(lambda: _until_written(lambda refused: self._attempt(commit, refused))).__iter__()
+
+    def _attempt(self, commit: Commit, refused: Refused) -> Plan[list[bytes]]:
+        commit.is_deciding = False
+        unit = UnitOfWork(self.name_of)
+        keys = [each.key for each in commit.swaps]
+        if FENCE_ROW not in keys:  # a commit that swaps the fence row has checked it
+            yield from unit.load("system", [FENCE_ROW, *keys])
+            yield from self._fence.check_writable(unit)
+        basis = commit.basis
+        now = (yield from Now()) if basis is None else basis.now
+        yield from swap(unit, now, commit.swaps)
+        if basis is not None:
+            yield from check_unchanged(unit, basis)
+        commit.is_deciding = True
+        for changes in [commit.changes] if basis is None else [[change] for change in commit.changes]:
+            yield from self.cascade(unit, now, refused).commit(changes)
+        _report_followed(unit, commit.changes)
+        yield from unit.settle(now)
+        commit.is_deciding = False
+        yield from unit.write()
+        return outbox.left_by(unit)
+
+    def step(self, plan: Callable[[Work], Plan[None]]) -> Plan[None]:
+        """Runs one step of a task in one transaction; again without the holders with which it cannot be written."""
+
+        def attempt(refused: Refused) -> Plan[None]:
+            work = Work(self, refused)
+            yield from plan(work)
+            yield from work.unit.flush(work.now)
+
+        return Atomically(lambda: _until_written(attempt)).__iter__()
+
+    def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> Plan[None]:
+        """Costs one read of all root rows and hints together; one scan and one read for each source that fans out."""
+        return self.cascade(unit, now).commit(changes)
+
+    def follow(self, source: bytes, holder: bytes) -> Plan[SetAside | None]:
+        """One unit of work, written when the holder followed."""
+
+        def attempt(refused: Refused) -> Plan[SetAside | None]:
+            unit = UnitOfWork(self.name_of)
+            now = yield from Now()
+            key = outbox.aside_key(source, holder)
+            if holder in (yield from self.cascade(unit, now, refused).follow(source, [holder])):
+                return outbox.read_aside((key, unit.get("system", key) or {})).shown
+            unit.remove("system", key)
+            yield from unit.flush(now)
+            return None
+
+        return _until_written(attempt)
+
+    def cascade(self, unit: UnitOfWork, now: int, refused: Refused | None = None) -> Cascade:
+        """What decides changes on a unit of work, and lets copies follow."""
+        return Cascade(unit, now, self._follow, self._inline, refused)
+
+    def check_writable(self, unit: UnitOfWork) -> Plan[None]:
+        """Raises SchemaMismatch unless this program may still write."""
+        return self._fence.check_writable(unit)
+
+
+class Work:
+    """One attempt at a step of a task: its unit of work, which `NativeCommitter.step` writes."""
+
+    def __init__(self, committer: NativeCommitter, refused: Refused) -> None:
+        self.unit = UnitOfWork(committer.name_of)
+        self.now = 0
+        self._committer = committer
+        self._refused = refused
+        self._cascade: Cascade | None = None
+
+    def begin(self) -> Plan[None]:
+        """Checks that this program may still write, and reads the clock; before anything is decided."""
+        yield from self._committer.check_writable(self.unit)
+        self.now = yield from Now()
+        self._cascade = self._committer.cascade(self.unit, self.now, self._refused)
+
+    def follow(self, source: bytes, holders: Sequence[bytes]) -> Plan[list[bytes]]:
+        """Lets holders follow a source, and theirs follow them; returns those that could not."""
+        assert self._cascade is not None, "a step begins before it decides"
+        return self._cascade.follow(source, holders)
 
 
 class Cascade:
-    """One commit: its changes, and the copies that follow them.
+    """One decision on a unit of work: of changes, and of the holders that follow them.
 
-    Arguments:
-        unit: what it is decided on.
-        now: the clock.
-        follow: makes the change that lets a holder follow.
-        inline: holders that follow within the commit.
-        refused: holders that are not asked again, because the commit could not be flushed with them, and why.
+    Nothing is written before the unit is flushed. Up to `inline` holders follow here, more become a task; `refused`
+    ones are set aside, because the unit could not be written with them.
     """
 
     def __init__(
@@ -118,28 +187,28 @@ class Cascade:
         unit: UnitOfWork,
         now: int,
         follow: Follow,
-        inline: int = INLINE_TARGETS,
+        inline: int = INLINE_HOLDERS,
         refused: Refused | None = None,
     ) -> None:
         self._unit = unit
         self._now = now
         self._make = follow
-        self._left = inline
-        self._probes = _PROBES * inline
+        self._room = inline
+        self._probes = PROBES * inline
         self._refused = refused or {}
-        self._told: deque[tuple[bytes, int]] = deque()
-        self._guarded: list[tuple[bytes, RowRange]] = []
+        self._changed: deque[tuple[bytes, int]] = deque()
+        self._unreferenced: list[tuple[bytes, RowRange]] = []
         unit.known("roots").now = now
 
     def commit(self, changes: Sequence[Change]) -> Plan[None]:
-        """Decides what users want; whatever refuses it refuses the commit."""
+        """Decides changes one after the other; an error of any of them refuses the commit."""
         unit = self._unit
         yield from unit.load("roots", _wanted(changes))
         for change in changes:
             links = self._links(change)
             if links:
                 yield from unit.load("roots", links)
-            self._take(change.key, self._decided(change))
+            self._note(change.key, self._decide(change))
         yield from self._spread()
 
     def follow(self, source: bytes, holders: Sequence[bytes]) -> Plan[list[bytes]]:
@@ -149,19 +218,22 @@ class Cascade:
         return refused
 
     def _spread(self) -> Plan[None]:
-        """Lets the holders of everything that changed follow, or leaves a task where they are too many."""
+        """Lets the holders of all changed sources follow; leaves a task for a source with too many.
+
+        Breadth first, since a holder that changed is a source itself. `_PROBES` bounds what is scanned in vain.
+        """
         unit = self._unit
-        while self._told:
-            source, version = self._told.popleft()
+        while self._changed:
+            source, version = self._changed.popleft()
             within = outbox.holders_of(source)
-            targets = (yield from unit.scan("views", within, self._left + 1)) if self._probes > 0 else []
-            if len(targets) > self._left or self._probes <= 0:
+            targets = (yield from unit.scan("views", within, self._room + 1)) if self._probes > 0 else []
+            if len(targets) > self._room or self._probes <= 0:
                 outbox.add_task(unit, source, version)
                 self._probes -= len(targets)
                 continue
-            self._left -= len(targets)
+            self._room -= len(targets)
             yield from self._follow(source, [key[len(within.start) :] for key, _row in targets])
-        yield from _refuse_referenced(unit, self._guarded)
+        yield from _refuse_referenced(unit, self._unreferenced)
 
     def _follow(self, source: bytes, holders: Sequence[bytes]) -> Plan[list[bytes]]:
         unit, refused = self._unit, list[bytes]()
@@ -169,7 +241,7 @@ class Cascade:
         try:
             yield from unit.load("roots", _wanted(changes))
         except Corrupt:
-            _log.debug("each holder's rows are read by themselves, because some cannot be read")
+            _log.debug("a root row of a batch of holders is unreadable; reading each holder's rows separately")
         for change in changes:
             error = self._refused.get(change.key) or (yield from self._refusal(change))
             if error is None:
@@ -178,42 +250,42 @@ class Cascade:
                 refused.append(change.key)
                 yield from outbox.set_aside(unit, source, change.key, error, self._now)
                 names = _named(unit, change.key), _named(unit, source)
-                if isinstance(error, OnereadError):  # it says all there is to say
-                    _log.warning("%s cannot follow %s and is set aside: %s", *names, error)
+                if isinstance(error, OnereadError):  # its message says enough; of others the traceback is needed
+                    _log.warning("could not update the copies in %s from %s; set aside: %s", *names, error)
                 else:
-                    _log.warning("%s cannot follow %s and is set aside", *names, exc_info=error)
+                    _log.warning("could not update the copies in %s from %s; set aside", *names, exc_info=error)
         return refused
 
     def _refusal(self, change: Change) -> Plan[Exception | None]:
-        """Decides a holder's change; what that raises leaves no trace of it in the unit, and is returned.
+        """Decides a holder's change; returns the error that refuses it, and then the unit is as before.
 
-        Requests are made outside of `_tried`: what the store cannot do is not the holder's fault.
+        Requests are made outside of `_try`: an error of the store is not the holder's.
         """
         unit = self._unit
         try:
             if change.key not in unit.known("roots"):
                 yield from unit.load("roots", _wanted([change]))
-            found = self._tried(change)
+            found = self._try(change)
             if isinstance(found, list):
                 yield from unit.load("roots", found)
-                found = self._tried(change)
+                found = self._try(change)
         except Corrupt as unreadable:
             return unreadable
         if isinstance(found, Decision):
-            self._take(change.key, found)
+            self._note(change.key, found)
             return None
-        assert isinstance(found, Exception), "the commit rows that a decision needs are asked for once"
+        assert isinstance(found, Exception), "the root rows that a decision needs are loaded once"
         return found
 
-    def _tried(self, change: Change) -> Decision | list[bytes] | Exception:
-        """The decision, or the commit rows that it lacks, or the holder's error; then nothing of it is in the unit.
+    def _try(self, change: Change) -> Decision | list[bytes] | Exception:
+        """The decision, or the root rows that it lacks, or the holder's error, and then the unit is as before.
 
-        An error that is not ours may have come from outside, as a signal handler's does: it is the holder's when the
-        same step raises it again.
+        An error of another library may come from outside, as one that a signal handler raises: it is the holder's when
+        the same step raises it again.
         """
         mark = self._unit.mark()
         try:
-            return self._links(change) or self._decided(change)
+            return self._links(change) or self._decide(change)
         except OnereadError as error:
             self._unit.restore(mark)
             return error
@@ -222,7 +294,7 @@ class Cascade:
         except Exception as error:
             self._unit.restore(mark)
             try:
-                self._decided(change)
+                self._decide(change)
             except Exception as again:
                 self._unit.restore(mark)
                 if type(again) is type(error):
@@ -231,12 +303,12 @@ class Cascade:
             raise
 
     def _links(self, change: Change) -> list[bytes]:
-        """Commit rows that a change needs besides its own."""
+        """Root rows that a change needs and that were not read yet."""
         rows = self._unit.known("roots")
         return [key for key in change.links(_seen(rows[change.key])) if key not in rows]
 
-    def _decided(self, change: Change) -> Decision:
-        """Decides a change, and applies that to the unit."""
+    def _decide(self, change: Change) -> Decision:
+        """Decides a change and applies the decision to the unit."""
         unit = self._unit
         rows = unit.known("roots")
         seen = _seen(rows[change.key])
@@ -246,18 +318,18 @@ class Cascade:
             unit.apply(decision.operations, decision.root.version, change.key)
         return decision
 
-    def _take(self, key: bytes, decision: Decision) -> None:
-        """Notes what follows from a decision that stands."""
+    def _note(self, key: bytes, decision: Decision) -> None:
+        """Notes what follows from a decision that was applied."""
         if decision.root is not None:
             if decision.fans_out:
-                self._told.append((key, decision.root.version))
-            self._guarded.extend([(key, within) for within in decision.unreferenced])
+                self._changed.append((key, decision.root.version))
+            self._unreferenced.extend([(key, within) for within in decision.unreferenced])
 
 
-def asking_again(attempt: Callable[[Refused], Plan[T]]) -> Plan[T]:
-    """Runs an attempt that flushes a unit; again without those holders with which it could not be flushed.
+def _until_written(attempt: Callable[[Refused], Plan[T]]) -> Plan[T]:
+    """Runs an attempt that writes a unit of work; again without the holders with which it could not be written.
 
-    It writes nothing before it is flushed, so that the same transaction can begin again.
+    An attempt writes nothing before its unit is settled, so that the same transaction can begin again.
     """
     refused: dict[bytes, Exception] = {}
     while True:
@@ -285,21 +357,33 @@ def _seen(row: Row | None) -> Root:
     return NO_ROOT if row is None else parse_root(row)
 
 
-def report_followed(unit: UnitOfWork, changes: Iterable[Change]) -> None:
-    """Tells changes whose rows were committed again, by following a source, how these stand now."""
+def _report_followed(unit: UnitOfWork, changes: Iterable[Change]) -> None:
+    """Gives changes whose rows were committed again, because a source of theirs changed, the rows as they are now."""
     if unit.followed:
         for change in changes:
             if change.key in unit.followed:
                 change.followed(parse_root(unit.get("roots", change.key)))
 
 
-def _refuse_referenced(unit: UnitOfWork, guarded: list[tuple[bytes, RowRange]]) -> Plan[None]:
-    for source, within in guarded:
+def check_unchanged(unit: UnitOfWork, basis: Basis) -> Plan[None]:
+    """Raises Conflict unless the root rows of a basis still have the versions they had. One request."""
+    yield from unit.load("roots", basis.rows)
+    for key, row in basis.rows.items():
+        if _version(unit.get("roots", key)) != _version(row):
+            raise Conflict("an entity that this transaction read was changed meanwhile", key=unit.name_of(key))
+
+
+def _version(row: Row | None) -> int:
+    return 0 if row is None else parse_root(row).version
+
+
+def _refuse_referenced(unit: UnitOfWork, unreferenced: list[tuple[bytes, RowRange]]) -> Plan[None]:
+    for source, within in unreferenced:
         rows = yield from unit.scan("views", within, 1)
         if rows:
             holder = rows[0][0][len(within.start) :]
             raise StillReferenced(
-                "others refer to this entity, and their declaration forbids its delete",
+                'others refer to this entity, and on_delete="refuse" forbids its delete; delete or change them first',
                 key=unit.name_of(source),
                 owner=unit.name_of(holder),
             )

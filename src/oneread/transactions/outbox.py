@@ -1,8 +1,7 @@
-"""The outbox: fan-outs too big for one commit, as tasks that are done in small transactions of their own.
+"""The rows of the outbox: tasks, what tasks have set aside, and the back-references that tasks go through.
 
-A task says only which source changed and how far it got: each batch reads the source afresh, so a task that is late,
-run twice or overtaken by another does no harm (commit protocol, rules 13-16; leases come with engines that need them:
-inside one transaction a batch reads its own cursor). See "Tasks" of the commit protocol.
+A task holds only which source changed and how far it is: each batch reads the source again, so a task that is late, run
+twice or overtaken by another does no harm. `tasks` does them. See "Tasks" of the commit protocol.
 """
 
 from __future__ import annotations
@@ -21,34 +20,33 @@ from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork, later
 
 BACK_REFERENCES: Final = b"\x00\x00"
-"""View id 0: rows (source key, carrier key) that say who holds a copy."""
+"""View id 0: rows (source key, holder key), one for each holder of a copy."""
 
 HOLDS: Final = b"\xff\xff"
-"""The last view id: rows (source key, carrier key) that say who forbids the delete of a source."""
+"""The last view id: rows (source key, holder key), one for each holder that forbids the delete of a source."""
 
 TASKS: Final = RowRange(b"task:", b"task;")
-"""Where tasks lie in the `system` table."""
+"""The range of tasks in the `system` table."""
 
 SET_ASIDE: Final = RowRange(b"aside:", b"aside;")
-"""Where the `system` table names the holders that could not follow their source."""
+"""The range of holders in the `system` table that could not follow their source."""
 
 BATCH: Final = 200
-"""Carriers done in one transaction of a task."""
+"""Holders done in one transaction of a task."""
 
 _MESSAGE: Final = 500
 """Characters that are kept of an error's message."""
 
 _BUCKETS: Final = 64
 
+FOLLOW: Final = "follow"
+"""The kind of task that a changed source leaves: the holders of its copies follow it."""
+
+_KINDS: Final = {TASKS.start: FOLLOW, SET_ASIDE.start: FOLLOW}
+
 
 class Task(msgspec.Struct, frozen=True, array_like=True):
-    """One fan-out.
-
-    Arguments:
-        source: key of the commit row whose copies must follow.
-        cursor: the last back-reference that was done; empty at the start.
-        done: carriers done so far.
-    """
+    """One fan-out of `source`, a root key. `cursor` is the last back-reference done, empty at first; `done` counts."""
 
     source: bytes
     cursor: bytes = b""
@@ -58,14 +56,8 @@ class Task(msgspec.Struct, frozen=True, array_like=True):
 class SetAside(msgspec.Struct, frozen=True, array_like=True):
     """One holder that could not follow its source. It is tried again when the row of either has changed.
 
-    Arguments:
-        source: key of the commit row that it must follow.
-        holder: key of its commit row; empty when the task as a whole cannot be done.
-        error: the class of the last error.
-        message: of the last error.
-        tries: how often it was tried.
-        since: the clock when it was set aside first, in milliseconds since 1970.
-        seen: a digest of both commit rows at the last try.
+    `source` and `holder` are root keys; an empty holder means the task as a whole. `error` is the class of the last
+    error. `since` is the clock at the first try, in milliseconds since 1970, `seen` a digest of both rows at the last.
     """
 
     source: bytes
@@ -78,7 +70,7 @@ class SetAside(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Entry(NamedTuple):
-    """One row of `SET_ASIDE`: its key, and what it shows; None when it cannot be read."""
+    """One row of `SET_ASIDE`: its key and its value, None for an unreadable one."""
 
     key: bytes
     shown: SetAside | None
@@ -90,39 +82,34 @@ _decode_aside = msgspec.msgpack.Decoder(SetAside).decode
 
 
 def back_reference_key(source: bytes, holder: bytes) -> bytes:
-    """The key in `views` of the row that says: `carrier` holds a copy of `source`."""
+    """The key in `views` of the row that says: `holder` has a copy of `source`."""
     return BACK_REFERENCES + source + holder
 
 
 def hold_key(source: bytes, holder: bytes) -> bytes:
-    """The key in `views` of the row that says: while `carrier` refers to it, `source` is not deleted."""
+    """The key in `views` of the row that says: while `holder` refers to it, `source` is not deleted."""
     return HOLDS + source + holder
 
 
 def holders_of(source: bytes) -> RowRange:
-    """Where the back-references of a source lie. Keys are prefix-free, so nobody else's do."""
+    """The range of the back-references of a source, and of no other source: entity keys are prefix-free."""
     return RowRange.under(BACK_REFERENCES + source)
 
 
-def remaining(task: Task) -> bytes:
-    """Where the back-references begin that a task has not been at."""
-    return task.cursor + b"\x00" if task.cursor else holders_of(task.source).start
-
-
 def holds_on(source: bytes) -> RowRange:
-    """Where the holds on a source lie."""
+    """The range of the holds on a source."""
     return RowRange.under(HOLDS + source)
 
 
 def task_key(source: bytes) -> bytes:
-    """Where the task of a source lies, while it has one."""
+    """The key of the task of a source."""
     return TASKS.start + bytes([zlib.crc32(source) % _BUCKETS]) + source
 
 
 def add_task(unit: UnitOfWork, source: bytes, version: int) -> bytes:
     """Adds a task for a source that was committed at `version`; returns its key.
 
-    A source has one task: a change that comes before it is done starts it again from the first carrier.
+    A source has one task: a change that comes before it is done starts it again from the first holder.
     """
     key = task_key(source)
     save_task(unit, key, Task(source), version)
@@ -131,7 +118,7 @@ def add_task(unit: UnitOfWork, source: bytes, version: int) -> bytes:
 
 
 def save_task(unit: UnitOfWork, key: bytes, task: Task, stamp: int) -> None:
-    """Lets a task stand as given."""
+    """Stores a task."""
     unit.put("system", key, {VALUE: Cell(_encode(task), later(unit.known("system").get(key), stamp))})
 
 
@@ -140,24 +127,34 @@ def read_task(row: Row) -> Task:
     try:
         return _decode(row[VALUE].value)
     except (KeyError, msgspec.MsgspecError) as error:
-        raise Corrupt("a task of the outbox cannot be read") from error
+        raise Corrupt("unreadable task in the outbox; repair the store") from error
 
 
 def source_of(key: bytes) -> bytes:
-    """The source that the key of a task names."""
+    """The source of a task, from its key."""
     return key[len(TASKS.start) + 1 :]
+
+
+def kind_of(key: bytes) -> str:
+    """The kind of a task, or of a part of one that was set aside, from its key."""
+    return _KINDS[key[: key.index(b":") + 1]]
+
+
+def is_task_of(key: bytes, task: Task) -> bool:
+    """Whether a task is stored under its own key."""
+    return task_key(task.source) == key
 
 
 # What could not follow.
 
 
 def aside_key(source: bytes, holder: bytes) -> bytes:
-    """Where the outbox says that a holder could not follow a source; an empty holder stands for the whole task."""
+    """The key of a holder that could not follow a source; an empty holder means the whole task."""
     return SET_ASIDE.start + source + holder
 
 
 def aside_of(source: bytes) -> RowRange:
-    """Where the holders lie that could not follow one source."""
+    """The range of the holders that could not follow one source."""
     return RowRange.under(SET_ASIDE.start + source)
 
 
@@ -172,7 +169,7 @@ def read_aside(found: Found) -> Entry:
 
 
 def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseException, now: int) -> Plan[None]:
-    """Records that a holder cannot follow its source, with the error and how often that was tried."""
+    """Stores that a holder could not follow its source, with the error and how often that was tried. One request."""
     key = aside_key(source, holder)
     yield from unit.load("system", [key])
     row = unit.get("system", key)
@@ -190,7 +187,7 @@ def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseExcepti
 
 
 def digest(rows: Mapping[bytes, Row | None], source: bytes, holder: bytes) -> bytes:
-    """Eight bytes that differ when either commit row has changed."""
+    """Eight bytes that differ when either root row has changed."""
     made = blake2b(digest_size=8)
     for key in (source, holder):
         for column, cell in sorted((rows.get(key) or {}).items()):
@@ -200,7 +197,7 @@ def digest(rows: Mapping[bytes, Row | None], source: bytes, holder: bytes) -> by
 
 
 def changed(entries: Sequence[Entry]) -> Plan[list[Entry]]:
-    """Those of the entries whose source or holder has changed since the last try. One read of commit rows."""
+    """The entries whose source or holder has changed since the last try. One read of root rows."""
     known = [entry for entry in entries if entry.shown is not None]
     keys = {key for _key, shown in known if shown is not None for key in (shown.source, shown.holder) if key}
     rows = yield from _readable(sorted(keys))
@@ -212,7 +209,7 @@ def changed(entries: Sequence[Entry]) -> Plan[list[Entry]]:
 
 
 def left_by(unit: UnitOfWork) -> list[bytes]:
-    """The keys of the tasks that a unit put, and of those of sources that a holder could not follow in it."""
+    """The keys of the tasks that a unit added, and of the tasks of sources that a holder could not follow in it."""
     entries = [read_aside((key, row)) for key, row in unit.known("system").items() if row and _is_aside(key)]
     sources = [entry.shown.source for entry in entries if entry.shown is not None]
     return [*unit.tasks, *dict.fromkeys([task_key(source) for source in sources])]
@@ -223,7 +220,7 @@ def _is_aside(key: bytes) -> bool:
 
 
 def _readable(keys: list[bytes]) -> Plan[dict[bytes, Row | None]]:
-    """Commit rows by key; one whose bytes cannot be read counts as absent, as it did when it was set aside."""
+    """Root rows by key; an unreadable one counts as absent, as it did when it was set aside."""
     try:
         return dict(zip(keys, (yield from Read("roots", keys, "dm")), strict=True)) if keys else {}
     except Corrupt:
@@ -239,6 +236,6 @@ def _text(error: BaseException) -> str:
     """An error's message as it can be stored."""
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - a user's error may not be printable, and is named all the same
-        text = "this error cannot be printed"
+    except Exception:  # noqa: BLE001 - the `__str__` of a user's error may raise
+        text = "this error has no printable message"
     return text.encode("utf-8", "replace").decode()[:_MESSAGE]

@@ -1,7 +1,7 @@
-"""The commit row of an entity: its cells, and how its version grows.
+"""The root row of an entity: its cells, and how its version grows.
 
-See "Root row" of the commit protocol and docs/formats/rows.md. A deleted entity keeps v and e, so that its version
-never goes back.
+A deleted entity keeps v and e, so that its version never goes back. See "Root row" of the commit protocol and
+docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ BODY: Final = b"d:b"
 EMITTED: Final = b"m:e"
 
 AHEAD_MILLISECONDS: Final = 60_000
-"""A version further ahead of the clock than this is named by `verify`: some clock was wrong when it was written."""
+"""`verify` reports a version further ahead of the clock than this: it was written under a wrong clock."""
 
 LAST_VERSION: Final = MAX_STAMP
-"""The greatest version that a row can be stamped with. No clock that a driver accepts comes near it."""
+"""The greatest stamp of a row. No clock that a driver accepts comes near it."""
 
 
 class Root(msgspec.Struct, frozen=True, gc=False):
-    """One commit row. Version 0 means it was never written; no body means it does not exist, or was deleted."""
+    """One root row. Version 0 means it was never written; without a body the entity was never saved, or is deleted."""
 
     version: int = 0
     body: bytes | None = None
@@ -36,12 +36,12 @@ NO_ROOT: Final = Root()
 
 
 def parse_root(row: Row | None) -> Root:
-    """Reads the cells of a commit row; the row must have been read with both families for `emitted`."""
+    """Decodes a root row; for `emitted` it must have been read with both families."""
     if row is None:
         return NO_ROOT
     version = row.get(VERSION)
     if version is None:
-        raise Corrupt("a commit row has no version", columns=sorted(row))
+        raise Corrupt("this root row has no version; repair the store", columns=sorted(row))
     body, emitted = row.get(BODY), row.get(EMITTED)
     return Root(
         int.from_bytes(version.value, "big"),
@@ -51,7 +51,7 @@ def parse_root(row: Row | None) -> Root:
 
 
 def encode_root(root: Root) -> Row:
-    """The cells of a commit row, all stamped with its version."""
+    """The cells of a root row, all stamped with its version."""
     version = root.version
     row = {VERSION: Cell(version.to_bytes(8, "big"), version)}
     if root.body is not None:
@@ -64,9 +64,9 @@ def encode_root(root: Root) -> Row:
 def next_version(now: int, seen: int) -> int:
     """The version of the commit that follows `seen`: v' = max(now, v + 1), milliseconds (commit protocol, rule 1).
 
-    However far `seen` lies ahead of this clock: to refuse that would make one write under a wrong clock forbid all that
-    come after it, until time has caught up.
+    However far `seen` is ahead of this clock: else one write under a wrong clock would refuse all later ones until the
+    clock has caught up.
     """
     if seen >= LAST_VERSION:
-        raise Corrupt("the row's version is the greatest there is, which no clock gives", version=seen)
+        raise Corrupt("the version of this row cannot grow any more; no correct clock gives it", version=seen)
     return max(now, seen + 1)

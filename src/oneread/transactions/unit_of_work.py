@@ -1,8 +1,10 @@
 """A unit of work: a read-your-writes overlay over the store, flushed once.
 
-Whatever happens in one transaction happens here first: rows that were read or written are seen again without asking,
-two deltas of one row meet, and a unique value that changes hands inside the unit is no conflict. See "A unit of work"
-of the decisions page.
+Everything a transaction changes is changed here first: rows that were read or written are not read again, two deltas of
+one row are added up, and a unique value may change hands inside the unit. See "A unit of work" of the decisions page.
+
+This is also where it is decided what a removed row is. Here it is an absent one; on a store that changes one row at a
+time it will be a tombstone, a value that says "removed" (rule 18 of the commit protocol).
 """
 
 from __future__ import annotations
@@ -19,20 +21,16 @@ from oneread.store.rows import MAX_STAMP, TABLES, Cell, Row, RowRange, Table
 from oneread.transactions.deltas import Delta, Number
 
 VALUE: Final = b"d:b"
-"""The one column of rows that are not commit rows: index rows, sums, claims, tasks."""
+"""The one column of rows that are not root rows: index rows, sums, claims, tasks."""
 
 
 class DerivedWrites(msgspec.Struct, frozen=True, gc=False):
     """The derived operations of one commit, fully determined, as data.
 
-    What an intent holds on engines whose span is one row.
-
-    Arguments:
-        puts: index rows and back-references: key in `views` to the bytes shown.
-        deletes: keys in `views`.
-        deltas: (key in `counts`, amounts, sign) of every contribution gained or lost.
-        released: unique values given up: claim key in `counts` to who gives it up.
-        claimed: unique values taken: claim key to (who takes it, how to name the conflict).
+    An intent holds them on stores that change one row at a time. `puts` are index rows and back-references: key in
+    `views` to the row's value; `deletes` are keys in `views`. `deltas` are (key in `counts`, amounts, sign) of every
+    contribution gained or lost. `released` and `claimed` are unique values: claim key in `counts` to the root key of
+    the entity that gives the value up, or takes it.
     """
 
     puts: dict[bytes, bytes] = {}
@@ -46,7 +44,7 @@ NO_DERIVED_WRITES: Final = DerivedWrites()
 
 
 class RowCache(dict[bytes, "Row | None"]):
-    """Rows by key, with what somebody made of a row kept beside it for as long as the row stands.
+    """Rows by key; `made` caches an object decoded from a row until that row changes.
 
     `now` is the clock of the commit that decides on them, in milliseconds since 1970.
     """
@@ -59,7 +57,7 @@ class RowCache(dict[bytes, "Row | None"]):
 
 
 class HoldersRefused(Exception):
-    """A unit cannot be flushed because of holders that followed a source: each with the error it is refused with."""
+    """A unit cannot be written because of holders that followed a source: each with the error that refuses it."""
 
     def __init__(self, holders: dict[bytes, Exception]) -> None:
         super().__init__(holders)
@@ -67,7 +65,7 @@ class HoldersRefused(Exception):
 
 
 class Mark(NamedTuple):
-    """A moment of a unit, to which `restore` goes back: how much it had logged, and how much each list held."""
+    """A moment of a unit that `restore` returns to: the lengths of its log and lists."""
 
     logged: int
     applied: int
@@ -75,15 +73,26 @@ class Mark(NamedTuple):
     followed: int
 
 
+_TAKEN: Final = "this value is declared unique, and another entity has it"
+
 _ABSENT: Final = object()
 """What the log keeps of a key that a mapping did not have."""
+
+
+def first_row(table: Table, within: RowRange) -> Plan[Found | None]:
+    """The first row of a range that was not removed. One request, one row.
+
+    A store that keeps tombstones is read on behind them.
+    """
+    rows = yield from Scan(table, within, 1)
+    return rows[0] if rows else None
 
 
 class UnitOfWork:
     """The overlay. Not for several threads at once.
 
-    `tasks` are the keys of the tasks that were put into the outbox; `loaded` are the commit rows as the store had them;
-    `followed` those of carriers that followed a source, in that order.
+    `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them; `followed`
+    are the keys of holders that followed a source, in that order.
     """
 
     def __init__(self, name_of: Callable[[bytes], object] = bytes.hex) -> None:
@@ -105,13 +114,13 @@ class UnitOfWork:
         self._log: list[tuple[dict[bytes, Any], bytes, Any]] | None = None
 
     def mark(self) -> Mark:
-        """Begins to log what changes, so that `restore` can go back to this moment; marks nest."""
-        if self._log is None:  # a commit that nobody takes back in part pays nothing
+        """Begins to log changes, so that `restore` can return to this moment; marks nest."""
+        if self._log is None:  # a commit without marks pays nothing
             self._log = []
         return Mark(len(self._log), len(self._applied), len(self.tasks), len(self.followed))
 
     def restore(self, mark: Mark) -> None:
-        """Takes back everything that was put or applied after the mark; rows that were read stay known."""
+        """Undoes everything that was put or applied after the mark; rows that were read stay cached."""
         log = self._log
         assert log is not None, "restore needs a mark of this unit"
         while len(log) > mark.logged:
@@ -127,13 +136,13 @@ class UnitOfWork:
         while len(self.followed) > mark.followed:
             self.followed.popitem()
 
-    def _changing(self, mapping: dict[bytes, Any], keys: Iterable[bytes]) -> None:
-        """Logs what a mapping holds under keys that are about to change."""
+    def _log_values(self, mapping: dict[bytes, Any], keys: Iterable[bytes]) -> None:
+        """Logs the values of keys that are about to change."""
         if self._log is not None:
             self._log.extend([(mapping, key, mapping.get(key, _ABSENT)) for key in keys])
 
     def load(self, table: Table, keys: Iterable[bytes]) -> Plan[None]:
-        """Reads those rows that are not known yet, in one request, or in none."""
+        """Reads the rows that were not read yet, in one request, or in none."""
         known = self._known[table]
         wanted = [key for key in dict.fromkeys(keys) if key not in known]
         if wanted:
@@ -146,8 +155,15 @@ class UnitOfWork:
         """A row that was loaded or put before."""
         return self._known[table][key]
 
-    def put(self, table: Table, key: bytes, row: Row | None) -> None:
-        """Lets a row stand as given, or be gone."""
+    def put(self, table: Table, key: bytes, row: Row) -> None:
+        """Stores a row, replacing the one before."""
+        self._put(table, key, row)
+
+    def remove(self, table: Table, key: bytes) -> None:
+        """Removes a row."""
+        self._put(table, key, None)
+
+    def _put(self, table: Table, key: bytes, row: Row | None) -> None:
         known, changed = self._known[table], self._changed[table]
         if self._log is not None:
             self._log += ((known, key, known.get(key, _ABSENT)), (changed, key, changed.get(key, _ABSENT)))
@@ -160,7 +176,7 @@ class UnitOfWork:
         return self._known[table]
 
     def scan(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
-        """The first rows of a range as they stand with this unit's changes."""
+        """The first rows of a range, this unit's changes included. One request."""
         changed = {
             key: row
             for key, row in self._changed[table].items()
@@ -171,16 +187,13 @@ class UnitOfWork:
         return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
 
     def apply(self, operations: DerivedWrites, version: int, owner: bytes = b"") -> None:
-        """Takes in the derived operations of one commit; every row they put is stamped with that commit's version.
-
-        `owner` is the key of its commit row.
-        """
-        views = self._changed["views"]  # nobody reads them by key
+        """Applies the derived operations of one commit of root row `owner`; rows they put get its version as stamp."""
+        views = self._changed["views"]  # not through `put`: no code reads them by key
         if self._log is not None:
-            self._changing(views, [*operations.deletes, *operations.puts])
+            self._log_values(views, [*operations.deletes, *operations.puts])
             if operations.released or operations.claimed:
-                self._changing(self._released, operations.released)
-                self._changing(self._claimed, [*operations.released, *operations.claimed])
+                self._log_values(self._released, operations.released)
+                self._log_values(self._claimed, [*operations.released, *operations.claimed])
             self._applied.append((owner, operations))
         for key in operations.deletes:
             views[key] = None
@@ -195,24 +208,27 @@ class UnitOfWork:
                 self._released[key] = holder
         for key, claimer in operations.claimed.items():
             if self._claimed.setdefault(key, claimer) != claimer:
-                raise AlreadyExists(
-                    "this value is declared unique and is taken", owner=self.name_of(self._claimed[key])
-                )
+                raise AlreadyExists(_TAKEN, owner=self.name_of(self._claimed[key]))
 
     def _delta(self, key: bytes) -> Delta:
-        """What is added to a counts row so far; one of its own when the log keeps the one before."""
+        """What is added to a counts row so far; a copy of it when the log keeps the one before."""
         delta = self._deltas.get(key)
         if delta is None or self._log is not None:
-            self._changing(self._deltas, (key,))
+            self._log_values(self._deltas, (key,))
             delta = self._deltas[key] = Delta() if delta is None else delta.copied()
         return delta
 
     def flush(self, now: int) -> Plan[None]:
-        """Settles deltas and claims and writes everything that changed, one request a table.
+        """Settles and writes."""
+        yield from self.settle(now)
+        yield from self.write()
+
+    def settle(self, now: int) -> Plan[None]:
+        """Makes rows of deltas and claims; writes nothing. At most one request.
 
         Raises:
-            HoldersRefused: what cannot be settled comes from holders that follow; nothing was written.
-            OnereadError: it comes from what users want.
+            HoldersRefused: the deltas and claims of holders that followed a source are refused.
+            OnereadError: those of other changes are.
         """
         yield from self.load(
             "counts", [key for key, delta in self._deltas.items() if delta.changes] + [*self._released, *self._claimed]
@@ -222,6 +238,9 @@ class UnitOfWork:
         self._apply_claims(now, refused)
         if refused:
             raise HoldersRefused(refused)
+
+    def write(self) -> Plan[None]:
+        """Writes everything that changed, one request a table."""
         for table in TABLES:
             if self._changed[table]:
                 yield from Replace(table, self._changed[table])
@@ -235,10 +254,10 @@ class UnitOfWork:
                 except OnereadError as error:
                     self._refuse(error, self._contributing(key), refused)
                     continue
-                self.put("counts", key, None if shown is None else {VALUE: Cell(shown, later(row, now))})
+                self._put("counts", key, None if shown is None else {VALUE: Cell(shown, later(row, now))})
 
     def _contributing(self, group: bytes) -> list[bytes]:
-        """The holders that add to a group or take from it, as far as was logged."""
+        """Root keys of the logged commits that add to a group or subtract from it."""
         return [owner for owner, each in self._applied if any(key == group for key, _amounts, _sign in each.deltas)]
 
     def _apply_claims(self, now: int, refused: dict[bytes, Exception]) -> None:
@@ -246,17 +265,17 @@ class UnitOfWork:
             row = self.get("counts", key)
             if row is not None and row[VALUE].value not in (owner, self._released.get(key)):
                 taken = row[VALUE].value
-                error = AlreadyExists("this value is declared unique and is taken", owner=self.name_of(taken))
+                error = AlreadyExists(_TAKEN, owner=self.name_of(taken))
                 self._refuse(error, (owner,), refused)
                 continue
             self.put("counts", key, {VALUE: Cell(owner, later(row, now))})
         for key, holder in self._released.items():
             row = self.get("counts", key)
             if key not in self._claimed and row is not None and row[VALUE].value == holder:
-                self.put("counts", key, None)
+                self.remove("counts", key)
 
     def _refuse(self, error: Exception, owners: Iterable[bytes], refused: dict[bytes, Exception]) -> None:
-        """Refuses the holders among those whom an error comes from; what no holder brought about is raised."""
+        """Refuses the holders among the owners that caused an error; raises it when none of them is a holder."""
         holders = [owner for owner in owners if owner in self.followed]
         if not holders:
             raise error
@@ -264,5 +283,5 @@ class UnitOfWork:
 
 
 def later(row: Row | None, now: int) -> int:
-    """A stamp that is never older than the one before it, whatever the clock says."""
+    """A stamp newer than those of the row before, even when the clock was set back."""
     return now if row is None else min(MAX_STAMP, max([now, *(cell.stamp + 1 for cell in row.values())]))

@@ -1,18 +1,17 @@
-"""Bulk writing: changes gathered into bounded batches, each one transaction, and what becomes of a refused one.
+"""Bulk writing: changes gathered into bounded batches, each committed as one, and what happens to a refused one.
 
-What is given between two positions is one item, whole or not at all. A batch in which something is refused is cut
-around the refused item and committed in parts, in the order given, so that nothing else of it is lost. See
+The changes between two positions are one item, committed as a whole or not at all. A batch with a refused item is split
+around it and committed in parts, in order, so that only that item is left out. See
 docs/decisions/0025-bulk-batches-and-checkpoints.md.
 """
 
 from __future__ import annotations
 
-import functools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final, NoReturn, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -21,52 +20,50 @@ from oneread.derivations.catalog import Catalog
 from oneread.errors import Closed, Conflict, LimitExceeded, OnereadError, SchemaMismatch, UsageError
 from oneread.models.annotations import unwrap
 from oneread.plans.arguments import check_function
-from oneread.plans.effects import Atomically
 from oneread.plans.plan import Plan
-from oneread.plans.progress import Progress, Reporter
+from oneread.plans.progress import Progress, Reporter, no_progress
 from oneread.store.requests import Scan
 from oneread.transactions import outbox
-from oneread.transactions.native import Change
-from oneread.transactions.unit_of_work import UnitOfWork
-from oneread.transfer.checkpoints import Checkpoint, Position, check_position, move, standing
+from oneread.transactions.commit import Commit, Committer
+from oneread.transactions.system_rows import Swap
+from oneread.transfer.checkpoints import (
+    Checkpoint,
+    Position,
+    check_position,
+    checkpoint_swap,
+    encode_checkpoint,
+    stored_checkpoint,
+)
 
 BATCH: Final = 1000
-"""Changes of one transaction."""
+"""Changes of one commit."""
 
 BATCH_BYTES: Final = 4 << 20
-"""Bytes of what waits for one transaction, about."""
+"""Approximate bytes of the changes that wait for one commit."""
 
 OPEN_TASKS: Final = 100
 """Fan-outs that may wait in the outbox before a bulk writer does some of them itself."""
 
 _DEPTH: Final = 100
-"""Values inside values that are looked into; msgspec takes no document that is much deeper."""
+"""Nested values that are measured; msgspec refuses documents that are much deeper."""
 _OBJECT: Final = 64
 _FIXED: Final = (bool, float, date, datetime, time, timedelta, Decimal, UUID)
 _REFUSALS: Final = (UsageError, LimitExceeded, Conflict)
 _NOT_REFUSALS: Final = (Closed, SchemaMismatch)
 
 WantedChange: TypeAlias = "tuple[Any, ...]"
-"""One change as it was asked for: ("save", entity), ("patch", model, key, changes), ("delete", model, key)."""
+"""One change as given: ("save", entity), ("patch", model, key, changes), ("delete", model, key)."""
 
-Making: TypeAlias = Callable[[WantedChange], Plan[Any]]
-"""Makes the change that was asked for."""
-
-
-class AttemptCommit(Protocol):
-    """Commits changes, and what is put beside them, inside a transaction."""
-
-    def __call__(
-        self, changes: Sequence[Change], beside: Callable[[UnitOfWork, int], Plan[None]] | None = None, /
-    ) -> Plan[list[bytes]]: ...
+MakeChange: TypeAlias = Callable[[WantedChange], Plan[Any]]
+"""Makes a change from what was given."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """What was left out of a batch.
+    """An item that was left out of a batch.
 
     Arguments:
         error: why.
-        given: what was asked for since the position before, one for each change.
+        given: the changes of the item, as they were given.
         position: the position that was given with it.
     """
 
@@ -81,8 +78,8 @@ class Tally(msgspec.Struct, frozen=True):
     Arguments:
         stored: changes that are in the store.
         refused: changes that were left out.
-        batches: transactions that were committed.
-        waiting: changes that were given and are not in the store yet.
+        batches: commits.
+        waiting: changes that were given and are not stored yet.
     """
 
     stored: int = 0
@@ -92,7 +89,7 @@ class Tally(msgspec.Struct, frozen=True):
 
 
 class _Item:
-    """What is given between two positions."""
+    """The changes between two positions."""
 
     __slots__ = ("changes", "error", "given", "position")
 
@@ -114,76 +111,65 @@ class Limits(msgspec.Struct, frozen=True):
         for name, least in (("changes", 1), ("size", 1), ("tasks", 0)):
             given: object = getattr(self, name)
             if type(given) is not int or given < least:
-                raise UsageError("a bound of a bulk writer is a whole number", bound=name, given=given, least=least)
+                raise UsageError(
+                    "a bound of a bulk writer: expected a whole number", bound=name, given=given, least=least
+                )
+
+
+class BatchOptions(NamedTuple):
+    """What a bulk writer does besides committing.
+
+    `checkpoint` is the key of the row that keeps the position, None for no row; `restart` ignores an earlier position.
+    Without `on_refused` the first refused item ends the work. `total` is for progress.
+    """
+
+    limits: Limits = Limits()
+    checkpoint: bytes | None = None
+    restart: bool = False
+    on_refused: Callable[[Refusal], object] | None = None
+    progress: Reporter = no_progress
+    total: int | None = None
 
 
 class Batches:
-    """Gathers changes and commits them in batches. Not for several threads at once.
+    """Gathers changes and commits them in batches. Not for several threads at once."""
 
-    Arguments:
-        making: makes a change of what was asked for.
-        attempt: commits changes inside a transaction.
-        limits: of a batch.
-        checkpoint: key of the row that remembers the position; None remembers nothing.
-        restart: an earlier position is forgotten.
-        on_refused: told of each item that is left out; None lets the first end the work.
-        progress: told after each batch.
-        total: changes to be expected, for progress.
-    """
-
-    def __init__(
-        self,
-        making: Making,
-        attempt: AttemptCommit,
-        limits: Limits,
-        checkpoint: bytes | None,
-        on_refused: Callable[[Refusal], object] | None,
-        progress: Reporter,
-        total: int | None,
-        *,
-        restart: bool = False,
-    ) -> None:
-        self._making = making
-        self._commit = attempt
-        self._limits = limits
-        self._checkpoint = checkpoint
-        self._restart = restart
-        self._on_refused = on_refused
-        self._progress = progress
-        self._total = total
-        self._seen = Checkpoint()
-        self.reached = Checkpoint()
+    def __init__(self, make: MakeChange, committer: Committer, options: BatchOptions) -> None:
+        check_function("progress", options.progress)
+        if options.on_refused is not None:
+            check_function("on_refused", options.on_refused)
+        self._make = make
+        self._committer = committer
+        self._options = options
+        self._row: bytes | None = None
+        self._saved = self.reached = Checkpoint()
         self._open: list[WantedChange] = []
-        check_function("progress", progress)
-        if on_refused is not None:
-            check_function("on_refused", on_refused)
         self._closed: list[_Item] = []
         self._count = self._size = self._open_size = 0
         self._stored = self._refused = self._batches = 0
-        self._deciding = False
 
     @property
     def tally(self) -> Tally:
         return Tally(self._stored, self._refused, self._batches, self._count + len(self._open))
 
     def opened(self) -> Plan[None]:
-        """Reads the checkpoint. One request, or none without one."""
-        if self._checkpoint is not None:
-            self._seen = yield from standing(self._checkpoint)
-            self.reached = Checkpoint() if self._restart else self._seen
+        """Reads the checkpoint, if there is one. One request, or none."""
+        if self._options.checkpoint is not None:
+            self._row, self._saved = yield from stored_checkpoint(self._options.checkpoint)
+            self.reached = Checkpoint() if self._options.restart else self._saved
 
     def add(self, given: WantedChange, size: int, position: Position | None) -> bool:
-        """Takes one change; answers whether the batch is full."""
+        """Adds one change; returns whether the batch is full."""
         if position is not None:
             check_position(position)
         self._open.append(given)
         self._open_size += size
-        if position is not None or self._checkpoint is None:
+        if position is not None or self._options.checkpoint is None:
             return self.mark(position)
         return self._is_full()
 
     def mark(self, position: Position | None) -> bool:
-        """Ends an item; answers whether the batch is full."""
+        """Ends an item; returns whether the batch is full."""
         given, self._open = self._open, []
         self._closed.append(_Item(tuple(given), position))
         self._count += len(given)
@@ -192,11 +178,11 @@ class Batches:
         return self._is_full()
 
     def _is_full(self) -> bool:
-        limits = self._limits
+        limits = self._options.limits
         given = len(self._open)
         if not self._closed and (given > limits.changes or self._open_size > limits.size):
             raise UsageError(
-                "more changes between two positions than a batch holds; give positions more often, or a larger batch",
+                "more changes between two positions than fit in a batch; give positions more often, or a larger batch",
                 changes=given,
                 batch=limits.changes,
                 bytes=self._open_size,
@@ -217,29 +203,38 @@ class Batches:
         self._count = self._size = 0
         tasks: list[bytes] = []
         for item in items:
-            yield from self._make(item)
+            yield from self._make_changes(item)
         parts = deque([items] if items else [])
         while parts:
             part = parts.popleft()
             refused = next((place for place, item in enumerate(part) if item.error is not None), None)
-            if refused is None:
-                try:
-                    tasks += yield from Atomically(functools.partial(self._attempt, part))
-                except _REFUSALS as error:
-                    if not self._deciding or isinstance(error, _NOT_REFUSALS):
-                        raise
-                    if len(part) > 1:
-                        parts.extendleft(reversed(_cut(part)))
-                        continue
-                    part[0].error = error
-                    refused = 0
-                else:
-                    self._note(part)
-                    continue
-            if len(part) > 1:
-                parts.extendleft(reversed(_around(part, refused)))
-            else:
+            if refused is not None and len(part) == 1:
                 self._refuse(part[0])
+            elif refused is not None:
+                parts.extendleft(reversed(_around(part, refused)))
+            elif (left := (yield from self._commit_part(part))) is not None:
+                tasks += left
+            else:
+                parts.extendleft(reversed(_split(part)))
+        return tasks
+
+    def _commit_part(self, part: list[_Item]) -> Plan[list[bytes] | None]:
+        """Commits a part; returns the tasks that this left, None when some item of the part is refused."""
+        reached = self._after(part)
+        commit = Commit([change for item in part for change in item.changes], self._swaps(reached))
+        try:
+            tasks = yield from self._committer.commit(commit)
+        except _REFUSALS as error:
+            if not commit.is_deciding or isinstance(error, _NOT_REFUSALS):
+                raise
+            if len(part) == 1:
+                part[0].error = error
+            return None
+        self._moved(reached)
+        self._stored += len(commit.changes)
+        self._batches += 1
+        options = self._options
+        options.progress(Progress("stored", self._stored + self._refused, options.total, self._refused))
         return tasks
 
     def finished(self) -> Plan[list[bytes]]:
@@ -247,46 +242,41 @@ class Batches:
         if self._open:
             self.mark(None)
         tasks = yield from self.committed()
-        if self._checkpoint is not None:
-            yield from self._remember(finished=True)
+        if self._options.checkpoint is not None:
+            yield from self._save_checkpoint(finished=True)
         return tasks
 
     def settled(self) -> Plan[None]:
-        """Remembers the position of what was refused at the very end of a batch."""
-        if self._checkpoint is not None and self.reached != self._seen:
-            yield from self._remember(finished=False)
+        """Stores the position when the last items of a batch were refused."""
+        if self._options.checkpoint is not None and self.reached != self._saved:
+            yield from self._save_checkpoint(finished=False)
 
     def apply_backpressure(self, drain_step: Callable[[int], Plan[bool]]) -> Plan[None]:
-        """Does tasks of the outbox while there are too many: nobody runs ahead of what follows from the changes."""
-        most = self._limits.tasks
+        """Does tasks of the outbox while too many wait, so that they do not grow faster than they are done."""
+        most = self._options.limits.tasks
         while len((yield from Scan("system", outbox.TASKS, most + 1))) > most:
             yield from drain_step(outbox.BATCH)
 
-    def _make(self, item: _Item) -> Plan[None]:
+    def _make_changes(self, item: _Item) -> Plan[None]:
         try:
             for given in item.given:
-                item.changes.append((yield from self._making(given)))
+                item.changes.append((yield from self._make(given)))
         except UsageError as error:
             if isinstance(error, _NOT_REFUSALS):
                 raise
             item.error = error
 
-    def _attempt(self, part: Sequence[_Item]) -> Plan[list[bytes]]:
-        self._deciding = False
-        changes = [change for item in part for change in item.changes]
-        wanted = self._after(part)
+    def _swaps(self, wanted: Checkpoint) -> list[Swap]:
+        checkpoint = self._options.checkpoint
+        return [] if checkpoint is None else [checkpoint_swap(checkpoint, self._row, wanted)]
 
-        def beside(unit: UnitOfWork, now: int) -> Plan[None]:
-            if self._checkpoint is not None:
-                yield from move(unit, now, self._checkpoint, self._seen, wanted)
-            self._deciding = True
-
-        tasks = yield from self._commit(changes, beside)
-        self._deciding = False
-        return tasks
+    def _moved(self, reached: Checkpoint) -> None:
+        self.reached = reached
+        if self._options.checkpoint is not None:
+            self._row, self._saved = encode_checkpoint(reached), reached
 
     def _after(self, part: Sequence[_Item]) -> Checkpoint:
-        """The checkpoint as it stands once a part is stored."""
+        """The checkpoint once a part is stored."""
         return msgspec.structs.replace(
             self.reached,
             position=next(
@@ -296,19 +286,11 @@ class Batches:
             stored=self.reached.stored + sum([len(item.changes) for item in part]),
         )
 
-    def _note(self, part: Sequence[_Item]) -> None:
-        self.reached = self._after(part)
-        if self._checkpoint is not None:
-            self._seen = self.reached
-        self._stored += sum([len(item.changes) for item in part])
-        self._batches += 1
-        self._progress(Progress("stored", self._stored + self._refused, self._total, self._refused))
-
     def _refuse(self, item: _Item) -> None:
         assert item.error is not None
-        if self._on_refused is None:
+        if self._options.on_refused is None:
             self._give_up(item)
-        self._on_refused(Refusal(item.error, item.given, item.position))
+        self._options.on_refused(Refusal(item.error, item.given, item.position))
         self._refused += len(item.given)
         self.reached = msgspec.structs.replace(
             self.reached,
@@ -325,20 +307,16 @@ class Batches:
         )
         raise error
 
-    def _remember(self, *, finished: bool) -> Plan[None]:
-        """Lets the checkpoint stand as reached, in a transaction of its own."""
+    def _save_checkpoint(self, *, finished: bool) -> Plan[None]:
         wanted = msgspec.structs.replace(self.reached, finished=finished)
-
-        def beside(unit: UnitOfWork, now: int) -> Plan[None]:
-            assert self._checkpoint is not None
-            yield from move(unit, now, self._checkpoint, self._seen, wanted)
-
-        yield from Atomically(lambda: self._commit((), beside))
-        self.reached = self._seen = wanted
+        yield from self._committer.commit(Commit((), self._swaps(wanted)))
+        self._moved(wanted)
 
 
-def _cut(part: list[_Item]) -> list[list[_Item]]:
-    """A part around the item that was decided last, or in halves where that says nothing."""
+def _split(part: list[_Item]) -> list[list[_Item]]:
+    """A part split around the item that was decided last, or in halves where that is unknown; of one item, itself."""
+    if len(part) == 1:
+        return [part]
     undecided = (place for place, item in enumerate(part) if any(not each.written.version for each in item.changes))
     place = next(undecided, len(part))
     if place < len(part) - 1:
@@ -352,7 +330,7 @@ def _around(part: list[_Item], place: int) -> list[list[_Item]]:
 
 
 def weight(given: Any, depth: int = _DEPTH) -> int:
-    """About how many bytes something takes while it waits: its text and bytes, and a little for every object."""
+    """Approximate size in memory, in bytes: text and bytes, and a constant for every object."""
     kind = type(given)
     if not depth:
         return _OBJECT
@@ -369,7 +347,7 @@ def weight(given: Any, depth: int = _DEPTH) -> int:
 
 
 class ChangeSizes:
-    """About how large entities are; fields of a fixed size are not looked at, nor copies, which may be unfilled."""
+    """Approximate sizes of entities, without fields of a fixed size and copies, which may be unfilled."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._names = {
@@ -382,7 +360,7 @@ class ChangeSizes:
         }
 
     def of(self, entity: Any) -> int:
-        """About how many bytes an entity takes while it waits."""
+        """Approximate size of an entity in memory, in bytes."""
         names = self._names.get(type(entity), ())
         size = _OBJECT
         for name in names:

@@ -16,7 +16,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Save, SourceCache
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_type import EntityState
-from oneread.transactions.native import NO_CHANGE, CommittedRows, Decision
+from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
 from oneread.transactions.root import Root
 
 

@@ -119,11 +119,11 @@ WRITES = {
             "Replace roots 4, Replace views 5, Replace counts 2"
         ),
     ),
-    "rename of what nobody copies": (
+    "rename of what has no copies": (
         lambda db: db.patch(Customer, 1, country="France"),
         "Read system 1, Read roots 1, Replace roots 1",
     ),
-    "rename of what nobody refers to": (
+    "rename of what has no references": (
         lambda db: db.patch(Product, "q", name="Quince"),
         "Read system 1, Read roots 1, Scan views 0, Replace roots 1",
     ),
@@ -236,7 +236,7 @@ def test_a_rename_above_the_bound_leaves_a_task_that_costs_as_much_in_batches(ur
     shop.db.close()
 
 
-def test_bytes_and_skipped_rows_are_told(shop):
+def test_bytes_and_skipped_rows_are_counted(shop):
     page = shop.db.page(PurchasesOfProduct, "p", limit=1, where=None)
     assert page.cost.bytes > 0
     assert page.cost.skipped == 0
@@ -285,9 +285,9 @@ def test_the_fast_path_of_a_group_refuses_as_the_plan(key):
             assert str(fast.value) == str(planned.value)
 
 
-def test_a_copy_that_nothing_depends_on_keeps_its_carriers_version(shop):
+def test_a_leaf_copy_keeps_its_holders_version(shop):
     before = shop.db.get(Purchase, "o", 1)
-    shop.db.patch(Product, "p", name="Pear")  # covered by an index: the carrier is committed again
+    shop.db.patch(Product, "p", name="Pear")  # covered by an index: the holder is committed again
     again = shop.db.get(Purchase, "o", 1)
     assert shop.db.version(again) > shop.db.version(before)
     assert again.product == Sold(ref=before.product.ref, name="Pear")

@@ -137,7 +137,7 @@ def test_a_cursor_of_an_earlier_release_has_expired(flags):
     ],
     ids=range(18),
 )
-def test_what_is_no_cursor_is_refused(text):
+def test_text_that_is_not_a_cursor_is_refused(text):
     assert refused(text) == "not a cursor; start from the first page"
 
 

@@ -53,7 +53,7 @@ def test_a_page_is_a_sequence(db):
     assert (found.next, found.previous, found.truncated) == (None, None, False)
 
 
-def test_rows_that_come_and_go_meanwhile_move_nobody_else(db):
+def test_rows_that_come_and_go_meanwhile_move_no_other_row(db):
     filled(db)
     first = db.page(Item, "a", limit=4)
     db.delete(Item, "a", 3)
@@ -108,7 +108,7 @@ def test_behind_an_empty_page_read_backwards_a_row_that_ends_where_the_parameter
     assert [row.size for row in db.page(Sizes, *several, limit=1, cursor=nothing.next)] == [2]
 
 
-def test_a_budget_that_is_used_up_says_so_and_goes_on(db):
+def test_a_page_whose_budget_is_used_up_says_so_and_has_a_next(db):
     filled(db)
     where = field(Item.number) >= 8
     found, cursor, pages = [], None, 0

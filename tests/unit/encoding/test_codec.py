@@ -171,7 +171,7 @@ def test_strict_flags_refuse_combinations_they_do_not_have():
 
 def test_a_declaration_that_cannot_work_is_refused():
     class Odd(Enum):
-        LIST = []  # noqa: RUF012  the point is that a list is no key
+        LIST = []  # noqa: RUF012  the point is that a list is not a key
 
     with pytest.raises(InvalidDeclaration, match="type") as refused:
         one(list)

@@ -1,4 +1,4 @@
-"""Tuples and bytes without a declaration: what is refused, by which name, and what bytes are no key."""
+"""Tuples and bytes without a declaration: what is refused, by which name, and which bytes are not a key."""
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -190,7 +190,7 @@ NOT_KEYS = {
     "a Decimal with a nibble of no digit": "2514b0",
     "a Decimal whose digits do not end": "251422",
     "a Decimal with a zero nibble within": "25140200",
-    "a Decimal with an exponent that is no int": "25032000",
+    "a Decimal with an exponent that is not an int": "25032000",
     "a Decimal with an exponent too great": "251cffffffffffffffff20",
     "a Decimal with an exponent too small": "250c000000000000000020",
     "a torn UUID": "30" + "00" * 15,
@@ -206,7 +206,7 @@ NOT_KEYS = {
 
 
 @pytest.mark.parametrize("key", NOT_KEYS.values(), ids=NOT_KEYS.keys())
-def test_bytes_that_are_no_key_are_corrupt_in_both_directions(key):
+def test_bytes_that_are_not_a_key_are_corrupt_in_both_directions(key):
     data = bytes.fromhex(key)
     for hostile in (data, bytes(255 - byte for byte in data)):
         with pytest.raises(Corrupt) as refused:

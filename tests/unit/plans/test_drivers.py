@@ -112,7 +112,7 @@ def test_an_error_of_the_store_is_raised_where_it_was_asked_for(run):
     assert run(plan(), Trace()) == "caught"
 
 
-def test_an_error_nobody_catches_reaches_the_caller_and_the_plan_has_cleaned_up(run):
+def test_an_uncaught_error_reaches_the_caller_and_the_plan_has_cleaned_up(run):
     cleaned = []
 
     def plan():
@@ -219,7 +219,7 @@ def test_absent_rows_cost_no_bytes():
 
 
 class Slow(MemoryEngine):
-    """Holds every transaction until it is told to go on."""
+    """Holds every transaction until it may continue."""
 
     def __init__(self):
         super().__init__()

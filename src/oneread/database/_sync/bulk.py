@@ -16,7 +16,7 @@ from oneread.database.operations import Operations
 from oneread.errors import UsageError
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
-from oneread.transactions.native import Change
+from oneread.transactions.commit import Change
 from oneread.transfer.bulk import Batches, ChangeSizes, Tally, weight
 from oneread.transfer.checkpoints import Position, check_position
 

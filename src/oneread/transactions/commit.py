@@ -1,0 +1,163 @@
+"""The contract of commits: what one commit asks for, and what every committer does with it.
+
+A committer is chosen by what the store can do. `native` is that of engines whose transactions span rows: one commit is
+one engine transaction. A committer for engines that change one row at a time takes the same changes: it asks a change
+for its links before it puts back-references, and keeps the derived writes of the decision as an intent in the root
+row. See rules 1-8 of the commit protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from oneread.plans.plan import Plan
+from oneread.store.rows import Row, RowRange, Table
+from oneread.transactions.outbox import SetAside
+from oneread.transactions.root import Root
+from oneread.transactions.system_rows import Swap
+from oneread.transactions.unit_of_work import DerivedWrites, RowCache, UnitOfWork
+
+T = TypeVar("T")
+
+CommittedRows: TypeAlias = RowCache
+"""Root rows by key: those that a change named as hints or links are there."""
+
+
+class Decision(msgspec.Struct, frozen=True, gc=False):
+    """What one commit does, as data.
+
+    `root` is the new root row, None to leave it as it is. With `fans_out` the holders of copies must follow. Each range
+    of `unreferenced`, in `views`, must be empty at the end, else StillReferenced.
+    """
+
+    root: Root | None
+    operations: DerivedWrites = DerivedWrites()
+    fans_out: bool = False
+    unreferenced: Sequence[RowRange] = ()
+
+
+NO_CHANGE: Final = Decision(None)
+
+
+class Change(Protocol):
+    """One wanted change of one root row."""
+
+    @property
+    def key(self) -> bytes:
+        """The root row's key."""
+        ...
+
+    def hints(self) -> Iterable[bytes]:
+        """Root rows that will probably be needed, known before anything is read."""
+        ...
+
+    def links(self, seen: Root) -> Iterable[bytes]:
+        """Root rows that the decision needs, now that the row has been read."""
+        ...
+
+    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
+        """The decision, from rows alone. `version` is what the row gets when it is written.
+
+        May be asked again after a lost race.
+        """
+        ...
+
+    def followed(self, root: Root) -> None:
+        """Takes note that the row was committed again in the same transaction, because its source changed."""
+        ...
+
+
+Follow: TypeAlias = Callable[[bytes, bytes], Change]
+"""(source key, holder key) to the change that gives the holder the source's new values."""
+
+
+class Basis(NamedTuple):
+    """What changes were decided on before they are committed: the clock, and the root rows that were read."""
+
+    now: int
+    rows: Mapping[bytes, Row | None]
+
+
+class Commit:
+    """One commit, as asked of a committer.
+
+    `swaps` are system rows that are swapped beside the changes. With a `basis` the changes were decided before, one
+    after the other: they are decided again in that way, and only while the rows they were decided on are unchanged.
+    `is_deciding` is the committer's note of how far it is: an error raised while it is true comes from the changes
+    themselves, any other from the store.
+    """
+
+    __slots__ = ("basis", "changes", "is_deciding", "swaps")
+
+    def __init__(self, changes: Sequence[Change], swaps: Sequence[Swap] = (), basis: Basis | None = None) -> None:
+        self.changes = changes
+        self.swaps = swaps
+        self.basis = basis
+        self.is_deciding = False
+
+
+class Fence(Protocol):
+    """What refuses commits of a program that a newer one has replaced. See docs/decisions/0016-the-fence.md."""
+
+    def check_writable(self, unit: UnitOfWork) -> Plan[None]:
+        """Raises SchemaMismatch unless this program may still write."""
+        ...
+
+
+class SystemCommitter(Protocol):
+    """Commits of rows that belong to no entity; needs no schema."""
+
+    def together(self, plan: Callable[[], Plan[T]], swaps: Sequence[Swap] = ()) -> Plan[T]:
+        """Runs a plan that reads rows, decides and writes them as one, with `swaps` beside it; may run it again.
+
+        The few operations that need several rows at once. On a store that changes one row at a time:
+
+        - the schema and the fence are two cells of one row, swapped by its count of changes; rule 17 waits for older
+          programs, so that no entity can come between the check that a model is empty and its drop;
+        - the position of a backfill is swapped after the schema, since a backfill may repeat its last step;
+        - a repair emits rows again by commits, and adds to a sum by a compare-and-set on the shard row (rule 11).
+        """
+        ...
+
+    def sweep(self, table: Table, within: RowRange, limit: int, swaps: Sequence[Swap] = ()) -> Plan[int]:
+        """Removes the first rows of a range that no program writes to any more; returns how many there were.
+
+        On a store that changes one row at a time: deletes with explicit stamps (rule 18).
+        """
+        ...
+
+    def purge(self, keys: Sequence[bytes]) -> Plan[None]:
+        """Removes the root rows among these whose entities are deleted.
+
+        On a store that changes one row at a time: after the grace of rule 18, at each row's own stamp.
+        """
+        ...
+
+
+class Committer(SystemCommitter, Protocol):
+    """Commits of one open database."""
+
+    def commit(self, commit: Commit) -> Plan[list[bytes]]:
+        """Commits changes with everything derived from them, and swaps system rows; returns the tasks that it left.
+
+        All or nothing where a transaction spans rows; elsewhere each change is a commit of its own, and the swaps come
+        last: what they record is done by then, and doing it again does no harm.
+
+        Raises:
+            Conflict: a system row, or a row of the basis, is not as it was.
+        """
+        ...
+
+    def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> Plan[None]:
+        """Decides changes on an overlay, with everything that follows from them; writes nothing."""
+        ...
+
+    def follow(self, source: bytes, holder: bytes) -> Plan[SetAside | None]:
+        """Inside `together`: gives a holder its source's values; returns why it cannot have them, None when it has.
+
+        On a store that changes one row at a time: rule 14.
+        """
+        ...

@@ -1,0 +1,324 @@
+"""Tasks: the work that commits leave in the outbox, done in batches and in turn.
+
+Each kind of task has a handler. An error of one holder is stored with the holder and never ends a task; only an error
+of the store ends a step. On a store that changes one row at a time a worker holds a lease on its task (rule 16). See
+"Tasks" of the commit protocol and docs/decisions/0030-holders-are-set-aside.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from oneread.errors import (
+    BudgetExceeded,
+    Closed,
+    Corrupt,
+    LimitExceeded,
+    OnereadError,
+    OutcomeUnknown,
+    SchemaMismatch,
+    StaleCopies,
+    Unavailable,
+)
+from oneread.plans.effects import Sleep
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read, Scan
+from oneread.store.rows import Row, RowRange
+from oneread.transactions import outbox
+from oneread.transactions.native import NativeCommitter, Work
+from oneread.transactions.outbox import Entry, SetAside, Task
+from oneread.transactions.root import NO_ROOT, Root, parse_root
+from oneread.transactions.system_rows import FENCE_ROW
+from oneread.transactions.unit_of_work import UnitOfWork, first_row
+
+_STOPPING: Final = (Closed, SchemaMismatch, Unavailable, BudgetExceeded, OutcomeUnknown)
+"""Errors against which a smaller batch does not help, and which no holder causes."""
+
+_NAMED: Final = 20
+"""Holders of one source that an error names at most."""
+
+
+class TaskHandler(Protocol):
+    """Does the tasks of one kind: something for each row of a range of `views`, one after the other."""
+
+    def parts_of(self, source: bytes) -> RowRange:
+        """The range in `views` that a task goes through; its keys are the range's start and the key of a part."""
+        ...
+
+    def check_source(self, unit: UnitOfWork, source: bytes, parts: Sequence[bytes] = ()) -> Plan[None]:
+        """Raises Corrupt when no part can be done. May load rows that `do` needs for these parts."""
+        ...
+
+    def do(self, work: Work, source: bytes, parts: Sequence[bytes]) -> Plan[list[bytes]]:
+        """Does parts of a task on a unit of work; returns those that were set aside."""
+        ...
+
+
+class FollowHandler:
+    """The handler of the task that a changed source leaves: the holders of its copies follow it (rules 13 and 14)."""
+
+    def __init__(self, read_source: Callable[[bytes, Root], object]) -> None:
+        self._read_source = read_source  # raises Corrupt for an unreadable one
+
+    def parts_of(self, source: bytes) -> RowRange:
+        return outbox.holders_of(source)
+
+    def check_source(self, unit: UnitOfWork, source: bytes, parts: Sequence[bytes] = ()) -> Plan[None]:
+        try:
+            yield from unit.load("roots", [source, *parts])
+        except Corrupt:  # perhaps of a holder
+            yield from unit.load("roots", [source])
+        row = unit.get("roots", source)
+        self._read_source(source, NO_ROOT if row is None else parse_root(row))
+
+    def do(self, work: Work, source: bytes, parts: Sequence[bytes]) -> Plan[list[bytes]]:
+        return work.follow(source, parts)
+
+
+class TaskRunner:
+    """Does the tasks of one open database, with a handler for each kind.
+
+    Each step is of another task, so that a large task does not delay small ones.
+    """
+
+    def __init__(self, committer: NativeCommitter, handlers: Mapping[str, TaskHandler]) -> None:
+        self._committer = committer
+        self._handlers = handlers
+        self._last = b""
+
+    def _handler(self, key: bytes) -> TaskHandler:
+        return self._handlers[outbox.kind_of(key)]
+
+    def step(self, batch: int) -> Plan[bool]:
+        """One batch of the next task in turn, or of what was set aside and has changed since; False for none.
+
+        Raises:
+            StoreError: the store failed. The next step begins with another task.
+        """
+        last = self._last
+        key = yield from _first_key(RowRange(last + b"\x00", outbox.TASKS.stop) if last else outbox.TASKS)
+        if key is None:  # every task had its turn
+            self._last = b""
+            if (yield from self._retry_changed()):
+                return True
+            key = (yield from _first_key(outbox.TASKS)) if last else None
+        if key is None:
+            return False
+        self._last = key  # set before the batch, so that a task that fails lets the others go first
+        yield from self._advance(key, batch)
+        return True
+
+    def _advance(self, key: bytes, batch: int) -> Plan[None]:
+        """One batch of a task; of one part where it cannot be written in one transaction."""
+        error = yield from _refusal(lambda: self.task_batch(key, batch))
+        if error is None:
+            return
+        if batch > 1:
+            yield from self._advance(key, 1)
+        elif isinstance(error, LimitExceeded):  # of the store: a full map or disk
+            raise error
+        else:
+            yield from self._committer.step(lambda work: self._skip(work, key, error))
+
+    def task_batch(self, key: bytes, batch: int) -> Plan[None]:
+        """One batch of a task, in one transaction."""
+        return self._committer.step(lambda work: self._batch(work, key, batch))
+
+    def _batch(self, work: Work, key: bytes, batch: int) -> Plan[None]:
+        unit, handler = work.unit, self._handler(key)
+        try:
+            yield from unit.load("system", [key, FENCE_ROW])
+            yield from work.begin()
+            row = unit.get("system", key)
+            if row is None:
+                return
+            task = outbox.read_task(row)
+            parts = yield from self._next_parts(unit, handler, task, batch)
+            if parts:
+                yield from handler.check_source(unit, task.source, parts)
+        except Corrupt as unreadable:
+            yield from work.begin()
+            unit.remove("system", key)
+            yield from outbox.set_aside(unit, outbox.source_of(key), b"", unreadable, work.now)
+            return
+        yield from handler.do(work, task.source, parts)
+        if key not in unit.tasks:  # else the parts changed the source again, and the task starts again
+            self._move(work, key, task, parts if len(parts) == batch else ())
+
+    def _next_parts(self, unit: UnitOfWork, handler: TaskHandler, task: Task, size: int) -> Plan[list[bytes]]:
+        within = handler.parts_of(task.source)
+        rest = RowRange(task.cursor + b"\x00", within.stop) if task.cursor else within
+        rows = yield from unit.scan("views", rest, size)
+        return [key[len(within.start) :] for key, _row in rows]
+
+    def _skip(self, work: Work, key: bytes, error: Exception) -> Plan[None]:
+        """Sets the next part of a task aside, with which the task could not be written."""
+        yield from work.begin()
+        yield from work.unit.load("system", [key])
+        row = work.unit.get("system", key)
+        if row is None:
+            return
+        task = outbox.read_task(row)
+        parts = yield from self._next_parts(work.unit, self._handler(key), task, 1)
+        for part in parts:
+            yield from outbox.set_aside(work.unit, task.source, part, error, work.now)
+        self._move(work, key, task, parts)
+
+    def _move(self, work: Work, key: bytes, task: Task, parts: Sequence[bytes]) -> None:
+        """Stores a task as it is behind these parts; without parts it is done."""
+        if parts:
+            cursor = self._handler(key).parts_of(task.source).start + parts[-1]
+            outbox.save_task(work.unit, key, Task(task.source, cursor, task.done + len(parts)), work.now)
+        else:
+            work.unit.remove("system", key)
+
+    def finish_waiting(self) -> Plan[None]:
+        """Does the tasks that are in the outbox now to their end, those added meanwhile not."""
+        within = outbox.TASKS
+        while tasks := (yield from Scan("system", within, outbox.BATCH)):
+            for key, row in tasks:
+                done = _progress(row)
+                while True:
+                    yield from self.task_batch(key, outbox.BATCH)
+                    (after,) = yield from Read("system", [key])
+                    if after is None or _progress(after) <= done:  # or started again, by a later change
+                        break
+                    done = _progress(after)
+                    yield from Sleep(0.0)
+            within = within.behind(tasks[-1][0])
+
+    # What was set aside.
+
+    def _retry_changed(self) -> Plan[bool]:
+        """Retries the first entries whose source or holder has changed since; False when there is none."""
+        within: RowRange | None = outbox.SET_ASIDE
+        while within is not None:
+            entries, within = yield from _some(within)
+            changed = yield from outbox.changed(entries)
+            if changed:
+                yield from self._retry(changed)
+                return True
+        return False
+
+    def retry(self) -> Plan[int]:
+        """Retries everything that is set aside; returns how much that was."""
+        within: RowRange | None = outbox.SET_ASIDE
+        done = 0
+        while within is not None:
+            entries, within = yield from _some(within)
+            readable = [entry for entry in entries if entry.shown is not None]
+            if readable:
+                yield from self._retry(readable)
+            done += len(readable)
+        return done
+
+    def _retry(self, entries: Sequence[Entry]) -> Plan[None]:
+        """Several in one transaction; when that cannot be written, each by itself."""
+        error = yield from _refusal(lambda: self._committer.step(lambda work: self._retry_in(work, entries)))
+        if error is None:
+            return
+        if len(entries) > 1:
+            for entry in entries:
+                yield from self._retry([entry])
+        elif isinstance(error, LimitExceeded):
+            raise error
+        else:
+            yield from self._committer.step(lambda work: self._count_failure(work, entries[0], error))
+
+    def _retry_in(self, work: Work, entries: Sequence[Entry]) -> Plan[None]:
+        yield from work.begin()
+        yield from work.unit.load("system", [key for key, _shown in entries])
+        for key, shown in entries:
+            if shown is None or work.unit.get("system", key) is None:
+                continue
+            if not shown.holder:
+                yield from self._restart(work, key, shown)
+            elif not (yield from self._handler(key).do(work, shown.source, [shown.holder])):
+                work.unit.remove("system", key)
+
+    def _restart(self, work: Work, key: bytes, shown: SetAside) -> Plan[None]:
+        """Puts a whole task into the outbox again, unless its source is unreadable, or never was written."""
+        try:
+            if shown.source:
+                yield from self._handler(key).check_source(work.unit, shown.source)
+        except Corrupt as unreadable:
+            yield from outbox.set_aside(work.unit, shown.source, b"", unreadable, work.now)
+            return
+        if shown.source and work.unit.get("roots", shown.source) is not None:
+            outbox.add_task(work.unit, shown.source, work.now)
+        work.unit.remove("system", key)
+
+    def _count_failure(self, work: Work, entry: Entry, error: Exception) -> Plan[None]:
+        """Stores one more failed try with an entry."""
+        yield from work.begin()
+        if entry.shown is not None:
+            keys = [key for key in (entry.shown.source, entry.shown.holder) if key]
+            try:
+                yield from work.unit.load("roots", keys)
+            except Corrupt as unreadable:
+                error = unreadable
+            yield from outbox.set_aside(work.unit, entry.shown.source, entry.shown.holder, error, work.now)
+
+    def have_ended(self, tasks: Sequence[bytes]) -> Plan[bool]:
+        """Whether these tasks are done; False while some part will be tried again.
+
+        Raises:
+            StaleCopies: the tasks have ended, and holders are set aside.
+        """
+        rows = yield from Read("system", list(tasks))
+        if any(row is not None for row in rows):
+            return False
+        stuck: list[SetAside] = []
+        for task in tasks:
+            found = yield from Scan("system", outbox.aside_of(outbox.source_of(task)), _NAMED)
+            entries = [outbox.read_aside(row) for row in found]
+            if (yield from outbox.changed(entries)):
+                return False
+            stuck.extend([shown for _key, shown in entries if shown is not None])
+        if stuck:
+            name = self._committer.name_of
+            raise StaleCopies(
+                "copies could not be updated from their source; their holders are set aside, see db.set_aside()",
+                holders=[name(each.holder or each.source) for each in stuck],
+                reason=f"{stuck[0].error}: {stuck[0].message}",
+            )
+        return True
+
+
+def _refusal(step: Callable[[], Plan[None]]) -> Plan[OnereadError | None]:
+    """Runs a step; returns the error for which a smaller step is worth a try."""
+    try:
+        yield from step()
+    except _STOPPING:
+        raise
+    except OnereadError as error:
+        return error
+    return None
+
+
+def _first_key(within: RowRange) -> Plan[bytes | None]:
+    """The first key of a range of `system`, also when its row is unreadable."""
+    try:
+        found = yield from first_row("system", within)
+    except Corrupt as failure:
+        key = failure.facts.get("key")
+        if not isinstance(key, bytes):
+            raise
+        return key
+    return None if found is None else found[0]
+
+
+def _some(within: RowRange) -> Plan[tuple[list[Entry], RowRange | None]]:
+    """The first entries of a range, and the range behind them."""
+    rows = yield from Scan("system", within, outbox.BATCH)
+    rest = within.behind(rows[-1][0]) if len(rows) == outbox.BATCH else None
+    return [outbox.read_aside(row) for row in rows], rest
+
+
+def _progress(row: Row) -> int:
+    """How far a task is; -1 for an unreadable one, which its next batch sets aside."""
+    try:
+        return outbox.read_task(row).done
+    except Corrupt:
+        return -1
