@@ -196,6 +196,7 @@ def _rows(numbered: Iterator[NumberedLine]) -> Iterator[Numbered]:
             if isinstance(line, InvalidValue):
                 refused.append(line)
                 continue
+            # bytes that are not UTF-8 stay in the text, so that the row is refused alone, and rejected as it was
             text = line.decode(errors="surrogateescape")
             yield (text.removeprefix("\ufeff") if number == 1 else text) + "\n"
 

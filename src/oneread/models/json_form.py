@@ -134,7 +134,7 @@ class JsonForm(Generic[E]):
                 continue
             inner = self._sendable(field)
             if optional(field.name):
-                fields.append((field.name, inner | msgspec.UnsetType, _UNSET))
+                fields.append((field.name, inner | msgspec.UnsetType, _UNSET))  # None is a value, absence is not
             else:
                 fields.append((field.name, inner))
         return msgspec.defstruct(
