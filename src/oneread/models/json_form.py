@@ -83,11 +83,11 @@ class JsonForm(Generic[E]):
         Raises:
             InvalidValue: the body is not JSON, or a field is unknown, missing, or of another type.
         """
-        return self._read(lambda: self._entity(self._decode_whole(body)))
+        return self._entity(self._read(lambda: self._decode_whole(body)))
 
     def convert(self, value: object, *, strict: bool = True) -> E:
         """Converts JSON that was parsed before, as `decode` does; unless `strict`, numbers and instants may be text."""
-        return self._read(lambda: self._entity(msgspec.convert(value, self._whole, strict=strict, dec_hook=revive)))
+        return self._entity(self._read(lambda: msgspec.convert(value, self._whole, strict=strict, dec_hook=revive)))
 
     def changes(self, body: bytes) -> dict[str, Any]:
         """Decodes the fields that a client wants changed, for `db.patch`. The key's parts are not among them.
@@ -95,7 +95,7 @@ class JsonForm(Generic[E]):
         Raises:
             InvalidValue: as `decode`.
         """
-        return self._read(lambda: dict(self._sent(self._decode_partial(body))))
+        return dict(self._sent(self._read(lambda: self._decode_partial(body))))
 
     def _read(self, decode: Callable[[], T]) -> T:
         try:

@@ -53,6 +53,9 @@ class ColumnForm(JsonForm[Any]):
     def _key(self, field: FieldShape) -> Any:
         return key_type(self.references[field.name].kind)
 
+    def _entity(self, sent: object) -> Any:
+        return self._read(lambda: super(ColumnForm, self)._entity(sent))  # a model's `__post_init__` may refuse values
+
     def encode(self, entity: object) -> bytes | None:
         """Encodes an entity; None where decoding would not give an equal one."""
         row = self._whole(**self.write(entity))
