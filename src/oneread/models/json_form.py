@@ -176,7 +176,7 @@ class JsonForm(Generic[E]):
             raise InvalidDeclaration(
                 "a field of this class has no JSON schema", declaration=self.cls, reason=str(error)
             ) from error
-        inlined: dict[str, Any] = _inlined(found, parts, frozenset())
+        inlined: dict[str, Any] = _inline(found, parts, frozenset())
         return inlined
 
     def _shown(self) -> Any:
@@ -271,13 +271,13 @@ def _of_reference(_type: object) -> dict[str, Any]:
     return {"type": "array", "prefixItems": [{"type": "array"}], "items": False}
 
 
-def _inlined(schema: Any, parts: dict[str, Any], inside: frozenset[str]) -> Any:
+def _inline(schema: Any, parts: dict[str, Any], inside: frozenset[str]) -> Any:
     """A schema with its definitions put where they are referred to; inside itself one is any value."""
     if isinstance(schema, list):
-        return [_inlined(each, parts, inside) for each in schema]
+        return [_inline(each, parts, inside) for each in schema]
     if not isinstance(schema, dict):
         return schema
     name = schema.get("$ref")
     if isinstance(name, str) and name in parts:
-        return {} if name in inside else _inlined(parts[name], parts, inside | {name})
-    return {key: _inlined(value, parts, inside) for key, value in schema.items()}
+        return {} if name in inside else _inline(parts[name], parts, inside | {name})
+    return {key: _inline(value, parts, inside) for key, value in schema.items()}
