@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from oneread.transfer.load import DumpReader, parse_end, parse_head, check_dump
+from oneread.transfer.load import DumpReader, check_dump, parse_end, parse_head
 from tests.properties.test_derived_equals_recomputed import Machine, Sync
 
 LATER = 10**10
