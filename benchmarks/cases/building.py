@@ -18,15 +18,15 @@ def built(folder: Path, subject: Subject) -> list[Row]:
     """
     moments: list[tuple[str, float]] = []
 
-    def told(progress: Progress) -> None:
+    def show(progress: Progress) -> None:
         if not moments or moments[-1][0] != progress.phase:
             moments.append((progress.phase, perf_counter()))
 
     with connect(f"lmdb://{folder}?durability=none", RELEASES["new"], workers=0) as db:
         started = perf_counter()
-        result = db.backfill(fence=True, progress=told)
+        result = db.backfill(fence=True, progress=show)
     if not result.done:
-        raise AssertionError(f"a backfill that nobody disturbs is not done: {result}")
+        raise AssertionError(f"an undisturbed backfill is not done: {result}")
     (_open, _first), (_closed, fenced), (_ending, ended) = moments[-3:]
     return [
         subject.alone(

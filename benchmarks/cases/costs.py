@@ -31,7 +31,7 @@ def numbers(context: Context) -> MachineNumbers:
     """The numbers of a store like those that are measured."""
     url = f"lmdb://{context.folder('numbers')}?durability=none"
     with connect(url, calibration.SCHEMA, workers=0) as db:
-        taken = calibration.measured(db, SECONDS if context.sizes.reads > 100 else 0.0)
+        taken = calibration.measure(db, SECONDS if context.sizes.reads > 100 else 0.0)
     return MachineNumbers(FORMAT, "lmdb?durability=none", this_machine(), taken)
 
 

@@ -83,7 +83,7 @@ def _saves(context: Context, stores: Stores) -> Pair:
 
 
 def _requests(stores: Mapping[int, Stores]) -> Row:
-    """How many times as many requests and rows the largest store's reads need: 1, or it is no bounded read."""
+    """How many times as many requests and rows the largest store's reads need: 1, or the read is not bounded."""
     costs = {size: _cost(there) for size, there in stores.items()}
     least, most = costs[min(costs)], costs[max(costs)]
     grown = max(large / small for small, large in zip(least, most, strict=True))

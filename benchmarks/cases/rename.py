@@ -23,7 +23,7 @@ from benchmarks.workloads.shop_schema import Product, Purchase
 from examples.shop.source import Line
 from oneread import Database
 
-CARRIERS = Goal(5_000, ">=", "figure", " carriers/s")
+HOLDERS = Goal(5_000, ">=", "figure", " holders/s")
 READERS = Goal(1.5)
 PATIENCE_SECONDS = 600.0
 CALM_SECONDS = 0.3
@@ -117,9 +117,9 @@ def _timed(stores: Popular, subject: Subject, copies: int, rounds: int) -> list[
     }
     series = interleaved(contenders, rounds=rounds)
     mine, name = series["oneread"], f"rename with {copies:,} copies"
-    unit = "carriers/s"
+    unit = "holders/s"
     return [
-        subject.rate(name, mine, series["postgres"], peer="PostgreSQL, UPDATE", goal=CARRIERS, unit=unit),
+        subject.rate(name, mine, series["postgres"], peer="PostgreSQL, UPDATE", goal=HOLDERS, unit=unit),
         subject.rate(name, mine, series["floor"], peer="floor, one transaction", goal=SHOWN, unit=unit),
     ]
 
@@ -171,8 +171,8 @@ def _check(stores: Popular, copies: Sequence[int]) -> None:
     for many in copies:
         last = many - 1
         product = stores.db.get(Product, code_of(many))
-        carrier = stores.db.get(Purchase, f"{code_of(many)}/{last // 100}", last % 100 + 1)
-        if carrier.product.name != product.name:
+        holder = stores.db.get(Purchase, f"{code_of(many)}/{last // 100}", last % 100 + 1)
+        if holder.product.name != product.name:
             raise AssertionError("a copy does not show its source's new name")
 
 
@@ -180,7 +180,7 @@ BENCHMARKS = (
     Benchmark(
         "P6",
         "rename of a product until its last copy is right, against UPDATE; reads meanwhile",
-        f"{CARRIERS}; reads {READERS}",
+        f"{HOLDERS}; reads {READERS}",
         rename,
     ),
 )

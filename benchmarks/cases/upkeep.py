@@ -70,7 +70,7 @@ def _each_entity(db: Database) -> Round:
         found = db.verify()
         taken = perf_counter() - started
         if not found.clean:
-            raise AssertionError(f"a store that nobody spoiled has faults: {found.faults[:3]}")
+            raise AssertionError(f"an undamaged store has faults: {found.faults[:3]}")
         return taken / found.entities
 
     return run
@@ -140,8 +140,8 @@ def _grown(folder: Path, to: Connection) -> None:
             nonlocal most
             most = max(most, private_memory())
 
-        told: Callable[[Progress], None] = _every(200, look)
-        db.verify(progress=told)
+        report: Callable[[Progress], None] = _every(200, look)
+        db.verify(progress=report)
         to.send(most - before)
 
 
@@ -149,13 +149,13 @@ def _every(times: int, look: Callable[[Progress], None]) -> Callable[[Progress],
     """Looks now and then, so that looking takes no time to speak of."""
     turn = 0
 
-    def told(progress: Progress) -> None:
+    def report(progress: Progress) -> None:
         nonlocal turn
         turn += 1
         if turn % times == 1:
             look(progress)
 
-    return told
+    return report
 
 
 BENCHMARKS = (

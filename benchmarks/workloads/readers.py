@@ -23,7 +23,7 @@ AT_ONCE = 20
 
 
 def watched(db: Database, keys: Keys, stopped: Callable[[], bool], model: type[Model[str, int]] = Purchase) -> float:
-    """Reads purchases in turns until told to stop; the median of a read's seconds."""
+    """Reads purchases in turns until it is stopped; the median of a read's seconds."""
     taken: list[float] = []
     turn = 0
     while True:

@@ -37,7 +37,7 @@ def _positive(text: str) -> int:
 def _port(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
     if not 0 < number < 2**16:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
     return number
 
 
@@ -61,12 +61,12 @@ def _parser() -> argparse.ArgumentParser:
     _with_data(showing, demo.LINES)
     showing.add_argument("--folder", type=Path, default=Path("demo-store"), help="where the store is left (demo-store)")
 
-    loading = verb("load", "load invoice lines into a store; goes on where an earlier load ended")
+    loading = verb("load", "load invoice lines into a store; continues where an earlier load ended")
     _with_data(loading, None)
     paging = verb("page", "a customer's newest purchases: one range read")
     paging.add_argument("customer", type=_positive, metavar="CUSTOMER", help="the customer's number")
     paging.add_argument("--limit", type=_positive, default=10, help="rows of the page (10)")
-    paging.add_argument("--cursor", help="goes on from a page before; it printed this")
+    paging.add_argument("--cursor", help="continues after an earlier page, which printed it")
     renaming = verb("rename", "give a product another name; every copy follows")
     renaming.add_argument("code", metavar="CODE", help="the product's code")
     renaming.add_argument("name", metavar="NAME", help="its new name")
@@ -118,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"shop {given.verb}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nstopped; the same `load` goes on from its last whole batch", file=sys.stderr)
+        print("\nstopped; the same `load` continues after its last whole batch", file=sys.stderr)
         return 130
     return 0
 

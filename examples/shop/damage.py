@@ -113,8 +113,8 @@ class _Planting:
         (row,) = yield from Read("roots", [key], "dm")
         assert row is not None
         entity: Any = self.catalog.state(key, parse_root(row)).entity
-        carrier = self.catalog.type_of(entity)
-        puts = emitted_record.first_writes(key, carrier.emission(entity, {}, key, carrier.refs(entity))).puts
+        entity_type = self.catalog.type_of(entity)
+        puts = emitted_record.first_writes(key, entity_type.emission(entity, {}, key, entity_type.refs(entity))).puts
         return Purchased(key, row, entity, puts)
 
     def another(self) -> Plan[Purchased]:
@@ -192,10 +192,10 @@ def _row_without_cell(at: _Planting) -> Plan[Planted]:
     return at.found("unreadable", view, "views", key, purchase.key)
 
 
-def _row_of_nobody(at: _Planting) -> Plan[Planted]:
+def _row_without_source(at: _Planting) -> Plan[Planted]:
     other = yield from at.another()
     view, key = at.list_of(other)
-    missing = at.catalog.kinds[Purchase].key((f"nobody{at.number()}", 1))
+    missing = at.catalog.kinds[Purchase].key((f"missing{at.number()}", 1))
     stray = key[: len(key) - len(other.key) + 2] + missing[2:]
     yield from _show("views", stray, other.puts[key])
     return at.found("dangling", view, "views", stray, missing)
@@ -208,10 +208,10 @@ def _greatest_missing(at: _Planting) -> Plan[Planted]:
     return at.found("missing", "ProductSales.dearest", "views", key, purchase.key)
 
 
-def _greatest_of_nobody(at: _Planting) -> Plan[Planted]:
+def _greatest_without_source(at: _Planting) -> Plan[Planted]:
     other = yield from at.another()
     key = next(place for place in other.puts if place.startswith(_dearest(at)))
-    missing = at.catalog.kinds[Purchase].key((f"nobody{at.number()}", 1))
+    missing = at.catalog.kinds[Purchase].key((f"missing{at.number()}", 1))
     stray = key[: len(key) - len(other.key) + 2] + missing[2:]
     yield from _show("views", stray, other.puts[key])
     return at.found("dangling", "ProductSales.dearest", "views", stray, missing)
@@ -274,14 +274,14 @@ def _group_unreadable(at: _Planting) -> Plan[Planted]:
     return at.found("unreadable", view, "counts", key)
 
 
-def _group_of_nobody(at: _Planting) -> Plan[Planted]:
+def _group_without_source(at: _Planting) -> Plan[Planted]:
     view = at.catalog.views[BuyerTotals]
     key = view.prefix + view.key.codec.encode((at.number(),))
     yield from _show("counts", key, encode_amounts([1, 2, 3]))
     return at.found("dangling", "BuyerTotals", "counts", key)
 
 
-# Commit rows.
+# Root rows.
 
 
 def _record(at: _Planting, kind: str, change: Callable[[bytes], bytes | None]) -> Plan[Planted]:
@@ -304,9 +304,9 @@ def _record_unreadable(at: _Planting) -> Plan[Planted]:
 
 def _record_different(at: _Planting) -> Plan[Planted]:
     def forgetful(record: bytes) -> bytes:
-        told = emitted_record.decode_record(record)
+        remembered = emitted_record.decode_record(record)
         return emitted_record.encode_record(
-            {token: [] if token[:1] == emitted_record.ROWS else each for token, each in told.items()}
+            {token: [] if token[:1] == emitted_record.ROWS else each for token, each in remembered.items()}
         )
 
     return _record(at, "different", forgetful)
@@ -331,9 +331,9 @@ def _copy_different(at: _Planting) -> Plan[Planted]:
     purchase = yield from at.purchase()
     entity = purchase.entity
     product = msgspec.structs.replace(entity.product, name=f"{entity.product.name} (old)")
-    carrier = at.catalog.type_of(entity)
-    body, late = carrier.layout.validated(msgspec.structs.replace(entity, product=product))
-    emission = carrier.emission(late, {}, purchase.key, carrier.refs(late))
+    entity_type = at.catalog.type_of(entity)
+    body, late = entity_type.layout.validated(msgspec.structs.replace(entity, product=product))
+    emission = entity_type.emission(late, {}, purchase.key, entity_type.refs(late))
     for place, shown in emission.shown.items():
         if purchase.puts[place] != shown:
             yield from _show("views", place, shown)
@@ -343,7 +343,7 @@ def _copy_different(at: _Planting) -> Plan[Planted]:
     return at.found("different", "copy", "roots", purchase.key, purchase.key)
 
 
-# The outbox, and rows of nobody.
+# The outbox, and rows without a source.
 
 
 def _task_unreadable(at: _Planting) -> Plan[Planted]:
@@ -353,7 +353,7 @@ def _task_unreadable(at: _Planting) -> Plan[Planted]:
     return at.found("unreadable", "task", "system", key, source)
 
 
-def _task_of_nobody(at: _Planting) -> Plan[Planted]:
+def _task_without_source(at: _Planting) -> Plan[Planted]:
     source = at.catalog.kinds[Customer].key((at.number(),))
     key = outbox.task_key(source)
     yield from _show("system", key, msgspec.msgpack.encode(outbox.Task(source)))
@@ -378,16 +378,16 @@ WAYS: Final[tuple[Way, ...]] = (
     _row_missing,
     _row_different,
     _row_without_cell,
-    _row_of_nobody,
+    _row_without_source,
     _greatest_missing,
-    _greatest_of_nobody,
+    _greatest_without_source,
     _pointer_missing,
     _pointer_different,
     _pointer_of_another,
     _group_different,
     _group_missing,
     _group_unreadable,
-    _group_of_nobody,
+    _group_without_source,
     _record_missing,
     _record_unreadable,
     _record_different,
@@ -395,7 +395,7 @@ WAYS: Final[tuple[Way, ...]] = (
     _version_different,
     _copy_different,
     _task_unreadable,
-    _task_of_nobody,
+    _task_without_source,
     _stray_in_views,
     _stray_in_counts,
 )

@@ -37,7 +37,7 @@ from oneread.plans.trace import Trace
 from oneread.store.requests import Request
 
 LINES = 100_000
-"""Lines that the demo loads when nobody says how many."""
+"""Lines that the demo loads by default."""
 
 PAGES = 500
 """Pages a figure is the median of."""
@@ -122,7 +122,7 @@ def _drawn(db: Database) -> Iterator[Purchase]:
 
 def _show_purchase(db: Database, sql: Sql, keys: list[tuple[str, int]]) -> None:
     purchase = db.get(Purchase, *keys[0])
-    who = f"{purchase.buyer.name}, {purchase.buyer.country}" if purchase.buyer else "nobody in particular"
+    who = f"{purchase.buyer.name}, {purchase.buyer.country}" if purchase.buyer else "no customer"
     print("2. A purchase, with its customer's name and country and its product's name: all of it is one row.")
     print(f"  db.get(Purchase, {purchase.order!r}, {purchase.line})")
     print(f"  -> {who}, {purchase.ordered_at:%Y-%m-%d}:", end=" ")

@@ -1,6 +1,6 @@
 """Makes up invoices of the shape and with the dirt of the online-retail data, for where that set is not at hand.
 
-The same seed gives the same lines. Like the real ones: 68 orders a day, a few products and customers that everybody
+The same seed gives the same lines. Like the real ones: 68 orders a day, a few products and customers that all
 meets and a long tail, three lines of ten without a customer, and dirt in about the real proportions. Unlike them: the
 best seller has 1.7 % of the lines (really 0.4 %), so that its rename has many copies to reach at any size.
 """
@@ -19,7 +19,7 @@ Row: TypeAlias = tuple[str, str, str | None, int, datetime, Decimal, int | None,
 """Invoice, code, description, quantity, instant, price of a unit, customer, country."""
 
 LINES = 541_909
-"""How many there are when nobody says how many: as in the real data."""
+"""The default numbers, as in the real data."""
 
 PRODUCTS, CUSTOMERS = 4_000, 4_300
 FIRST_CUSTOMER = 12_346

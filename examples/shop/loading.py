@@ -1,7 +1,7 @@
 """Loading lines into a store: who and what they are about first, then the purchases in bounded batches.
 
 The lines are read twice, so that memory does not grow with them. Each batch is one transaction that also saves how far
-the load has got: one that was killed goes on exactly where its last batch ended.
+the load has got: one that was killed continues exactly where its last batch ended.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def load(
 
     Arguments:
         batch: purchases of one transaction.
-        progress: told after each batch: lines done, lines to do, seconds so far.
+        progress: called after each batch: lines done, lines to do, seconds so far.
 
     Raises:
         Mistake: the store holds lines from somewhere else, or more of them.

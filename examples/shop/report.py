@@ -83,5 +83,5 @@ def _names(db: Database, model: type[Customer | Product], keys: list[tuple[Any, 
 
 def _block(title: str, head: tuple[str, ...], rows: Sequence[tuple[object, ...]], cost: Cost, took: float) -> str:
     requests = "1 request" if cost.requests == 1 else f"{cost.requests:,} requests"
-    told = f"{title}: {requests}, {cost.rows:,} rows, {took / 1000:,.2f} ms"
-    return f"{told}\n{table(head, rows)}\n"
+    line = f"{title}: {requests}, {cost.rows:,} rows, {took / 1000:,.2f} ms"
+    return f"{line}\n{table(head, rows)}\n"

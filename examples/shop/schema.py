@@ -12,7 +12,7 @@ from oneread import Aggregate, Copy, Index, Key, Model, Schema, bucket, by, coun
 
 
 class Customer(Model[int]):
-    """Somebody who buys. The data give customers a number and a country; the name is made from the number."""
+    """A customer. The data give customers a number and a country; the name is made from the number."""
 
     number: Key[int]
     name: str
@@ -47,9 +47,7 @@ class Purchase(Model[str, int]):
 
     order: Key[str]
     line: Key[int]
-    buyer: (
-        Buyer | None
-    )  # None: sold to nobody in particular; such a purchase is in no buyer's list and no buyer's totals
+    buyer: Buyer | None  # None: sold without a customer; such a purchase is in no buyer's list and no buyer's totals
     product: Sold
     quantity: int  # negative: taken back, or written off
     unit_price: Decimal
@@ -59,7 +57,7 @@ class Purchase(Model[str, int]):
 
 
 class Progress(Model[str]):
-    """How far a load got. Saved in one transaction with the lines it counts: a load that was killed goes on there."""
+    """How far a load got. Saved in one transaction with the lines it counts: a load that was killed continues there."""
 
     source: Key[str]
     lines: int

@@ -37,7 +37,7 @@ class Line(NamedTuple):
         description: as written, surrounding blanks included; None where there is none.
         quantity: negative for what was taken back.
         at: the instant, in UTC.
-        customer: None for a sale to nobody in particular.
+        customer: None for a sale without a customer.
     """
 
     invoice: str

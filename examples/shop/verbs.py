@@ -16,7 +16,7 @@ from oneread import Page
 
 
 def load(given: Namespace) -> None:
-    """Loads, and tells what was found."""
+    """Loads, and prints what was found."""
     what = loading.Source(given.data, given.limit, given.seed)
     next(what.lines(), None)  # what is wrong with the data is said before a store is made
     print(f"loading {what.label} into {given.db}", flush=True)
@@ -107,7 +107,7 @@ def report(given: Namespace) -> None:
 
 
 def spoil(given: Namespace) -> None:
-    """Plants faults, and tells what a verification must find."""
+    """Plants faults, and prints what a verification must find."""
     with stores.for_changing(given.db) as db:
         planted = damage.damage(db, given.faults, given.seed)
     if given.out is not None:

@@ -6,9 +6,8 @@ See docs/design/api.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
-from functools import partial
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from oneread.database._sync.database import Database
 from oneread.database.async_database import AsyncDatabase
@@ -17,13 +16,15 @@ from oneread.database.open import opened
 from oneread.database.operations import Operations
 from oneread.errors import InvalidUrl, UsageError
 from oneread.evolution.schema import Schema
-from oneread.plans.arguments import LONGEST_SECONDS
 from oneread.plans.performer import wall_clock
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
 from oneread.store.engine import Engine
+from oneread.store.limits import LONGEST_SECONDS
 
 PATIENCE_SECONDS: Final = 30.0
+
+D = TypeVar("D", Database, AsyncDatabase)
 
 Options = dict[str, str]
 
@@ -64,10 +65,10 @@ def connect(
         Unavailable, LimitExceeded, Corrupt: the store cannot be opened; the message says why.
     """
     _check(cursor_secret, workers, clock, timeout, observers, telemetry)
-    engine, operations, hands = _opened(url, schema, clock, timeout, workers)
-    face = _traced(url) if telemetry else Database
+    engine, operations, threads = _opened(url, schema, clock, timeout, workers)
     driver = SyncDriver(engine, clock, timeout=timeout)
-    return face(driver, operations, secret=cursor_secret, workers=hands, observers=observers)
+    database = Database(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
+    return _traced(database, url) if telemetry else database
 
 
 def connect_async(
@@ -94,10 +95,10 @@ def connect_async(
         from oneread.plans.async_driver import AsyncDriver
 
         _check(cursor_secret, workers, clock, timeout, observers, telemetry)
-        engine, operations, hands = await asyncio.to_thread(_opened, url, schema, clock, timeout, workers)
-        face = _traced_async(url) if telemetry else AsyncDatabase
+        engine, operations, threads = await asyncio.to_thread(_opened, url, schema, clock, timeout, workers)
         driver = AsyncDriver(engine, clock=clock, timeout=timeout)
-        return face(driver, operations, secret=cursor_secret, workers=hands, observers=observers)
+        database = AsyncDatabase(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
+        return _traced(database, url) if telemetry else database
 
     return Opening(opening)
 
@@ -140,19 +141,12 @@ class Opening:
             await self._database.close()
 
 
-def _traced(url: str) -> Callable[..., Database]:
-    """The face that tells of its verbs; imported only now, because opentelemetry takes longer than all the rest."""
-    from oneread.database._sync.traced import Traced
+def _traced(database: D, url: str) -> D:
+    """The database, measured; imported only here, because opentelemetry takes longer than all the rest."""
+    from oneread.database.traced import trace_verbs
     from oneread.plans.telemetry import Telemetry
 
-    return partial(Traced, telemetry=Telemetry(_namespace(url)))
-
-
-def _traced_async(url: str) -> Callable[..., AsyncDatabase]:
-    from oneread.database.async_traced import AsyncTraced
-    from oneread.plans.telemetry import Telemetry
-
-    return partial(AsyncTraced, telemetry=Telemetry(_namespace(url)))
+    return trace_verbs(database, Telemetry(_namespace(url)))
 
 
 def _namespace(url: str) -> str:

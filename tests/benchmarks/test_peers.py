@@ -116,12 +116,12 @@ def test_the_floor_s_page_is_the_newest_ten(small, tmp_path):
 def test_a_rename_on_the_floor_reaches_every_row_that_shows_the_name(small, tmp_path):
     with Floor(tmp_path / "floor") as floor:
         saved(floor, small)
-        carriers = [line for line in small.lines if line.code == "71053"]
-        assert floor.rename("71053", "white lantern") == len(carriers)
-        assert {floor.get(line.invoice, line.line).product_name for line in carriers} == {"white lantern"}
+        holders = [line for line in small.lines if line.code == "71053"]
+        assert floor.rename("71053", "white lantern") == len(holders)
+        assert {floor.get(line.invoice, line.line).product_name for line in holders} == {"white lantern"}
         shown = [row for buyer in small.customers for row in floor.page(buyer, 1_000)]
         assert {row.product_name for row in shown if row.code == "71053"} == {"white lantern"}
-        assert Counter(row.code for row in shown)["71053"] == sum(line.customer is not None for line in carriers)
+        assert Counter(row.code for row in shown)["71053"] == sum(line.customer is not None for line in holders)
 
 
 def test_what_is_not_there_is_an_error_on_the_floor(tmp_path):

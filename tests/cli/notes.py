@@ -117,7 +117,7 @@ def note(place: int) -> Note:
 
 
 def fill(url: str, schema: Schema = NOTES) -> None:
-    """Two people, five notes - four of them Ada's, the last of nobody - and a sample."""
+    """Two people, five notes - four of them Ada's, the last without an author - and a sample."""
     with connect(url, schema, workers=0) as db:
         db.save(Person(number=ADA, name="Ada", email="ada@example.org"))
         db.save(Person(number=BOB, name="Bob", email="bob@example.org"))

@@ -60,7 +60,7 @@ def test_a_view_that_was_added_is_built(run):
 def test_who_mends_brings_no_new_schema_in(run, older, arguments):
     ran = run(*arguments)
     assert ran.code == 1
-    assert "hint: `oneread migrate plan` says what differs and what to do\n" in ran.err
+    assert "hint: `oneread migrate plan` shows what differs and what to do\n" in ran.err
     with connect(f"{older}?read_only=true", notes.BEFORE) as db:
         assert db.survey().schema_version == 1
 
@@ -70,7 +70,7 @@ def test_an_entity_that_cannot_be_in_the_view_is_named_and_code_1(run, older):
         db.patch(notes.Person, notes.BOB, email="ada@example.org")
     ran = run("backfill", "--quiet-for", "0")
     assert ran.code == 1
-    assert "cannot be in a view as it is: Person(2): " in ran.out
+    assert "a view cannot hold this entity: Person(2): " in ran.out
     assert "not done: " in ran.out
     assert "change these entities" in ran.err
     found = run("backfill", "--quiet-for", "0", "--json").document(Built)

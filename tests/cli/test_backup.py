@@ -56,9 +56,9 @@ def test_a_copy_under_four_writing_processes_is_one_moment_of_the_store(oneread,
             assert all(each.poll() is None for each in writers)
             with connect(f"lmdb://{tmp_path}/copy{number}", NOTES, workers=0) as copy:
                 audit = Audit(copy._driver.engine, copy.operations)
-                audit.boundary()
+                audit.check()
                 copy.drain()
-                audit.boundary()
+                audit.check()
                 assert copy.verify().clean
     finally:
         for each in writers:
@@ -100,7 +100,7 @@ def test_a_target_that_is_there_is_never_touched(oneread, tmp_path):
     assert not list(tmp_path.glob(".*unfinished"))
 
 
-def test_faults_of_the_copy_are_told(oneread, url, tmp_path):
+def test_faults_of_the_copy_are_reported(oneread, url, tmp_path):
     with connect(url, NOTES, workers=0) as db:
         engine = db._driver.engine
         ((key, _row),) = engine.answer(Scan("views", RowRange(b"", b""), 1))
@@ -139,11 +139,11 @@ def test_a_closed_store_is_not_copied(url, tmp_path):
         db.backup(f"{tmp_path}/copy")
 
 
-def test_a_copy_tells_how_far_it_is(url, tmp_path):
-    told = []
+def test_a_backup_shows_its_progress(url, tmp_path):
+    reports = []
     with connect(url, NOTES, workers=0) as db:
-        size = db.backup(f"{tmp_path}/copy", progress=told.append)
-    assert told[-1].done == size
+        size = db.backup(f"{tmp_path}/copy", progress=reports.append)
+    assert reports[-1].done == size
 
 
 def test_two_copies_of_one_name_do_not_meet(url, tmp_path):

@@ -43,7 +43,7 @@ def on_a_terminal(url, *arguments, **environment):
     while True:
         try:
             part = os.read(terminal, 4096)
-        except OSError:  # Linux's way to say that nobody writes any more
+        except OSError:  # Linux's way to say that the other end is closed
             break
         if not part:
             break

@@ -8,7 +8,7 @@ import pytest
 
 from examples.shop import schema as shop
 from oneread import connect
-from oneread.cli.table import COMMANDS
+from oneread.cli.program import COMMANDS
 from tests.cli import notes
 
 ROOT = Path(__file__).resolve().parents[2]

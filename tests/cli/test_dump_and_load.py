@@ -108,7 +108,7 @@ class TestRoundTrip:
 
     def test_a_dump_taken_before_the_tasks_are_done_shows_what_they_will(self, dump, load, other, url):
         with connect(url, NOTES, workers=0) as db:
-            db.delete(Person, notes.ADA)  # four notes, of which two are told within the commit
+            db.delete(Person, notes.ADA)  # four notes, of which two follow within the commit
             assert db.run(Scan("system", TASKS, 10).__iter__())
         assert load(dump()).code == 0
         with connect(other, NOTES, workers=0) as db:
@@ -149,7 +149,7 @@ class TestADump:
             assert ran.code == 0
             return
         assert ran.code == 3
-        assert "torn" in ran.err
+        assert "incomplete" in ran.err
         with connect(other, NOTES, workers=0) as db:
             assert not db.page(Person)
 
@@ -158,9 +158,9 @@ class TestADump:
         path.write_bytes(path.read_bytes().replace(b'"Ada"', b'"Eve"'))
         ran = load(path)
         assert ran.code == 3
-        assert "not as it was written" in ran.err
+        assert "changed after it was written" in ran.err
 
-    def test_that_goes_on_behind_its_end_is_not_loaded(self, dump, load):
+    def test_that_continues_after_its_end_is_not_loaded(self, dump, load):
         path = dump()
         path.write_bytes(path.read_bytes() + b"{}\n")
         assert load(path).code == 3
@@ -170,7 +170,7 @@ class TestADump:
         path.write_bytes(path.read_bytes()[:-30])
         ran = load(path)
         assert ran.code == 3
-        assert "torn or damaged" in ran.err
+        assert "incomplete or damaged" in ran.err
         path.write_bytes(b"no gzip at all")
         assert load(path).code == 3
 
@@ -323,7 +323,7 @@ class TestGoingOn:
             loading.send_signal(signal.SIGINT)
             assert loading.wait(timeout=60) == 130
         assert loading.stderr.read() == (
-            "stopped\nhint: what is stored stays stored; the same command with --resume goes on\n"
+            "stopped\nhint: stored records are kept; continue with the same command and --resume\n"
         )
 
     def test_a_killed_load_loads_or_rejects_each_record_once(self, tmp_path, other):

@@ -66,7 +66,7 @@ def test_a_file_that_cannot_be_written_is_code_3(oneread):
     assert ran.err == "error: [Errno 2] No such file or directory: '/nowhere/at/all'\n"
 
 
-def test_who_reads_no_further_is_no_failure(url):
+def test_a_reader_that_stops_is_not_a_failure(url):
     pipe = subprocess.run(
         f"{sys.executable} -m oneread page Note --schema tests.cli.notes:NOTES --db {url} --quiet | true; "
         "echo ${PIPESTATUS[0]}",
@@ -83,7 +83,7 @@ def test_ctrl_c_is_code_130(process):
     assert (running.returncode, err) == (130, "stopped\n")
 
 
-def test_a_value_without_a_form_in_json_is_told():
+def test_a_value_without_a_form_in_json_is_named():
     with pytest.raises(InvalidValue, match="cannot be written as JSON"):
         encoded("\ud800")
     assert encoded({"type": int, "strange": 1j, (1, 2): 3}) == '{"type":"int","strange":"1j","(1, 2)":3}'
@@ -113,13 +113,13 @@ def test_a_wrong_command_line_is_a_document_as_well(bare, arguments, message):
     assert ran.err.startswith("Usage: oneread")
 
 
-def test_words_that_are_no_text_are_told_as_json(oneread):
+def test_arguments_that_are_not_text_are_reported_as_json(oneread):
     ran = oneread("get", "Person", "\udcff", "--json")
     assert ran.code == 2
     assert ran.failure().facts["given"] == "\\udcff"
 
 
-def test_code_that_fails_in_the_shell_is_told_without_this_programs_frames(url):
+def test_code_that_fails_in_the_shell_is_shown_without_this_programs_frames(url):
     ran = subprocess.run(
         [sys.executable, "-m", "oneread", "shell", "--schema", "tests.cli.notes:NOTES", "--db", url, "-c", "1 / 0"],
         capture_output=True, text=True, check=False,

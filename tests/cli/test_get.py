@@ -83,14 +83,14 @@ def test_nothing_under_the_key_is_code_1(oneread):
     assert ran.failure().kind == "NotFound"
 
 
-def test_too_few_and_too_many_values_are_told_with_the_parts(oneread):
+def test_too_few_and_too_many_values_are_named_with_the_parts(oneread):
     failure = oneread("get", "Sample", "yes", "--json").failure()
     assert failure.facts["parts"] == ["known", "size", "price", "seal", "day", "lasting"]
     ran = oneread("get", "Person", "1", "2", "--json")
     assert (ran.code, ran.failure().facts["parts"]) == (2, ["number"])
 
 
-def test_an_index_that_is_not_unique_is_told(oneread):
+def test_an_index_that_is_not_unique_is_refused(oneread):
     ran = oneread("get", "NotesByBody", "body 0", "--json")
     assert (ran.code, ran.failure().kind) == (2, "InvalidQuery")
 
@@ -99,7 +99,7 @@ def test_quiet_shows_no_cost(oneread):
     assert oneread("get", "Person", "1", "--quiet").err == ""
 
 
-def test_a_list_that_is_not_unique_is_told_before_its_values_are_counted(oneread):
+def test_a_list_that_is_not_unique_is_refused_before_its_values_are_counted(oneread):
     for values in ([], ["1"], ["1", "2026-01-31", "too", "many"]):
         ran = oneread("get", "NotesOfAuthor", *values)
         assert (ran.code, ran.err) == (

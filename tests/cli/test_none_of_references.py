@@ -28,11 +28,11 @@ def test_a_whole_key(words, found):
 @pytest.mark.parametrize(("words", "next_part"), [(["@none"], "stars"), (["o"], "about.line"), (["o", "1"], "stars")])
 def test_the_part_behind_those_that_are_given(words, next_part):
     assert rest_of_key(object, KEY, words)[0].name == next_part
-    with pytest.raises(InvalidKey, match="more parts"):
+    with pytest.raises(InvalidKey, match="too few values"):
         whole_key(object, KEY, words)
 
 
 @pytest.mark.parametrize("words", [["@none", "5", "6"], ["o", "1", "5", "6"]])
 def test_too_many_words_are_refused(words):
-    with pytest.raises(InvalidKey, match="more values"):
+    with pytest.raises(InvalidKey, match="too many values"):
         values(object, KEY, words)

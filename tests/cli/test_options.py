@@ -7,6 +7,8 @@ import pytest
 
 from tests.cli.conftest import SCHEMA
 
+ABSENT = "no module of this name is installed or in the current folder"
+NOT_ONE = "the module does not have exactly one schema: use --schema package.module:name"
 FAILED = "importing the module of the schema failed"
 NO_FILE = "a schema is named by its module, not by its file"
 MODULES = {
@@ -44,18 +46,18 @@ def here(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("spec", "message", "facts"),
     [
-        ("", "say where the schema is declared: --schema package.module:name, or ONEREAD_SCHEMA", {}),
-        ("cli_nowhere:x", "there is no module of this name, here or installed", {"module": "cli_nowhere"}),
-        ("cli_package.no:x", "there is no module of this name, here or installed", {"module": "cli_package.no"}),
-        ("cli_one.deeper:x", "there is no module of this name, here or installed", {"module": "cli_one.deeper"}),
-        ("..:x", "there is no module of this name, here or installed", {}),
-        ("cli_two", "say which schema of this module: --schema package.module:name", {"schemas": ["NOTES", "OTHER"]}),
-        ("cli_empty", "say which schema of this module: --schema package.module:name", {"schemas": []}),
-        ("cli_two:THIRD", "the module has nothing of this name", {"name": "THIRD", "schemas": ["NOTES", "OTHER"]}),
-        ("cli_empty:x", "this is no Schema(...)", {"name": "x", "found": "int"}),
-        ("tests.cli.notes:Person", "this is no Schema(...)", {"name": "Person", "found": "Person"}),
+        ("", "no schema was given: use --schema package.module:name, or ONEREAD_SCHEMA", {}),
+        ("cli_nowhere:x", ABSENT, {"module": "cli_nowhere"}),
+        ("cli_package.no:x", ABSENT, {"module": "cli_package.no"}),
+        ("cli_one.deeper:x", ABSENT, {"module": "cli_one.deeper"}),
+        ("..:x", ABSENT, {}),
+        ("cli_two", NOT_ONE, {"schemas": ["NOTES", "OTHER"]}),
+        ("cli_empty", NOT_ONE, {"schemas": []}),
+        ("cli_two:THIRD", "the module has no attribute of this name", {"name": "THIRD", "schemas": ["NOTES", "OTHER"]}),
+        ("cli_empty:x", "this is not a Schema(...)", {"name": "x", "found": "int"}),
+        ("tests.cli.notes:Person", "this is not a Schema(...)", {"name": "Person", "found": "Person"}),
         ("cli_opening:x", FAILED, {"error": "UsageError: opened in passing"}),
-        ("cli_package.models:Held.nothing", "the module has nothing of this name", {"name": "Held.nothing"}),
+        ("cli_package.models:Held.nothing", "the module has no attribute of this name", {"name": "Held.nothing"}),
         ("cli_one.py:only", NO_FILE, {"perhaps": "cli_one"}),
         ("./cli_package/models.py", NO_FILE, {"perhaps": "cli_package.models"}),
         ("cli_broken:x", FAILED, {"error": "ModuleNotFoundError: No module named 'nothing_here'"}),
@@ -65,7 +67,7 @@ def here(tmp_path, monkeypatch):
         ("cli_wrong:bad", "a schema needs a model", {"module": "cli_wrong"}),
     ],
 )  # fmt: skip
-def test_a_schema_that_is_not_there_is_told(bare, url, spec, message, facts):
+def test_a_missing_schema_is_named(bare, url, spec, message, facts):
     ran = bare("get", "Person", "1", "--schema", spec, "--db", url, "--json")
     assert ran.code == 2
     failure = ran.failure()
@@ -74,7 +76,7 @@ def test_a_schema_that_is_not_there_is_told(bare, url, spec, message, facts):
     assert ran.err.startswith(f"error: {message}")
 
 
-def test_a_module_that_fails_is_told_with_its_line(bare, url, here):
+def test_a_module_that_fails_is_named_with_its_line(bare, url, here):
     assert bare("get", "Person", "1", "--schema", "cli_broken:x", "--db", url, "--json").failure().facts["at"] == (
         f"{here}/cli_broken.py:2"
     )
@@ -101,7 +103,7 @@ def test_schema_and_store_come_from_the_environment(bare, url):
 @pytest.mark.parametrize(
     ("db", "message", "facts"),
     [
-        ("", "say which store: --db lmdb:///var/lib/shop, or ONEREAD_DB", {}),
+        ("", "no store was given: use --db lmdb:///var/lib/shop, or ONEREAD_DB", {}),
         ("./notes", "a store is named by a URL, not by a path", {"perhaps": "lmdb://./notes"}),
         ("lmdb:/notes", "a store is named by a URL, not by a path", {"perhaps": "lmdb:///notes"}),
         ("lmdb://no%00tes", "a path has no zero byte", {"path": "no\0tes"}),
@@ -111,7 +113,7 @@ def test_schema_and_store_come_from_the_environment(bare, url):
         ("lmdb://nowhere", "no store is there, and read_only makes none; correct the path", {}),
     ],
 )
-def test_a_store_that_is_not_there_is_told(bare, tmp_path, monkeypatch, db, message, facts):
+def test_a_missing_store_is_named(bare, tmp_path, monkeypatch, db, message, facts):
     empty = tmp_path / "empty"
     empty.mkdir()
     monkeypatch.chdir(empty)
@@ -126,7 +128,7 @@ def test_a_store_that_is_not_there_is_told(bare, tmp_path, monkeypatch, db, mess
 def test_who_writes_makes_no_store_where_none_is(bare, tmp_path):
     ran = bare("tasks", "--drain", "--schema", SCHEMA, "--db", f"lmdb://{tmp_path}/typo", "--json")
     assert ran.code == 2
-    assert ran.failure().message == "no store is there; correct the path"
+    assert ran.failure().message == "the store does not exist: correct the path"
     assert not (tmp_path / "typo").exists()
 
 
@@ -146,15 +148,15 @@ def test_who_only_looks_may_say_so_in_the_url(bare, url):
     assert bare("get", "Person", "1", "--schema", SCHEMA, "--db", f"{url}?read_only=true").code == 0
 
 
-def test_a_schema_that_does_not_fit_is_refused_and_told_what_to_do(bare, url):
+def test_a_schema_that_does_not_fit_is_refused_with_what_to_do(bare, url):
     ran = bare("get", "Person", "1", "--schema", "tests.cli.notes:MISFIT", "--db", url, "--json")
     assert ran.code == 1
     failure = ran.failure()
     assert failure.kind == "SchemaMismatch"
-    assert failure.hint == "`oneread migrate plan` says what differs and what to do"
+    assert failure.hint == "`oneread migrate plan` shows what differs and what to do"
 
 
-def test_an_unknown_model_is_told_the_nearest_name(oneread):
+def test_of_an_unknown_model_the_nearest_name_is_suggested(oneread):
     failure = oneread("get", "Persn", "1", "--json").failure()
     assert failure.facts == {"name": "Persn", "perhaps": "Person"}
     assert "Note" in oneread("get", "zzz", "1", "--json").failure().facts["known"]

@@ -99,7 +99,7 @@ def test_groups_of_an_aggregate_are_listed(paged):
     assert [row["notes"] for row in paged("Days").rows] == [2, 3]
 
 
-def test_no_rows_is_no_failure(oneread):
+def test_an_empty_page_is_not_a_failure(oneread):
     ran = oneread("page", "NotesOfAuthor", "9")
     assert (ran.code, ran.out) == (0, "")
     assert ran.err.startswith("no rows\n")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from oneread.cli.table import COMMANDS, SECTIONS
+from oneread.cli.program import COMMANDS, SECTIONS
 
 HEAVY = ("rich", "lmdb", "sqlite3", "asyncio", "IPython", "code")
 
@@ -65,7 +65,7 @@ def test_the_line_of_a_command_fits_a_narrow_terminal(name):
     assert len(COMMANDS[name].line) < 60
 
 
-def test_a_mistyped_command_is_told_the_nearest_one(bare):
+def test_of_a_mistyped_command_the_nearest_one_is_suggested(bare):
     ran = bare("verfy")
     assert (ran.code, ran.out) == (2, "")
     assert "Did you mean 'verify'?" in ran.err
@@ -83,7 +83,7 @@ def test_no_command_shows_the_help(bare):
     assert "Usage: oneread" in ran.out + ran.err
 
 
-def test_the_release_is_told(bare):
+def test_the_release_is_shown(bare):
     ran = bare("--version")
     assert ran.code == 0
     assert ran.out.startswith("oneread ")

@@ -60,7 +60,7 @@ def test_the_engines_counts_are_the_sums_of_the_parts(oneread):
     assert found.engine.facts["file_bytes"] >= sum(table.bytes for table in found.engine.tables.values())
 
 
-def test_deleted_entities_are_told_apart(oneread, url):
+def test_deleted_entities_are_counted_apart(oneread, url):
     with connect(url, notes.NOTES, workers=0) as db:
         db.delete(notes.Note, notes.IDS[0])
     found = oneread("stat", "--json").document(Survey)

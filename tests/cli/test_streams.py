@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from oneread.cli.streams import escaped
+from oneread.cli.output import escape
 
 NAME = "日本 é \N{GRINNING FACE}"
 
@@ -43,12 +43,12 @@ def test_json_is_the_same_under_every_encoding(printed, encoding):
     assert json.loads(printed(encoding, "page", "Named", "--json").decode())["rows"] == [{"name": NAME}]
 
 
-def test_what_a_terminal_lacks_is_escaped(printed):
+def test_what_a_terminal_lacks_is_escape(printed):
     assert "日本 é \N{GRINNING FACE}" in printed("utf-8", "page", "Named").decode()
     assert b"\\u65e5\\u672c \xe9 \\ud83d\\ude00" in printed("latin-1", "page", "Named")
     assert b"\\u65e5\\u672c \\u00e9 \\ud83d\\ude00" in printed("ascii", "page", "Named")
 
 
-def test_bytes_that_are_no_text_are_not_this_handlers():
+def test_bytes_that_are_not_text_are_not_this_handlers():
     with pytest.raises(UnicodeDecodeError):
-        escaped(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"))
+        escape(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid"))

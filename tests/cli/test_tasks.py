@@ -111,7 +111,7 @@ class TestSetAside:
         stuck()
         assert oneread("tasks", "--json").document(Outbox).set_aside[0].changed
         ran = oneread("tasks", "--retry")
-        assert "1 holder tried again" in ran.out
+        assert "1 holder retried" in ran.out
         assert ran.out.endswith("0 tasks waiting\n")
         assert oneread("verify").code == 0
 
@@ -124,7 +124,7 @@ def damage(db, key, value):
     db.run(Atomically(lambda: Replace("system", {key: {b"d:b": Cell(value, 1)}}).__iter__()).__iter__())
 
 
-def test_a_worker_does_the_tasks_until_it_is_told_to_stop(process, renamed):
+def test_a_worker_does_the_tasks_until_it_is_stopped(process, renamed):
     worker = process("worker", "--json")
     assert worker.stderr.readline().startswith("worker ")
     while "Ada" in names(renamed):
@@ -159,7 +159,7 @@ def test_a_shell_knows_the_store_the_schema_and_the_rules(oneread):
     assert ran.out.startswith("Ada True <function by")
 
 
-def test_a_shell_reads_only_unless_it_is_told_to_write(oneread):
+def test_a_shell_only_reads_without_the_option_to_write(oneread):
     save = 'db.save(Person(number=3, name="Eve", email="e"))'
     ran = oneread("shell", "-c", save)
     assert (ran.code, "read_only" in ran.err) == (3, True)
@@ -184,6 +184,6 @@ def test_a_quiet_shell_says_nothing_first(process):
     assert "models" not in err
 
 
-def test_an_error_of_the_shells_code_is_told_like_any_other(oneread):
+def test_an_error_of_the_shells_code_is_reported_like_any_other(oneread):
     ran = oneread("shell", "-c", "db.get(Person, 9)")
     assert (ran.code, ran.err) == (1, "error: there is no such entity (model=Person, key=(9,))\n")

@@ -27,7 +27,7 @@ def on_a_terminal(url, *arguments, **environment):
     while select.select([terminal], [], [], 60)[0]:
         try:
             shown += os.read(terminal, 4096)
-        except OSError:  # Linux's way to say that nobody writes any more
+        except OSError:  # Linux's way to say that the other end is closed
             break
     os.close(terminal)
     assert ran.wait(timeout=60) == 0

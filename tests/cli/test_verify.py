@@ -73,7 +73,7 @@ def damaged(url):
 def test_a_store_that_is_right_is_code_0(oneread):
     ran = oneread("verify")
     assert ran.code == 0
-    assert ran.out.startswith("everything is right: 8 entities and ")
+    assert ran.out.startswith("no faults: 8 entities and ")
     found = oneread("verify", "--json").document(Verified)
     assert (found.clean, found.total, found.entities, found.skipped, found.resume) == (True, 0, 8, [], "")
 
@@ -86,7 +86,7 @@ def test_faults_are_counted_shown_and_code_1(oneread):
     assert "... and 2 more faults" in ran.out
     assert "3 faults: 8 entities and " in ran.out
     assert "NotesOfAuthor  missing      3" in ran.out
-    assert "`oneread repair` mends" in ran.err
+    assert "`oneread repair` repairs" in ran.err
 
 
 @pytest.mark.usefixtures("damaged")
@@ -105,7 +105,7 @@ def test_every_fault_is_written_to_a_new_file(oneread, tmp_path):
     lines = path.read_bytes().splitlines()
     assert [msgspec.json.decode(line, type=Fault).view for line in lines] == ["NotesOfAuthor"] * 3
     ran = oneread("verify", "--faults-to", path, "--json")
-    assert (ran.code, ran.failure().message) == (2, "the file is there already; take it away, or name another")
+    assert (ran.code, ran.failure().message) == (2, "the file exists already; remove it or name another")
     assert path.read_bytes().splitlines() == lines
 
 
@@ -120,16 +120,13 @@ def test_a_view_alone_may_be_verified(oneread):
     assert oneread("verify", "NotesOfNobody").code == 2
 
 
-def test_what_took_too_long_is_told_with_the_way_on(oneread):
+def test_a_timeout_is_reported_with_how_to_resume(oneread):
     ran = oneread("verify", "Note", "--max-age", "0.001", "--pace", "500", "--json")
     found = ran.document(Verified)
     assert (ran.code, found.clean, found.skipped) == (1, False, ["Note"])
     assert found.resume
     assert oneread("verify", "Note", "--resume", found.resume, "--json").document(Verified).clean
-    assert (
-        "not compared, it took longer than --max-age: Note"
-        in oneread("verify", "Note", "--max-age", "0.001", "--pace", "500").out
-    )
+    assert "not compared within --max-age: Note" in oneread("verify", "Note", "--max-age", "0.001", "--pace", "500").out
 
 
 @pytest.mark.parametrize("arguments", [["--pace", "0"], ["--max-age", "0"], ["--limit", "-1"], ["--resume", "!"]])
@@ -137,25 +134,25 @@ def test_an_option_that_cannot_be_is_wrong_use(oneread, arguments):
     assert oneread("verify", *arguments).code == 2
 
 
-def stopped(option, *told):
+def stopped(option, *report):
     """What is noted on a Ctrl-C after these reports."""
     resuming = Resuming(no_progress, option)
     with pytest.raises(KeyboardInterrupt) as raised, resuming:
-        stop_after(resuming, told)
+        stop_after(resuming, report)
     return getattr(raised.value, "__notes__", [])
 
 
-def stop_after(resuming, told):
-    for each in told:
+def stop_after(resuming, report):
+    for each in report:
         resuming(each)
     raise KeyboardInterrupt
 
 
 def test_work_that_is_stopped_says_how_to_go_on():
-    told = Progress("reading", 1, cursor="abc")
-    assert stopped("--resume", told) == ["go on where this one ended: --resume abc"]
+    report = Progress("reading", 1, cursor="abc")
+    assert stopped("--resume", report) == ["resume with --resume abc"]
     assert stopped("--resume") == []
-    assert stopped("", told) == ["what was done stays done; the same command does the rest"]
+    assert stopped("", report) == ["finished work is kept; run the same command to continue"]
 
 
 def test_a_note_on_the_way_is_the_hint(oneread):
@@ -172,7 +169,7 @@ def test_documents_hold_nothing_but_what_is_named(oneread):
 def test_repair_mends_and_a_second_verify_is_clean(oneread, tmp_path):
     ran = oneread("repair", "--faults-to", tmp_path / "faults.jsonl")
     assert ran.code == 0
-    assert ran.out.startswith("3 faults mended, everything is right: 2 verifications in ")
+    assert ran.out.startswith("3 faults repaired, no faults left: 2 verifications in ")
     assert len((tmp_path / "faults.jsonl").read_bytes().splitlines()) == 3
     assert oneread("verify").code == 0
     found = oneread("repair", "--json").document(Mended)
@@ -187,7 +184,7 @@ def test_what_cannot_be_mended_is_left_and_code_1(oneread, url):
     change(url, body)
     ran = oneread("repair")
     assert ran.code == 1
-    assert "; repair cannot mend it" in ran.out
+    assert "; repair cannot fix it" in ran.out
     assert "fault left" in ran.out or "faults left" in ran.out
     found = oneread("repair", "--limit", "0", "--json").document(Mended)
     assert (found.clean, found.faults) == (False, [])
@@ -198,4 +195,4 @@ def test_what_cannot_be_mended_is_left_and_code_1(oneread, url):
 def test_repair_of_what_took_too_long_is_code_1(oneread):
     ran = oneread("repair", "Note", "--max-age", "0.001", "--pace", "500")
     assert ran.code == 1
-    assert "not compared, it took longer than --max-age: Note" in ran.out
+    assert "not compared within --max-age: Note" in ran.out

@@ -12,11 +12,11 @@ def test_a_view_grows_while_old_and_new_programs_write_and_backfills_are_killed(
     url = f"lmdb://{tmp_path}/store"
     assert main(["load", "--data", str(data()), "--db", url]) == 0
     assert growing.grow(url, 10**6, 3) == 0
-    told = capfd.readouterr().out
-    assert "reading it: this view was added to a store that has data" in told
-    assert told.count("(killed)") == 3
-    assert "the old program is refused after" in told
-    assert "the new program wrote" in told
+    printed = capfd.readouterr().out
+    assert "reading it: this view was added to a store that has data" in printed
+    assert printed.count("(killed)") == 3
+    assert "the old program is refused after" in printed
+    assert "the new program wrote" in printed
     with connect(url, growing.RELEASES["new"]) as db:
         db.drain()
         assert db.verify().clean

@@ -35,7 +35,7 @@ GENERATED = 3_000
 
 @pytest.fixture(scope="module")
 def stock(tmp_path_factory):
-    """The URL of a store of generated lines that nobody changes."""
+    """The URL of a store of generated lines that no test changes."""
     url = f"lmdb://{tmp_path_factory.mktemp('stock')}/shop"
     with stores.for_loading(url) as db:
         loading.load(db, Source(limit=GENERATED))
@@ -152,7 +152,7 @@ def test_the_newest_country_stands_and_each_purchase_keeps_its_own(shop, data, t
         ]
 
 
-def test_what_was_sold_to_nobody_is_in_no_customers_list_and_in_all_other_totals(shop, data, tmp_path):
+def test_a_sale_without_a_customer_is_in_no_customers_list_and_in_all_other_totals(shop, data, tmp_path):
     url = f"lmdb://{tmp_path}/shop"
     assert shop("load", "--db", url, "--data", data()).code == 0
     with connect(url, SHOP) as db:
@@ -234,7 +234,7 @@ def test_pages_cost_what_the_readme_says(db):
 # --- Loading ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_load_goes_on_where_it_ended(tmp_path):
+def test_a_load_resumes_where_it_ended(tmp_path):
     with stores.for_loading(f"lmdb://{tmp_path}/shop") as db:
         assert loading.load(db, Source(limit=300), batch=128).lines == 300
         db.patch(Product, "20000A", name="MINE")

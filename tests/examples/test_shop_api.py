@@ -92,11 +92,11 @@ def test_a_client_that_has_the_old_name_is_given_the_new_one(client, known):
     tags = {path: client.get(path).headers["etag"] for path in paths}
     again = {path: client.get(path, headers={"If-None-Match": tag}) for path, tag in tags.items()}
     assert [answer.status_code for answer in again.values()] == [304] * len(paths)
-    client.patch(f"/products/{code}", json={"name": "NAMED ANEW"})
+    client.patch(f"/products/{code}", json={"name": "NEW NAME"})
     client.portal.call(client.app_state["db"].drain)
     again = {path: client.get(path, headers={"If-None-Match": tag}) for path, tag in tags.items()}
     assert [answer.status_code for answer in again.values()] == [200] * len(paths)
-    assert all("NAMED ANEW" in answer.text for answer in again.values())
+    assert all("NEW NAME" in answer.text for answer in again.values())
     client.delete("/purchases/Z3/1")
 
 

@@ -1,4 +1,4 @@
-"""Somebody gives the wrong thing: a clear error of the right class, with facts, and nothing is lost or written.
+"""Wrong input: a clear error of the right class, with facts, and nothing is lost or written.
 
 Each case is one wrong call on a filled shop. The error must be of exactly this class, must not invite to try again
 unless that can help, must name what is wrong in `facts`, and every raw row of the store must be as before.
@@ -167,7 +167,7 @@ WRONG = {
     "patch of a view": (UsageError, "given", lambda db: db.patch(PurchasesOfBuyer, 1, quantity=2)),
     "delete of a view": (UsageError, "given", lambda db: db.delete(SalesOfProduct, "p")),
     "cost of what no database returned": (UsageError, "given", lambda db: db.cost(customer())),
-    "version of what is no entity": (UsageError, "given", lambda db: db.version(5)),
+    "version of what is not an entity": (UsageError, "given", lambda db: db.version(5)),
     # Keys.
     "too few parts": (InvalidKey, "given", lambda db: db.get(Purchase, "o")),
     "too many parts": (InvalidKey, "given", lambda db: db.get(Customer, 1, 2)),
@@ -180,7 +180,7 @@ WRONG = {
     "save under a key too long": (InvalidKey, "limit", lambda db: db.save(product(LONG))),
     "save under a key of another type": (InvalidKey, "field", lambda db: db.save(customer("1"))),
     "a lone surrogate in a key": (InvalidKey, "field", lambda db: db.save(product("\ud800"))),
-    "keys that are no tuples": (InvalidKey, "key", lambda db: db.get_many(Customer, [1, 2])),
+    "keys that are not tuples": (InvalidKey, "key", lambda db: db.get_many(Customer, [1, 2])),
     "a key that is text": (InvalidKey, "key", lambda db: db.get_many(Product, ["p"])),
     "an indexed value too long": (InvalidKey, "limit", lambda db: db.save(thing(name=LONG))),
     "NaN in an index": (InvalidKey, "field", lambda db: db.save(thing(size=float("nan")))),
@@ -196,7 +196,7 @@ WRONG = {
     "a lone surrogate in a value": (InvalidValue, "field", lambda db: db.save(product(note="\ud800"))),
     "a value longer than declared": (InvalidValue, "field", lambda db: db.save(thing(short="long"))),
     "an object": (InvalidValue, "field", lambda db: db.save(thing(name=object()))),
-    "a text that is no member": (InvalidValue, "field", lambda db: db.save(thing(colour="blue"))),
+    "a text that is not a member": (InvalidValue, "field", lambda db: db.save(thing(colour="blue"))),
     "an element of another type": (InvalidValue, "field", lambda db: db.save(thing(many=[1, "2"]))),
     "the model's own check": (InvalidValue, "reason", lambda db: db.save(thing(name="forbidden"))),
     "an infinite Decimal": (InvalidValue, "field", lambda db: db.save(thing(weight=Decimal("inf")))),
@@ -230,7 +230,7 @@ WRONG = {
     # Patches.
     "patch of what is not there": (NotFound, "key", lambda db: db.patch(Customer, 99, name="?")),
     "get of what is not there": (NotFound, "key", lambda db: db.get(Customer, 99)),
-    "get of a unique value that nobody has": (NotFound, "key", lambda db: db.get(CustomerNames, "nobody")),
+    "get of a unique value without an owner": (NotFound, "key", lambda db: db.get(CustomerNames, "nobody")),
     "patch of an unknown field": (InvalidValue, "field", lambda db: db.patch(Customer, 1, nmae="?")),
     "patch of a part of the key": (InvalidValue, "field", lambda db: db.patch(Customer, 1, number=5)),
     "patch of nothing": (InvalidValue, "model", lambda db: db.patch(Customer, 1)),
@@ -247,7 +247,7 @@ WRONG = {
     "upsert of nothing more": (InvalidValue, "model", lambda db: db.upsert(customer(1))),
     # What is taken, and versions.
     "create twice": (AlreadyExists, "owner", lambda db: db.create(customer(1))),
-    "a unique value of somebody else": (AlreadyExists, "owner", lambda db: db.save(customer(3, name="Customer 1"))),
+    "a unique value of another entity": (AlreadyExists, "owner", lambda db: db.save(customer(3, name="Customer 1"))),
     "a unique value, patched": (AlreadyExists, "owner", lambda db: db.patch(Customer, 2, name="Customer 1")),
     "a unique value twice in a batch": (
         AlreadyExists,
@@ -393,7 +393,7 @@ def test_the_field_and_the_limit_are_said(db):
     assert exceeded.value.facts["limit"] == 1_000_000
 
 
-def test_ints_beyond_64_bits_are_no_mistake(db):
+def test_ints_beyond_64_bits_are_accepted(db):
     for number in (2**64, -(2**64), 10**100):
         assert db.save(purchase(1, quantity=number)).quantity == number
         assert db.get(SalesOfProduct, "p").units == number + 2 + 3
@@ -492,7 +492,7 @@ def test_a_cursor_secret_that_is_none(face, secret):
     assert refusal.value.facts == {"given": type(secret)}
 
 
-def test_a_file_that_is_no_store_of_ours(tmp_path):
+def test_a_file_that_is_not_a_store_of_ours(tmp_path):
     path = tmp_path / "store"
     path.mkdir()
     (path / "data.mdb").write_bytes(b"a letter" * 4096)
@@ -665,8 +665,8 @@ class Later(Model[int]):
     note: Shown
 
 
-def test_a_source_older_than_its_first_carrier_tells_it_all_the_same(tmp_path):
-    """Nobody copied from the note when it was saved, so it remembered nothing that it had told."""
+def test_a_source_older_than_its_first_holder_updates_it_all_the_same(tmp_path):
+    """The note had no copies when it was saved, so its record has no copied values."""
     url = f"lmdb://{tmp_path}/store?durability=none"
     with connect(url, Schema(Note), workers=0) as db:
         db.save(Note(number=1, text="one"))

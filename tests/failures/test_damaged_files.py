@@ -189,7 +189,7 @@ def test_a_child_that_a_damaged_store_ends_is_named(sent):
     assert running.returncode == 3
 
 
-def test_a_child_that_reports_progress_goes_on():
+def test_a_child_that_reports_progress_is_not_stopped():
     with guarded("while time.process_time() < 4: guard.advance()\nprint('ended')\nsys.exit(7)") as running:
         assert running.communicate(timeout=120)[0] == "child\nended\n"
     assert running.returncode == 7

@@ -1,8 +1,8 @@
-"""Somebody holds the store and does not let go.
+"""Another process holds the store and does not release it.
 
 The story: another process is stopped in the middle of its commit, another thread computes for minutes inside its
-transaction. LMDB would let everybody else wait for ever. Here every wait ends at its deadline, nothing of what did not
-start is written, and reads never wait at all.
+transaction. With LMDB alone all others would wait for ever. Here every wait ends at its deadline, nothing of what did
+not start is written, and reads never wait at all.
 """
 
 import os
@@ -38,7 +38,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def held(path):
-    """A store, and another process that sits in a transaction until it is told to go on."""
+    """A store, and another process that sits in a transaction until it may continue."""
     engine = LmdbEngine(path)
     put(engine, b"before")
     holder = child(HOLDER, path)

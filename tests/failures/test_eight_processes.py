@@ -1,7 +1,7 @@
 """Eight processes use one store at the same time.
 
 The story: each has its own environment, its own writer and its own idea of whose turn it is. Counters must be exact,
-claims unique, and nobody may be left out for long.
+claims unique, and none may wait for long.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The path holds something else than a store of ours, or nothing, or something we may not touch.
 
-The story: somebody mistypes a path, points at another program's LMDB file, restores half a backup, or starts the
+The story: an operator mistypes a path, points at another program's LMDB file, restores half a backup, or starts the
 service as the wrong user. Each gets an error of ours that names the path and says what to do, and nothing that was
 there is changed.
 """
@@ -91,7 +91,7 @@ def test_a_format_of_another_release(path, read_only):
     assert refusal.value.facts["known"] == environment.FORMAT
 
 
-def test_a_prefix_nobody_wrote_under_cannot_be_opened_for_reading_only(path):
+def test_an_unused_prefix_cannot_be_opened_for_reading_only(path):
     opened(path)
     with pytest.raises(InvalidUrl, match="tenant"):
         opened(path, read_only=True, prefix="tenant")
@@ -124,7 +124,7 @@ for read_only in (False, True):
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change its user")
 def test_a_process_without_permission():
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "store"

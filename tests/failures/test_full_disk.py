@@ -1,7 +1,7 @@
 """The disk is full.
 
 The story: with a writable map the kernel kills the process; we write by system calls and get an error. It must say
-what is wrong, the store must stay readable, and when room is made it must take writes again without being opened anew.
+what is wrong, the store must stay readable, and when room is made it must take writes again without being opened again.
 """
 
 import subprocess
@@ -32,7 +32,7 @@ def fill(engine):
 
 
 @pytest.mark.parametrize("durability", ["group", "may_lose_last", "none"])
-def test_the_error_says_so_and_the_store_goes_on_when_there_is_room(small_disk, durability):
+def test_the_error_says_so_and_the_store_works_again_when_there_is_room(small_disk, durability):
     filler = small_disk / "filler"
     engine = LmdbEngine(str(small_disk / "store"), durability=durability)
     put(engine, b"before")

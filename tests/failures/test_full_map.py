@@ -23,7 +23,7 @@ def engine(tmp_path):
     engine.close()
 
 
-def test_the_error_names_the_option_and_the_store_goes_on(engine):
+def test_the_error_names_the_option_and_the_store_still_works(engine):
     put(engine, b"small")
     with pytest.raises(LimitExceeded, match="map_size") as refusal:
         put(engine, b"large", bytes(SIZE))

@@ -1,4 +1,4 @@
-"""What a page did not show cannot be read in its cursors, with a secret and without; and paging goes on behind it."""
+"""What a page did not show cannot be read in its cursors, with a secret and without; and paging continues behind it."""
 
 import base64
 import subprocess
@@ -74,7 +74,7 @@ def decoded(text):
 
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 @pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
-def test_paging_goes_on_behind_hidden_rows_and_shows_nothing_of_them(db, page, backward):
+def test_paging_skips_hidden_rows_and_shows_nothing_of_them(db, page, backward):
     shown_rows, cursor, steps = [], None, 0
     while True:
         found = page(db, backward=backward) if cursor is None else page(db, cursor=cursor)

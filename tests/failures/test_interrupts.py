@@ -1,7 +1,7 @@
 """A signal handler raises in the middle of a call: Ctrl-C in a notebook, a time limit, a server that is to end.
 
 The story: Python runs handlers in the main thread between any two bytecodes, and what they raise unwinds whatever was
-going on there. The call is lost and nothing else: the next write of any thread, and of any process, works; other
+running there. The call is lost and nothing else: the next write of any thread, and of any process, works; other
 threads never see the exception; a traceback that is kept, as a REPL does, holds nothing that others need. The sample
 here is one bytecode in some; `make sim` tries each.
 """
@@ -68,7 +68,7 @@ def interrupted(act, nth, failure):
 def interruptions(act, *, stride, thorough=1, keep=True):
     """Interrupts `act` at each n-th bytecode, with one exception after the other; yields after each.
 
-    The last exception is kept while the test goes on, and with it all locals that it met, unless `keep` is false.
+    The last exception is kept while the test continues, and with it all locals that it met, unless `keep` is false.
     """
     exceptions = itertools.cycle(RAISED)
     for nth in itertools.count(1, thorough if THOROUGH else stride):

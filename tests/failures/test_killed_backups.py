@@ -102,12 +102,12 @@ def test_a_link_is_not_followed(tmp_path):
 
 def test_the_next_dump_removes_what_a_killed_one_left(tmp_path):
     def dump():
-        with files.written(str(tmp_path / "dump.jsonl")) as file:
+        with files.new_file(str(tmp_path / "dump.jsonl")) as file:
             file.write(b"half")
             die()
 
     killed(dump)
     assert [each.suffix for each in tmp_path.iterdir()] == [".unfinished"]
-    with files.written(str(tmp_path / "dump.jsonl")) as file:
+    with files.new_file(str(tmp_path / "dump.jsonl")) as file:
         file.write(b"whole")
     assert [Path(each).name for each in tmp_path.iterdir()] == ["dump.jsonl"]

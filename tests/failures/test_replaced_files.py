@@ -101,7 +101,7 @@ with connect(sys.argv[1], SCHEMA, workers=0) as db:
 
 
 @pytest.mark.parametrize("name", ["lock.mdb", "writer.lock"])
-def test_what_others_were_told_is_kept_when_a_lock_file_is_removed(folder, name):
+def test_acknowledged_writes_are_kept_when_a_lock_file_is_removed(folder, name):
     url = f"lmdb://{folder}"
     with connect(url, SCHEMA, workers=0) as db:
         db.save(Thing(number=1))

@@ -49,7 +49,7 @@ def isolated(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["writes", "reads"])
-def test_the_second_is_refused_and_told_why(isolated, how):
+def test_the_second_is_refused_with_the_reason(isolated, how):
     first = isolated("writes")
     assert first.stdout.readline() == "open 1\n"
     said = isolated(how).communicate("")[0]

@@ -1,7 +1,7 @@
 """Readers die in the middle of a read.
 
 The story: a reader that is killed leaves its slot in LMDB's table. The slot holds the oldest snapshot for ever, so the
-file only grows; and when all slots are taken nobody can read. They are cleared when a store is opened, from time to
+file only grows; and when all slots are taken no process can read. They are cleared when a store is opened, from time to
 time by writers, and when the slots run out.
 """
 
@@ -83,7 +83,7 @@ def occupied(engine):
 
 
 @pytest.mark.parametrize("ask", ASKING)
-def test_too_many_living_readers_are_told_so(tmp_path, ask):
+def test_too_many_living_readers_are_refused_with_the_reason(tmp_path, ask):
     engine = LmdbEngine(str(tmp_path / "store"), max_readers=10)
     put(engine, b"a")
     held = occupied(engine)

@@ -47,8 +47,8 @@ def three():
     return Schema(Note), Note
 
 
-def keep_writing(url, begun, told):
-    """An old program: writes until it is told that it may not."""
+def keep_writing(url, begun, refusals):
+    """An old program: writes until it is refused."""
     schema, note = one()
     with connect(url, schema, workers=0) as db:
         number = 0
@@ -56,7 +56,7 @@ def keep_writing(url, begun, told):
             try:
                 db.save(note(number=number, text=f"t{number}"))
             except SchemaMismatch as error:
-                told.put((number, str(error)))
+                refusals.put((number, str(error)))
                 return
             number += 1
             if number == 20:
@@ -65,13 +65,13 @@ def keep_writing(url, begun, told):
 
 def test_an_old_process_is_cut_off_by_a_new_one_and_loses_nothing(tmp_path):
     url = f"lmdb://{tmp_path}/store?durability=none"
-    begun, told = SPAWN.Event(), SPAWN.Queue()
-    old = SPAWN.Process(target=keep_writing, args=(url, begun, told))
+    begun, refusals = SPAWN.Event(), SPAWN.Queue()
+    old = SPAWN.Process(target=keep_writing, args=(url, begun, refusals))
     old.start()
     assert begun.wait(60)
     schema, note = two()
     with connect(url, schema, workers=0) as db:
-        written, message = told.get(timeout=60)
+        written, message = refusals.get(timeout=60)
         old.join(60)
         assert "newer program" in message
         assert [row.number for row in pages(db, note)] == list(range(written))
@@ -92,7 +92,7 @@ def pages(db, model):
             return rows
 
 
-def test_two_programs_that_evolve_at_once_one_wins_and_the_other_is_told(tmp_path):
+def test_of_two_programs_that_evolve_at_once_one_wins_and_the_other_is_refused(tmp_path):
     url = f"lmdb://{tmp_path}/store?durability=none"
     schema, note = one()
     with connect(url, schema, workers=0) as db:
@@ -120,7 +120,7 @@ def test_two_programs_that_evolve_at_once_one_wins_and_the_other_is_told(tmp_pat
             with connect(url, schema, workers=0) as db:
                 assert db.get(note, 1).text == "x"
         except SchemaMismatch as error:
-            assert error.facts  # noqa: PT017 - who came later, and cannot be beside the winner, is told why
+            assert error.facts  # noqa: PT017 - the one that came later, and does not fit the winner, gets the reason
 
 
 def test_the_same_program_twice_at_once_changes_the_schema_once(tmp_path):
@@ -164,7 +164,7 @@ DAMAGES = {
     "empty": (lambda _data: b"", Corrupt),
     "something else": (lambda _data: b"\xc0", Corrupt),
     "a newer format": (changed(format=2), SchemaMismatch),
-    "a type that nobody can read": (
+    "a type that cannot be read": (
         lambda data: data.replace(b"\xa3str", b"\xa3s{r"),
         Corrupt,
     ),
@@ -172,7 +172,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_schema_row_is_told_and_left_as_it_is(tmp_path, damage):
+def test_a_damaged_schema_row_is_reported_and_not_changed(tmp_path, damage):
     url = f"lmdb://{tmp_path}/store?durability=none"
     change, expected = DAMAGES[damage]
     schema, note = one()
@@ -200,7 +200,7 @@ def test_a_history_that_was_cut_short_does_no_harm(tmp_path):
         connect(url, one()[0], workers=0)
 
 
-def test_numbers_that_have_run_out_are_told_before_anything_is_written(tmp_path):
+def test_exhausted_numbers_are_reported_before_anything_is_written(tmp_path):
     url = f"lmdb://{tmp_path}/store?durability=none"
     schema, note = one()
     with connect(url, schema, workers=0) as db:

@@ -15,8 +15,8 @@ from oneread import connect
 from oneread.errors import OnereadError
 from tests.failures.stores import until
 from tests.simulation.schema import Buyer, City, Customer, Home, Product, Purchase, Sold
-from tests.unit.maintenance.damaged import SCHEMA, Damaged
-from tests.unit.maintenance.faults import PLANTED
+from tests.unit.verify.damaged import SCHEMA, Damaged
+from tests.unit.verify.faults import PLANTED
 
 PROCESSES, OPERATIONS, KILLS = 4, 250, 12
 

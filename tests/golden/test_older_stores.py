@@ -1,7 +1,7 @@
 """Stores that earlier code wrote are read, changed, evolved and backfilled by today's code.
 
 `stores/0.1-a.jsonl` is from before a schema had a history. `stores/0.1-b.jsonl` was written under one schema and opened
-under the next, so rows of two layouts lie side by side. `python -m tests.golden.test_older_stores` writes it anew;
+under the next, so a store has rows of two layouts. `python -m tests.golden.test_older_stores` rewrites it;
 only a new file name should ever need that.
 """
 
@@ -229,17 +229,17 @@ def test_what_is_wrong_among_sets_without_order_is_found_all_the_same(unordered)
         assert not unordered.verify().clean
         assert unordered.repair().clean
     key, version, body, record = entity_of(unordered, hash_ordered.Article, 1)
-    told = emitted_record.decode_record(record.value)
+    remembered = emitted_record.decode_record(record.value)
     token = b"i" + unordered.operations.catalog.views[hash_ordered.ArticlesOfWord].prefix
-    told[token][0][1] = b"?" * 16
-    row = {VERSION: version, BODY: body, EMITTED: Cell(emitted_record.encode_record(told), record.stamp)}
+    remembered[token][0][1] = b"?" * 16
+    row = {VERSION: version, BODY: body, EMITTED: Cell(emitted_record.encode_record(remembered), record.stamp)}
     unordered.run(iter_of(Atomically(partial(iter_of, Replace("roots", {key: row})))))
     assert unordered.verify().found == {"record": {"different": 1}}
     assert unordered.repair().clean
 
 
 def entity_of(db, model, *parts):
-    """The key of a commit row, and its cells."""
+    """The key of a root row, and its cells."""
     key = db.operations.catalog.kinds[model].key(parts)
     (row,) = db.run(Read("roots", [key], "dm").__iter__())
     return key, row[VERSION], row[BODY], row[EMITTED]

@@ -49,10 +49,10 @@ def test_the_program_writes_exactly_the_rows_of_the_page(written):
 
 
 def test_the_record_is_what_the_page_says():
-    told = json.loads(EXAMPLE.partition("```text\n")[2].partition("```")[0])
+    documented = json.loads(EXAMPLE.partition("```text\n")[2].partition("```")[0])
     stored = next(value for _table, _key, column, _stamp, value in promised() if column == b"m:e")
-    assert plain(msgspec.msgpack.decode(stored, type=dict[bytes, object])) == told
-    assert all(TOKEN.fullmatch(token) for token in told)
+    assert plain(msgspec.msgpack.decode(stored, type=dict[bytes, object])) == documented
+    assert all(TOKEN.fullmatch(token) for token in documented)
 
 
 def plain(value):

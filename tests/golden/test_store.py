@@ -1,6 +1,6 @@
 """A change of any stored byte is seen: the golden store comes out of this release's code as it lies here.
 
-On purpose? `python -m tests.golden.test_store` writes it anew; add a page to docs/formats and a `format` fragment.
+On purpose? `python -m tests.golden.test_store` rewrites it; add a page to docs/formats and a `format` fragment.
 """
 
 import json

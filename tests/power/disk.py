@@ -122,7 +122,7 @@ def _apply(entries, change):
 
 
 class Disk:
-    """The watched folder, told one record after the other."""
+    """The watched folder, given one record after the other."""
 
     def __init__(self, world):
         self.world = world

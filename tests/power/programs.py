@@ -131,7 +131,7 @@ def failing(world, cases):
 
 
 def failed(world, store, mode, kind, times, error, done):
-    """Saves while calls fail below LMDB; then opens the store again, and goes on."""
+    """Saves while calls fail below LMDB; then opens the store again, and continues."""
     became, url = [], f"lmdb://{world}/{store}?durability={mode}"
     with closing(opened(url)) as db:
         products(db, 1, store)

@@ -15,7 +15,7 @@ from examples.shop.schema import SHOP
 from oneread import Schema, connect
 from oneread.errors import UsageError
 from oneread.testing import strategies
-from oneread.testing.steps import Drain, Look, Tick
+from oneread.testing.steps import DrainStep, LookStep, TickStep
 from tests.golden import unordered
 from tests.golden.rows import rows_of
 from tests.properties.forum import FORUM
@@ -50,10 +50,10 @@ def drawn(schema):
 def done(db, history):
     """The steps of a history; what is refused leaves nothing behind."""
     for step in history:
-        if isinstance(step, Tick | Look):
+        if isinstance(step, TickStep | LookStep):
             continue
         try:
-            db.drain() if isinstance(step, Drain) else step.do(db)
+            db.drain() if isinstance(step, DrainStep) else step.do(db)
         except UsageError:
             continue
     db.drain()

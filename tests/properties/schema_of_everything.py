@@ -155,7 +155,7 @@ class PurchasesOfTown(Index[Purchase]):
 
 
 class PurchasesOfRegion(Index[Purchase]):
-    """Two hops through a plain reference: held out of sight."""
+    """Two hops through a plain reference: a hidden copy."""
 
     region: str = by(within(within(Purchase.shipped_to, City.region), Region.name))
     ordered_at: datetime = oldest(Purchase.ordered_at)

@@ -247,7 +247,7 @@ class Machine(RuleBasedStateMachine):
 
     def finished(self):
         """The tasks done: from here on everything must be right."""
-        while self.db.run(self.db.operations.drain_step(2)):  # two carriers at a time, so that tasks go on
+        while self.db.run(self.db.operations.drain_step(2)):  # two holders at a time: tasks take several batches
             pass
         self.pending = False
 
@@ -329,7 +329,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(model=st.sampled_from(MODELS), data=st.data())
     def delete(self, model, data):
-        """A source whose last values are to be kept has told them to everybody before."""
+        """Runs the tasks first, so that all copies have the last values of a source."""
         self.finished()
         key = data.draw(st.tuples(few[model]) if model in few else st.tuples(orders, lines))
         self.both(lambda: self.db.delete(model, *key), lambda _version: self.oracle.delete(model, *key))

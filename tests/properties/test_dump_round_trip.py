@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from oneread.transfer.load import Dumped, end_of, head_of, verified
+from oneread.transfer.load import DumpReader, check_dump, parse_end, parse_head
 from tests.properties.test_derived_equals_recomputed import Machine, Sync
 
 LATER = 10**10
@@ -40,14 +40,14 @@ class LaggingDumpMachine(DumpMachine):
 def dumped(db):
     text = io.BytesIO()
     db.dump(text.write)
-    assert verified(io.BytesIO(text.getvalue())) >= 0
+    assert check_dump(io.BytesIO(text.getvalue())) >= 0
     return text.getvalue()
 
 
 def load(db, text):
     head, *lines = text.splitlines()
-    making = Dumped(db.operations.catalog, head_of(head))
-    assert end_of(lines.pop()) is not None
+    making = DumpReader(db.operations.catalog, parse_head(head))
+    assert parse_end(lines.pop()) is not None
     with db.bulk(batch=7) as bulk:
         for line in lines:
             bulk.apply(making.change(line), len(line))

@@ -71,8 +71,8 @@ class Naive:
 
     def retype(self, name, kind):
         was = self.fields[name]
-        told = any(step.name == name and getattr(step, "was", None) is was for step in self.steps)
-        if (was, kind) not in CONVERSIONS or told:
+        known = any(step.name == name and getattr(step, "was", None) is was for step in self.steps)
+        if (was, kind) not in CONVERSIONS or known:
             return
         self.fields[name] = kind
         self.steps.append(retyped(name, was=was, by=CONVERSIONS[was, kind]))

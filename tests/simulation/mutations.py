@@ -19,7 +19,7 @@ from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, UnitOfWo
 
 
 def a_task_carries_its_sources_state(patch):
-    """Late publish: the task gives carriers what the source was when the task was left."""
+    """Late publish: the task gives holders the values that the source had when the task was made."""
     payloads = {}
     put = outbox.add_task
 
@@ -140,7 +140,7 @@ def a_commit_decides_outside_of_its_transaction(patch):
     patch.setattr(NativeCommitter, "commit", commit)
 
 
-def a_source_made_again_tells_nobody(patch):
+def a_source_made_again_has_no_fan_out(patch):
     """Fan-out decided from bodies: there was none, so it is taken for a first creation."""
     fans_out = EntityType.fans_out
 
@@ -151,7 +151,7 @@ def a_source_made_again_tells_nobody(patch):
     patch.setattr(EntityType, "fans_out", from_bodies)
 
 
-def a_deleted_source_tells_nobody(patch):
+def a_deleted_source_has_no_fan_out(patch):
     fans_out = EntityType.fans_out
     patch.setattr(
         EntityType,
@@ -162,8 +162,8 @@ def a_deleted_source_tells_nobody(patch):
     )
 
 
-def a_first_creation_tells_nobody(patch):
-    """Somebody may have been waiting: `missing_ok`."""
+def a_first_creation_has_no_fan_out(patch):
+    """A holder may have been waiting: `missing_ok`."""
     patch.setattr(CopiedValues, "may_be_awaited", lambda _self, _after: False)
 
 
@@ -189,9 +189,9 @@ def a_version_is_the_clock(patch):
 def back_references_stay_when_a_reference_changes(patch):
     references = emitted_record._DIFFS[emitted_record.REFERENCES]
 
-    def only_first(operations, key, prefix, old, new, shown):
+    def only_first(diff, prefix, old, new):
         if not old or not new:
-            references(operations, key, prefix, old, new, shown)
+            references(diff, prefix, old, new)
 
     patch.setitem(emitted_record._DIFFS, emitted_record.REFERENCES, only_first)
 
@@ -199,8 +199,8 @@ def back_references_stay_when_a_reference_changes(patch):
 def index_rows_are_put_and_never_taken_back(patch):
     rows = emitted_record._DIFFS[emitted_record.ROWS]
 
-    def only_puts(operations, key, prefix, _old, new, shown):
-        rows(operations, key, prefix, (), new, shown)
+    def only_puts(diff, prefix, _old, new):
+        rows(diff, prefix, (), new)
 
     patch.setitem(emitted_record._DIFFS, emitted_record.ROWS, only_puts)
 
@@ -212,7 +212,7 @@ def a_sum_is_stated_instead_of_added(patch):
 
 
 def claims_are_released_too_early(patch):
-    """A value is free as soon as its holder gives it up, whoever took it in the same transaction."""
+    """A value is free as soon as its holder gives it up, although another may have taken it in the same transaction."""
     settle = UnitOfWork._apply_claims
 
     def releasing(self, now, refused):
@@ -236,16 +236,16 @@ def claims_are_not_looked_at(patch):
 def a_copy_is_kept_although_its_reference_changed(patch):
     filled = EntityType._fill_copy
 
-    def keeping(self, reference, entity, keys, before, sources, told):
-        old = getattr(before.entity, reference.name, None)
-        if type(old) is reference.copy and not told:
+    def keeping(self, reference, entity, key, inputs):
+        old = getattr(inputs.before.entity, reference.name, None)
+        if type(old) is reference.copy and not inputs.changed:
             return replace(old, ref=getattr(entity, reference.name).ref)
-        return filled(self, reference, entity, keys, before, sources, told)
+        return filled(self, reference, entity, key, inputs)
 
     patch.setattr(EntityType, "_fill_copy", keeping)
 
 
-def a_carrier_that_followed_tells_nobody(patch):
+def a_holder_that_followed_has_no_fan_out(patch):
     """The second hop is forgotten."""
     decide = FollowSource.decide
     patch.setattr(
@@ -260,7 +260,7 @@ def more_than_the_bound_is_forgotten(patch):
 
 
 def a_leaf_copy_does_not_follow(patch):
-    """A carrier whose record stays the same is left as it is."""
+    """A entity_type whose record stays the same is left as it is."""
     decide = FollowSource.decide
 
     def skipping(self, seen, version, sources):
@@ -279,18 +279,18 @@ def a_deleted_source_is_followed_as_if_it_lived(patch):
     )
 
 
-def what_was_told_before_is_taken_from_now(patch):
-    """The record is compared with itself: whoever holds copies is never told of a change."""
+def the_old_record_is_taken_from_now(patch):
+    """The record is compared with itself, so that a change never reaches its holders."""
     decision = changes.decision
 
-    def untold(catalog, entity_type, key, filled, attempt):
+    def without_fan_out(catalog, entity_type, key, filled, attempt):
         found = decision(catalog, entity_type, key, filled, attempt)
         return replace(found, fans_out=found.fans_out and attempt.before.entity is None)
 
-    patch.setattr(changes, "decision", untold)
+    patch.setattr(changes, "decision", without_fan_out)
 
 
-def an_attempt_goes_on_where_the_last_one_ended(patch):
+def an_attempt_resumes_where_the_last_one_ended(patch):
     """A sub-plan is made once, so that one that shared a failing commit is flushed from an old overlay."""
 
     whole = NativeCommitter.commit
@@ -334,9 +334,9 @@ MUTATIONS = {
     the_task_is_deleted_before_its_last_batch: 6,
     a_transaction_does_not_check_versions: 10,
     a_commit_decides_outside_of_its_transaction: 1,
-    a_source_made_again_tells_nobody: 69,
-    a_deleted_source_tells_nobody: 1,
-    a_first_creation_tells_nobody: 10,
+    a_source_made_again_has_no_fan_out: 69,
+    a_deleted_source_has_no_fan_out: 1,
+    a_first_creation_has_no_fan_out: 10,
     a_delete_forgets_its_contributions: 1,
     a_version_does_not_grow: 0,
     a_version_is_the_clock: 0,
@@ -346,12 +346,12 @@ MUTATIONS = {
     claims_are_released_too_early: 2,
     claims_are_not_looked_at: 1,
     a_copy_is_kept_although_its_reference_changed: 0,
-    a_carrier_that_followed_tells_nobody: 0,
+    a_holder_that_followed_has_no_fan_out: 0,
     more_than_the_bound_is_forgotten: 0,
     a_leaf_copy_does_not_follow: 1,
     a_deleted_source_is_followed_as_if_it_lived: 1,
-    what_was_told_before_is_taken_from_now: 0,
-    an_attempt_goes_on_where_the_last_one_ended: 1,
+    the_old_record_is_taken_from_now: 0,
+    an_attempt_resumes_where_the_last_one_ended: 1,
     a_patch_asks_for_what_no_field_referred_to: 1,
 }
 """Each with the first seed that finds it: tried before all others, since the search takes seconds."""

@@ -102,7 +102,7 @@ class CustomersOfLand(Index[Customer]):
 
 
 class CustomersOfOrigin(Index[Customer]):
-    """Two hops away, and no copy shows it: both carriers hold it out of sight."""
+    """Two hops away, and no copy shows it: both holders have a hidden copy."""
 
     size: int | None = ascending(within(within(Customer.born_in, City.region), Region.size), none="last")
 

@@ -44,7 +44,7 @@ def the_first_pass_is_the_last(patch):
     )
 
 
-def nobody_looks_at_the_fence(patch):
+def the_fence_is_not_read(patch):
     patch.setattr(Fence, "check_writable", lambda _self, _unit: iter(()))
 
 
@@ -60,12 +60,12 @@ def the_position_is_moved_before_the_work(patch):
 
 
 def a_row_is_known_by_its_tokens_alone(patch):
-    """What its carriers were told may be what older code tells."""
+    """The values that its holders have may be those of older code."""
     patch.setattr(EntityType, "needs_state", property(lambda _self: False))
 
 
 def old_rows_of_a_changed_view_stay(patch):
-    """What a record tells under a token that is not declared any more is forgotten instead of taken back."""
+    """Contributions under a token that is no longer declared are forgotten instead of deleted."""
     diff = changes.record_diff
     patch.setattr(
         changes,
@@ -79,7 +79,7 @@ BROKEN = {
     deleted_rows_are_skipped: 4,
     sources_are_skipped: 0,
     the_first_pass_is_the_last: 0,
-    nobody_looks_at_the_fence: 0,
+    the_fence_is_not_read: 0,
     the_position_is_moved_before_the_work: 6,
     a_row_is_known_by_its_tokens_alone: 0,
     old_rows_of_a_changed_view_stay: 1,

@@ -8,9 +8,18 @@ from decimal import Decimal
 import pytest
 
 from oneread import add
-from oneread.testing.acts import delete, drain, patch, read, read_page, save, save_all, upsert
 from oneread.testing.schedules import AtPoint, Fate
 from oneread.testing.simulator import Simulation
+from oneread.testing.steps import (
+    DeleteStep,
+    DrainStep,
+    PageStep,
+    PatchStep,
+    ReadStep,
+    SaveAllStep,
+    SaveStep,
+    UpsertStep,
+)
 from tests.simulation.schema import (
     WORLD,
     Buyer,
@@ -28,50 +37,50 @@ from tests.simulation.schema import (
 from tests.simulation.world import PENDING, beginning, bought, buying, clearing_out, founding, swapping
 
 ACTS = {
-    "create": [save(bought(8, 1, 1, 9, 9), "create")],
-    "get or create": [save(bought(8, 1, 1, 9, 9), "keep"), save(bought(8, 2, 2, 1, 1), "keep")],
-    "save what is there": [save(bought(1, 3, 2, 9, 0))],
+    "create": [SaveStep(bought(8, 1, 1, 9, 9), "create")],
+    "get or create": [SaveStep(bought(8, 1, 1, 9, 9), "keep"), SaveStep(bought(8, 2, 2, 1, 1), "keep")],
+    "save what is there": [SaveStep(bought(1, 3, 2, 9, 0))],
     "save what two purchases copy": [
-        save(Customer(number=1, name="new", email="new@x", city=Home.of(2), born_in=City.at(3)))
+        SaveStep(Customer(number=1, name="new", email="new@x", city=Home.of(2), born_in=City.at(3)))
     ],
     "save all, in the way of each other": [
-        save_all(bought(8, 1, 1, 9, 9), Product(code=1, name="p"), bought(1, 2, 1, 0, 1))
+        SaveAllStep([bought(8, 1, 1, 9, 9), Product(code=1, name="p"), bought(1, 2, 1, 0, 1)])
     ],
-    "patch what an index and a sum see": [patch(Purchase, 2, quantity=add(5), price=Decimal(100))],
-    "re-point": [patch(Purchase, 2, buyer=Buyer.of(3), product=Sold.of(2))],
-    "rename a leaf": [patch(Product, 1, name="new")],
-    "rename a source of its bound": [patch(Customer, 2, name="new")],
-    "rename two hops away": [patch(Region, 1, name="new")],
-    "rename three hops away": [patch(City, 1, name="new")],
-    "change what no copy shows": [patch(Region, 1, size=7)],
-    "move": [patch(Customer, 1, city=Home.of(2))],
-    "upsert what is there": [upsert(bought(1, 1, 1, 1, 1), quantity=add(1))],
-    "upsert what is not": [upsert(bought(8, 1, 1, 1, 1), quantity=add(1))],
-    "delete": [delete(Purchase, 1)],
-    "delete what is kept": [delete(Customer, 1)],
-    "delete what is cleared": [delete(Region, 1)],
-    "delete what is referred to": [delete(Product, 1)],
-    "create what is waited for": [save(City(code=3, name="late"))],
-    "take a unique value": [save(Customer(number=4, name="d", email="1@x", born_in=None))],
+    "patch what an index and a sum see": [PatchStep(Purchase, (2,), {"quantity": add(5), "price": Decimal(100)})],
+    "re-point": [PatchStep(Purchase, (2,), {"buyer": Buyer.of(3), "product": Sold.of(2)})],
+    "rename a leaf": [PatchStep(Product, (1,), {"name": "new"})],
+    "rename a source of its bound": [PatchStep(Customer, (2,), {"name": "new"})],
+    "rename two hops away": [PatchStep(Region, (1,), {"name": "new"})],
+    "rename three hops away": [PatchStep(City, (1,), {"name": "new"})],
+    "change what no copy shows": [PatchStep(Region, (1,), {"size": 7})],
+    "move": [PatchStep(Customer, (1,), {"city": Home.of(2)})],
+    "upsert what is there": [UpsertStep(bought(1, 1, 1, 1, 1), {"quantity": add(1)})],
+    "upsert what is not": [UpsertStep(bought(8, 1, 1, 1, 1), {"quantity": add(1)})],
+    "delete": [DeleteStep(Purchase, (1,))],
+    "delete what is kept": [DeleteStep(Customer, (1,))],
+    "delete what is cleared": [DeleteStep(Region, (1,))],
+    "delete what is referred to": [DeleteStep(Product, (1,))],
+    "create what is waited for": [SaveStep(City(code=3, name="late"))],
+    "take a unique value": [SaveStep(Customer(number=4, name="d", email="1@x", born_in=None))],
     "swap unique values": [swapping(1, 2)],
     "transact": [buying(8, 1, 1, 2)],
-    "a source and its carrier at once": [founding(3, "new", 1)],
+    "a source and its holder at once": [founding(3, "new", 1)],
     "a source and whatever refers to it": [clearing_out(1)],
-    "read": [read(SalesOfProduct, 1), read(CustomersOfEmail, "1@x"), read_page(PurchasesOfTown)],
-    "work": [drain(2)] * 8,
+    "read": [ReadStep(SalesOfProduct, (1,)), ReadStep(CustomersOfEmail, ("1@x",)), PageStep(PurchasesOfTown)],
+    "work": [DrainStep(2)] * 8,
 }
 FATES = {
     "inside": (Fate.CRASH_BEFORE,),
     "outside": (Fate.CRASH_BEFORE, Fate.FAIL, Fate.CRASH_AFTER, Fate.LOSE, Fate.AGAIN),
 }
 
-WAITING = save(Customer(number=4, name="waiting", city=Home.of(3), born_in=City.at(3)))
+WAITING = SaveStep(Customer(number=4, name="waiting", city=Home.of(3), born_in=City.at(3)))
 
 
-def done(acts, before, fates):
+def done(steps, before, fates):
     simulation = Simulation(0, WORLD, fates=fates)
     simulation.prepare(*beginning(), WAITING, *before)
-    simulation.process("subject", acts)
+    simulation.process("subject", steps)
     simulation.run()
     return simulation
 
@@ -79,14 +88,14 @@ def done(acts, before, fates):
 @pytest.mark.parametrize("before", [[], PENDING], ids=["at rest", "with tasks"])
 @pytest.mark.parametrize("name", ACTS)
 def test_a_crash_at_any_request_leaves_all_or_nothing(name, before):
-    acts = ACTS[name]
+    steps = ACTS[name]
     counting = AtPoint("subject", -1, Fate.RUN)
-    done(acts, before, counting)
+    done(steps, before, counting)
     assert "inside" in counting.points or name in ("read", "work")
     for point, place in enumerate(counting.points):
         for fate in FATES[place]:
             fates = AtPoint("subject", point, fate)
-            simulation = done(acts if name == "work" else [*acts, *acts], before, fates)
+            simulation = done(steps if name == "work" else [*steps, *steps], before, fates)
             assert len(fates.points) > point
             assert any(line.endswith(fate.value) for line in simulation.lines)
 

@@ -4,6 +4,7 @@
 """
 
 import os
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -12,9 +13,9 @@ from oneread.engines.lmdb import LmdbEngine
 from oneread.errors import Unavailable
 from oneread.plans.effects import Now, Sleep, Together
 from oneread.store.requests import Read
-from oneread.testing.acts import WrittenAct, drain, patch
 from oneread.testing.schedules import HARMLESS, ByChance, Fate, Parking, Priorities, Uniform
 from oneread.testing.simulator import APART, Simulation, Violation
+from oneread.testing.steps import DrainStep, PatchStep, Step
 from tests.simulation.schema import WORLD, City, Customer, Purchase
 from tests.simulation.world import beginning, world
 
@@ -75,6 +76,26 @@ def test_every_fate_and_every_kind_of_end_is_met():
     assert outcomes >= {"done", "crashed", "Unavailable", "OutcomeUnknown"} | refused
 
 
+class PlanStep(Step, frozen=True):
+    """Any plan; the oracle has nothing to do."""
+
+    name: str
+    make: Callable
+
+    def __str__(self):
+        return self.name
+
+    def plan(self, operations):
+        return self.make(operations)
+
+
+class UnexpectedPatch(PatchStep, frozen=True):
+    """A patch that the oracle does not do."""
+
+    def expect(self, _oracle, _versions=()):
+        return []
+
+
 def small(seed=0, fates=None, policy=None):
     simulation = Simulation(seed, WORLD, fates=fates, policy=policy)
     simulation.prepare(*beginning())
@@ -98,34 +119,34 @@ class Always:
         return Fate.RUN
 
 
-def outcomes_of(fate, act):
+def outcomes_of(fate, step):
     simulation = small(fates=Always(fate))
-    simulation.process("only", [act])
+    simulation.process("only", [step])
     simulation.run()
     return simulation
 
 
 def test_a_lost_answer_to_a_write_is_unknown_and_the_write_is_there():
-    simulation = outcomes_of(Fate.LOSE, patch(City, 1, name="new"))
+    simulation = outcomes_of(Fate.LOSE, PatchStep(City, (1,), {"name": "new"}))
     assert [outcome for _name, outcome in simulation.outcomes] == ["OutcomeUnknown"]
     assert simulation.oracle.get(City, 1).name == "new"
 
 
 def test_a_failed_write_is_not_there():
-    simulation = outcomes_of(Fate.FAIL, patch(City, 1, name="new"))
+    simulation = outcomes_of(Fate.FAIL, PatchStep(City, (1,), {"name": "new"}))
     assert [outcome for _name, outcome in simulation.outcomes] == ["Unavailable"]
     assert simulation.oracle.get(City, 1).name == "city 1"
 
 
 @pytest.mark.parametrize(("fate", "name"), [(Fate.CRASH_BEFORE, "city 1"), (Fate.CRASH_AFTER, "new")])
 def test_a_crash_comes_before_or_after(fate, name):
-    simulation = outcomes_of(fate, patch(City, 1, name="new"))
+    simulation = outcomes_of(fate, PatchStep(City, (1,), {"name": "new"}))
     assert [outcome for _name, outcome in simulation.outcomes] == ["crashed"]
     assert simulation.oracle.get(City, 1).name == name
 
 
 def test_an_undone_transaction_is_run_again_and_counts_once():
-    simulation = outcomes_of(Fate.AGAIN, patch(Customer, 1, name="new"))
+    simulation = outcomes_of(Fate.AGAIN, PatchStep(Customer, (1,), {"name": "new"}))
     assert simulation.outcomes == [("patch Customer(1,) name", "done")]
 
 
@@ -134,7 +155,7 @@ def test_a_lost_answer_to_a_read_is_unavailable():
         with pytest.raises(Unavailable):
             yield from Read("roots", [b"x"])
 
-    outcomes_of(Fate.LOSE, WrittenAct("read", plan))
+    outcomes_of(Fate.LOSE, PlanStep("read", plan))
 
 
 def test_what_runs_together_is_answered_in_order_and_a_failure_ends_all():
@@ -159,7 +180,7 @@ def test_what_runs_together_is_answered_in_order_and_a_failure_ends_all():
         yield from Sleep(0.5)
         assert (yield from Now()) >= before + 500
 
-    simulation = outcomes_of(Fate.RUN, WrittenAct("together", plan))
+    simulation = outcomes_of(Fate.RUN, PlanStep("together", plan))
     assert simulation.outcomes == [("together", "done")]
 
 
@@ -172,7 +193,7 @@ def test_clocks_are_at_most_five_seconds_apart_and_jump_both_ways():
             yield from Read("roots", [b"x"])
 
     simulation = small(fates=ByChance(small().chance, {Fate.RUN: 1, Fate.SKEW: 1}, inside=0), seed=1)
-    simulation.process("only", [WrittenAct("clock", plan)])
+    simulation.process("only", [PlanStep("clock", plan)])
     start = simulation.now
     simulation.run()
     jumps = [after - before for before, after in pairwise(seen)]
@@ -185,12 +206,12 @@ def order_of(policy):
     simulation = small(policy=policy)
     simulation._fates = harmless(simulation)
     for name in ("a", "b", "c"):
-        simulation.process(name, [drain(2)] * 3)
+        simulation.process(name, [DrainStep(2)] * 3)
     simulation.run()
     return "".join(line.split()[2][0] for line in simulation.lines if line.endswith("drain: done"))
 
 
-def test_a_parked_process_goes_on_when_the_others_are_done():
+def test_a_parked_process_runs_when_the_others_are_done():
     assert order_of(Parking(small().chance, "a", 0))[-3:] == "aaa"
 
 
@@ -205,7 +226,7 @@ def test_priorities_let_one_process_run_until_they_change():
 
 def test_a_violation_names_its_seed_and_the_last_requests():
     simulation = small(seed=77)
-    simulation.process("only", [WrittenAct("wrong", patch(Purchase, 1, quantity=5).plan, lambda _oracle: None)])
+    simulation.process("only", [UnexpectedPatch(Purchase, (1,), {"quantity": 5})])
     simulation._fates = harmless(simulation)
-    with pytest.raises(Violation, match=r"seed 77, step 1: entities: expected .*\n.*only: Atomically: run"):
+    with pytest.raises(Violation, match=r"seed 77, step 1: Purchase, row 0: should be .*\n.*only: Atomically: run"):
         simulation.run()

@@ -9,8 +9,8 @@ from oneread.derivations.changes import FollowSource
 from oneread.errors import InvalidValue
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.testing.acts import delete, drain, patch, save_all
 from oneread.testing.simulator import Simulation, Violation
+from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep
 from oneread.transactions import native, outbox
 from oneread.transactions.tasks import TaskRunner
 from oneread.transactions.unit_of_work import UnitOfWork
@@ -58,19 +58,23 @@ WORLDS = [Schema(Maker, Product, Products, Sizes, inline=bound) for bound in (2,
 def begun(seed):
     simulation = Simulation(seed, WORLDS[seed % 2])
     simulation.prepare(
-        save_all(*(Maker(id=each, name="a") for each in (1, 2, 3))),
-        save_all(*(Product(id=each, maker=MadeBy.of(1 + each % 3), picky=each % 2 == 0) for each in range(1, 12))),
-        save_all(Product(id=20, maker=MadeBy.of(3), picky=True)),
+        SaveAllStep([Maker(id=each, name="a") for each in (1, 2, 3)]),
+        SaveAllStep([Product(id=each, maker=MadeBy.of(1 + each % 3), picky=each % 2 == 0) for each in range(1, 12)]),
+        SaveAllStep([Product(id=20, maker=MadeBy.of(3), picky=True)]),
     )
     chance = Random(f"aside {seed}")
     for number in range(2):
-        renames = [patch(Maker, chance.randint(1, 3), name=chance.choice(NAMES)) for _ in range(6)]
-        renames.insert(3, patch(Maker, chance.randint(1, 3), size=chance.randrange(9)))
+        renames = [PatchStep(Maker, (chance.randint(1, 3),), {"name": chance.choice(NAMES)}) for _ in range(6)]
+        renames.insert(3, PatchStep(Maker, (chance.randint(1, 3),), {"size": chance.randrange(9)}))
         simulation.process(f"renamer {number}", renames)
-    simulation.process("writer", [patch(Product, chance.randint(1, 11), note=chance.randrange(9)) for _ in range(6)])
-    simulation.process("healer", [patch(Product, chance.randint(1, 11), picky=False), delete(Product, 4)])
+    simulation.process(
+        "writer", [PatchStep(Product, (chance.randint(1, 11),), {"note": chance.randrange(9)}) for _ in range(6)]
+    )
+    simulation.process(
+        "healer", [PatchStep(Product, (chance.randint(1, 11),), {"picky": False}), DeleteStep(Product, (4,))]
+    )
     for number in range(2):
-        simulation.process(f"worker {number}", [drain(2)] * 12)
+        simulation.process(f"worker {number}", [DrainStep(2)] * 12)
     return simulation
 
 
@@ -99,7 +103,7 @@ def judged(seed):
         raise Violation(f"seed {seed}: {len(aside)} are set aside, verify says {found.found}")
     for number in range(1, 21):
         if simulation.oracle.get(Product, number) is not None:
-            simulation.prepare(patch(Product, number, picky=False))
+            simulation.prepare(PatchStep(Product, (number,), {"picky": False}))
     simulation.blurred = False
     simulation.settle()
     if simulation.audit.set_aside() or stale(simulation):

@@ -20,7 +20,7 @@ BEFORE = ("vanished", "went back", "without a new version")
 
 
 class Agreeing(Audit):
-    """An audit that asks verify at every boundary too."""
+    """An audit that asks verify at every check too."""
 
     def __init__(self, simulation):
         super().__init__(simulation.engine, simulation.operations)
@@ -29,10 +29,10 @@ class Agreeing(Audit):
         self.asked = 0
         self.disagreed = []
 
-    def boundary(self):
+    def check(self):
         self.asked += 1
         try:
-            super().boundary()
+            super().check()
         except Offence as offence:
             if not any(word in str(offence) for word in BEFORE) and self.verified().clean:
                 self.disagreed.append(f"verify does not see that {offence}")

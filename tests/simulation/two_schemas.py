@@ -1,8 +1,8 @@
-"""Old code and new code on one store while backfills run and die: who goes on is drawn from a seed.
+"""Old code and new code on one store while backfills run and die: a seed decides which process is next.
 
-Each process is a list of acts under one of two schemas; a step is one request, or one whole transaction. The new schema
-has views that the old one lacks or declares otherwise. When the old code is done, or was fenced off, the backfill is
-brought to its end, and the audit compares every row of the store with what its entities say.
+Each process is a list of steps under one of two schemas; a turn is one request, or one whole transaction. The new
+schema has views that the old one lacks or declares otherwise. When the old code is done, or was fenced off, the
+backfill is brought to its end, and the audit compares every row of the store with what its entities say.
 """
 
 from random import Random
@@ -22,8 +22,8 @@ from oneread.plans.effects import Random as Chance
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Request
-from oneread.testing.acts import drain
 from oneread.testing.audit import Audit, Offence
+from oneread.testing.steps import DrainStep, Step
 from tests.simulation.schema import (
     City,
     Customer,
@@ -61,10 +61,10 @@ class Found(AssertionError):
 
 
 class Process:
-    """Acts of one program, one after the other."""
+    """Steps of one program, one after the other."""
 
-    def __init__(self, name, operations, acts):
-        self.name, self.operations, self.acts = name, operations, iter(acts)
+    def __init__(self, name, operations, steps):
+        self.name, self.operations, self.steps = name, operations, iter(steps)
         self.plan = None
         self.asked = None
         self.wake = 0
@@ -80,8 +80,8 @@ class TwoSchemas:
         self.driver = SyncDriver(self.engine, lambda: self.now, self.chance.random)
         lacking = set(self.chance.sample(VIEWS, self.chance.randint(1, 5)))
         self.old = self.open(*(view for view in VIEWS if view not in lacking))
-        for act in (*beginning(), *PENDING[: seed % 3]):
-            self.drive(act.plan(self.old))
+        for step in (*beginning(), *PENDING[: seed % 3]):
+            self.drive(step.plan(self.old))
         self.added = lacking
         self.new = self.open(*VIEWS)
         self.changed = set()
@@ -118,13 +118,13 @@ class TwoSchemas:
         def writer():
             chance = Random(self.chance.random())
             weights, made = zip(*(WRITES + KEPT if self.seed % 2 else WRITES), strict=True)
-            return [act(chance) for act in chance.choices(made, weights, k=ACTS)]
+            return [step(chance) for step in chance.choices(made, weights, k=ACTS)]
 
         return [
             Process("old writer", self.old, writer() * 2),
             Process("new writer", self.new, writer()),
-            Process("old worker", self.old, [drain(2)] * STEPS),
-            Process("new worker", self.new, [drain(2)] * STEPS),
+            Process("old worker", self.old, [DrainStep(2)] * STEPS),
+            Process("new worker", self.new, [DrainStep(2)] * STEPS),
             *(Process(f"backfill {number}", self.new, self.backfills()) for number in range(1 + self.seed % 2)),
         ]
 
@@ -138,7 +138,7 @@ class TwoSchemas:
         options = BackfillOptions(quiet=QUIET, wait=0.2, fence=self.chance.random() < 0.3)
         return Backfill(verbs, verbs.fence.version, options).run()
 
-    # Who goes on.
+    # Which process is next.
 
     def run(self):
         living = list(self.processes)
@@ -148,23 +148,23 @@ class TwoSchemas:
                 self.now = min(each.wake for each in living)
                 continue
             process = self.chance.choice(ready)
-            if not self.step(process):
+            if not self.advance(process):
                 living.remove(process)
             self.now += self.chance.choice((0, 0, 1, 3, 40))
             if not self.is_built:
                 self.nothing_half_built_is_served()
         self.end()
 
-    def step(self, process):
-        """One step of a process; False when it has ended."""
+    def advance(self, process):
+        """One request of a process; False when it has ended."""
         if process.plan is None:
-            act = next(process.acts, None)
-            if act is None:
+            step = next(process.steps, None)
+            if step is None:
                 return False
-            process.act = getattr(act, "name", "backfill")
-            process.plan = act.plan(process.operations)
+            process.doing = str(step) if isinstance(step, Step) else "backfill"
+            process.plan = step.plan(process.operations)
             return self.answer(process, None)
-        if process.act == "backfill" and self.chance.random() < 0.03:
+        if process.doing == "backfill" and self.chance.random() < 0.03:
             self.note(process, "killed")
             process.plan.close()
             process.plan = None
@@ -173,7 +173,7 @@ class TwoSchemas:
             answer = self.perform(process.asked)
         except OnereadError as error:
             return self.answer(process, None, error)
-        if process.act == "backfill" and type(process.asked) is Atomically and self.chance.random() < 0.05:
+        if process.doing == "backfill" and type(process.asked) is Atomically and self.chance.random() < 0.05:
             self.note(process, "killed behind its commit")
             process.plan.close()
             process.plan = None
@@ -214,7 +214,7 @@ class TwoSchemas:
         return self.driver.run(iter_of(asked), Trace())
 
     def ended(self, process, value):
-        if process.act != "backfill":
+        if process.doing != "backfill":
             return
         self.results.append(value)
         if value.done:
@@ -223,7 +223,7 @@ class TwoSchemas:
             self.is_built = True
 
     def refused(self, process, failure):
-        """Whether the process goes on."""
+        """Whether the process continues."""
         if isinstance(failure, SchemaMismatch):
             if process.operations is not self.old:
                 self.violated(f"new code was refused: {failure}")
@@ -264,7 +264,7 @@ class TwoSchemas:
 
     def audited(self):
         try:
-            Audit(self.engine, self.new).boundary()
+            Audit(self.engine, self.new).check()
         except (Offence, OnereadError) as offence:
             self.violated(str(offence))
 
@@ -284,7 +284,7 @@ class TwoSchemas:
         for view in VIEWS:
             self.new.fence.check(view)
         self.audited()
-        self.old_code_is_told()
+        self.old_code_is_refused()
 
     def unshared(self, number):
         for act in (
@@ -296,7 +296,7 @@ class TwoSchemas:
             except UsageError as error:
                 self.note(None, f"{error!r}")
 
-    def old_code_is_told(self):
+    def old_code_is_refused(self):
         before = Audit(self.engine, self.new).stored
         try:
             self.drive(self.old.save(Region(code=1, name="late")))
@@ -308,7 +308,7 @@ class TwoSchemas:
             self.violated("a refused write left something behind")
 
     def note(self, process, line):
-        name = "" if process is None else f"{process.name} {process.act}"
+        name = "" if process is None else f"{process.name} {process.doing}"
         self.lines.append(f"@{self.now - START} {name}: {line}")
 
     def violated(self, what):

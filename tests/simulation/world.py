@@ -4,8 +4,18 @@ from decimal import Decimal
 from random import Random
 
 from oneread import add
-from oneread.testing.acts import delete, drain, patch, read, read_page, save, save_all, transact, upsert
 from oneread.testing.simulator import Simulation
+from oneread.testing.steps import (
+    DeleteStep,
+    DrainStep,
+    PageStep,
+    PatchStep,
+    ReadStep,
+    SaveAllStep,
+    SaveStep,
+    TransactStep,
+    UpsertStep,
+)
 from tests.simulation.schema import (
     WORLD,
     Buyer,
@@ -31,22 +41,22 @@ NAMES = ("ada", "bea", "cyd", "dot")
 
 
 def beginning():
-    """Two regions, two cities, three customers, two products, six purchases; more carriers than the bound."""
+    """Two regions, two cities, three customers, two products, six purchases; more holders than the bound."""
     return [
-        save_all(*(Region(code=code, name=f"region {code}") for code in (1, 2))),
-        save_all(*(City(code=code, name=f"city {code}", region=Land.of(code)) for code in (1, 2))),
-        save_all(
-            *(
+        SaveAllStep([Region(code=code, name=f"region {code}") for code in (1, 2)]),
+        SaveAllStep([City(code=code, name=f"city {code}", region=Land.of(code)) for code in (1, 2)]),
+        SaveAllStep(
+            [
                 Customer(number=each, name=NAMES[each], email=f"{each}@x", city=Home.of(1), born_in=City.at(2))
                 for each in (1, 2, 3)
-            )
+            ]
         ),
-        save_all(*(Product(code=code, name=f"product {code}", stock=5) for code in (1, 2))),
-        save_all(*(bought(each, 1 + each % 2, 1, each % 3, each % 4) for each in range(1, 7))),
+        SaveAllStep([Product(code=code, name=f"product {code}", stock=5) for code in (1, 2)]),
+        SaveAllStep([bought(each, 1 + each % 2, 1, each % 3, each % 4) for each in range(1, 7)]),
     ]
 
 
-PENDING = [patch(City, 1, name="elsewhere"), patch(Product, 1, name="renamed")]
+PENDING = [PatchStep(City, (1,), {"name": "elsewhere"}), PatchStep(Product, (1,), {"name": "renamed"})]
 """Leaves tasks for customers, for their purchases, and for the product's purchases."""
 
 
@@ -71,7 +81,7 @@ def buying(number, buyer, product, quantity):
         first = Product(code=product, name=found.name, stock=found.stock - quantity)
         oracle.save_all([(first, 0), (bought(number, buyer, product, quantity, found.stock), 0)])
 
-    return transact(f"buying {number}", body, expected)
+    return TransactStep(f"buying {number}", body, expected)
 
 
 def swapping(one, other):
@@ -96,11 +106,11 @@ def swapping(one, other):
         oracle.patch(Customer, (other,), {"email": first.email})
         oracle.patch(Customer, (one,), {"email": second.email})
 
-    return transact(f"swapping {one} {other}", body, expected)
+    return TransactStep(f"swapping {one} {other}", body, expected)
 
 
 def founding(code, name, number):
-    """A source, a carrier of it and a new name for it, in one transaction."""
+    """A source, a holder of it and a new name for it, in one transaction."""
 
     def body(work):
         yield from work.save(City(code=code, name="unnamed", region=Land.of(1)), "save", None)
@@ -112,7 +122,7 @@ def founding(code, name, number):
         oracle.patch(Customer, (number,), {"city": Home.of(code), "born_in": City.at(code)})
         oracle.patch(City, (code,), {"name": name})
 
-    return transact(f"founding {code}", body, expected)
+    return TransactStep(f"founding {code}", body, expected)
 
 
 def clearing_out(code):
@@ -132,7 +142,7 @@ def clearing_out(code):
                 oracle.delete(Purchase, number)
         oracle.delete(Product, code)
 
-    return transact(f"clearing out {code}", body, expected)
+    return TransactStep(f"clearing out {code}", body, expected)
 
 
 def _customer(chance):
@@ -153,46 +163,55 @@ def _purchase(chance):
     )
 
 
+def _sold(chance):
+    return {"product": Sold.of(chance.randint(1, 2)), "price": Decimal(chance.randrange(5))}
+
+
 def _city(chance):
     region = chance.choice([None, Land.of(1), Land.of(2)])
     return City(code=chance.randint(1, 3), name=chance.choice(NAMES), region=region)
 
 
 WRITES = [
-    (4, lambda c: save(_purchase(c))),
-    (2, lambda c: save(_customer(c))),
-    (2, lambda c: save(_city(c))),
-    (1, lambda c: save(Region(code=c.randint(1, 2), name=c.choice(NAMES)))),
-    (1, lambda c: save(_purchase(c), "create")),
-    (1, lambda c: save(_purchase(c), "keep")),
-    (2, lambda c: save_all(_purchase(c), Product(code=c.randint(1, 2), name=c.choice(NAMES), stock=3))),
-    (3, lambda c: patch(Purchase, c.randint(1, 6), buyer=Buyer.of(c.randint(1, 4)), quantity=add(1))),
-    (3, lambda c: patch(Purchase, c.randint(1, 6), product=Sold.of(c.randint(1, 2)), price=Decimal(c.randrange(5)))),
-    (3, lambda c: patch(City, c.randint(1, 2), name=c.choice(NAMES))),
-    (2, lambda c: patch(Region, c.randint(1, 2), name=c.choice(NAMES))),
-    (3, lambda c: patch(Region, c.randint(1, 2), size=c.randrange(3))),
-    (1, lambda c: patch(City, c.randint(1, 2), region=c.choice([None, Land.of(1), Land.of(2)]))),
-    (3, lambda c: patch(Customer, c.randint(1, 3), name=c.choice(NAMES), city=Home.of(c.randint(1, 3)))),
-    (2, lambda c: patch(Product, c.randint(1, 2), name=c.choice(NAMES))),
-    (2, lambda c: upsert(_purchase(c), quantity=add(2))),
-    (2, lambda c: delete(Purchase, c.randint(1, 9))),
-    (1, lambda c: delete(c.choice((Region, Product)), c.randint(1, 2))),
+    (4, lambda c: SaveStep(_purchase(c))),
+    (2, lambda c: SaveStep(_customer(c))),
+    (2, lambda c: SaveStep(_city(c))),
+    (1, lambda c: SaveStep(Region(code=c.randint(1, 2), name=c.choice(NAMES)))),
+    (1, lambda c: SaveStep(_purchase(c), "create")),
+    (1, lambda c: SaveStep(_purchase(c), "keep")),
+    (2, lambda c: SaveAllStep([_purchase(c), Product(code=c.randint(1, 2), name=c.choice(NAMES), stock=3)])),
+    (3, lambda c: PatchStep(Purchase, (c.randint(1, 6),), {"buyer": Buyer.of(c.randint(1, 4)), "quantity": add(1)})),
+    (
+        3,
+        lambda c: PatchStep(
+            Purchase, (c.randint(1, 6),), {"product": Sold.of(c.randint(1, 2)), "price": Decimal(c.randrange(5))}
+        ),
+    ),
+    (3, lambda c: PatchStep(City, (c.randint(1, 2),), {"name": c.choice(NAMES)})),
+    (2, lambda c: PatchStep(Region, (c.randint(1, 2),), {"name": c.choice(NAMES)})),
+    (3, lambda c: PatchStep(Region, (c.randint(1, 2),), {"size": c.randrange(3)})),
+    (1, lambda c: PatchStep(City, (c.randint(1, 2),), {"region": c.choice([None, Land.of(1), Land.of(2)])})),
+    (3, lambda c: PatchStep(Customer, (c.randint(1, 3),), {"name": c.choice(NAMES), "city": Home.of(c.randint(1, 3))})),
+    (2, lambda c: PatchStep(Product, (c.randint(1, 2),), {"name": c.choice(NAMES)})),
+    (2, lambda c: UpsertStep(_purchase(c), {"quantity": add(2)})),
+    (2, lambda c: DeleteStep(Purchase, (c.randint(1, 9),))),
+    (1, lambda c: DeleteStep(c.choice((Region, Product)), (c.randint(1, 2),))),
     (4, lambda c: buying(c.randint(1, 9), c.randint(1, 3), c.randint(1, 2), c.randint(1, 2))),
     (1, lambda c: founding(c.randint(1, 3), c.choice(NAMES), c.randint(1, 3))),
     (1, lambda c: clearing_out(c.randint(1, 2))),
     (1, lambda c: swapping(c.randint(1, 4), c.randint(1, 4))),
 ]
 READS = [
-    lambda c: read_page(PurchasesOfBuyer, c.randint(1, 3)),
-    lambda _: read_page(PurchasesOfTown, options={"limit": 4}),
-    lambda _: read_page(CustomersOfLand),
-    lambda _: read_page(CustomersOfOrigin),
-    lambda c: read(SalesOfProduct, c.randint(1, 2)),
-    lambda c: read(SalesOfTown, c.choice(NAMES)),
-    lambda c: read(CustomersOfEmail, f"{c.randint(1, 5)}@x"),
-    lambda c: read(Purchase, c.randint(1, 9)),
+    lambda c: PageStep(PurchasesOfBuyer, (c.randint(1, 3),)),
+    lambda _: PageStep(PurchasesOfTown, options={"limit": 4}),
+    lambda _: PageStep(CustomersOfLand),
+    lambda _: PageStep(CustomersOfOrigin),
+    lambda c: ReadStep(SalesOfProduct, (c.randint(1, 2),)),
+    lambda c: ReadStep(SalesOfTown, (c.choice(NAMES),)),
+    lambda c: ReadStep(CustomersOfEmail, (f"{c.randint(1, 5)}@x",)),
+    lambda c: ReadStep(Purchase, (c.randint(1, 9),)),
 ]
-KEPT = [(2, lambda c: delete(City, c.randint(1, 3))), (2, lambda c: delete(Customer, c.randint(1, 4)))]
+KEPT = [(2, lambda c: DeleteStep(City, (c.randint(1, 3),))), (2, lambda c: DeleteStep(Customer, (c.randint(1, 4),)))]
 """Deletes of sources whose values are kept: left out of half of the seeds, so that the oracle knows every value."""
 
 
@@ -203,9 +222,9 @@ def world(seed, **options):
     chance = Random(f"world {seed}")
     weights, made = zip(*(WRITES + KEPT if seed % 2 else WRITES), strict=True)
     for number in range(WRITERS):
-        acts = [act(chance) for act in chance.choices(made, weights, k=ACTS)]
-        simulation.process(f"writer {number}", acts)
+        steps = [step(chance) for step in chance.choices(made, weights, k=ACTS)]
+        simulation.process(f"writer {number}", steps)
     for number in range(2):
-        simulation.process(f"worker {number}", [drain(2)] * STEPS)
+        simulation.process(f"worker {number}", [DrainStep(2)] * STEPS)
     simulation.process("reader", [chance.choice(READS)(chance) for _ in range(6)])
     return simulation

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tidy import tree
+from tests.tidy import public, tree
 
 LONGEST_MODULE, LONGEST_BODY = 450, 60
 VAGUE = {"common", "helper", "helpers", "manager", "managers", "misc", "util", "utils"}
@@ -91,6 +91,62 @@ def skip_without_reason(_path, source):
     return found
 
 
+SECTIONS = re.compile(r"\b(?:Knows\b|Must not know|The law is|The law:)")
+MOST_PARAMETERS = 5
+
+
+def header_sections(_path, source):
+    """Import-linter holds what a room may import; "See ..." names the page; the docstring says what it is and why."""
+    found = SECTIONS.search(ast.get_docstring(ast.parse(source)) or "")
+    return [f"its docstring says {found.group()!r}"] if found else []
+
+
+def private_arguments(path, source):
+    """`Arguments:` belong to what users call or implement; elsewhere a sentence says what the names do not."""
+    return [
+        f"{node.lineno}: {name} is not public and has a block of arguments"
+        for name, node in definitions(ast.parse(source))
+        if re.search(r"^Arguments:$", ast.get_docstring(node) or "", re.MULTILINE) and not public.is_public(path, name)
+    ]
+
+
+def many_parameters(path, source):
+    """Related ones belong together in a value; public functions and commands may have one for each option."""
+    return [
+        f"{node.lineno}: {name} has {count} parameters"
+        for name, node in definitions(ast.parse(source))
+        if isinstance(node, FUNCTIONS)
+        and (count := parameters(node)) > MOST_PARAMETERS
+        and not public.is_public(path, name)
+        and not is_command(path, node)
+    ]
+
+
+def definitions(module):
+    """Every class and function with its qualified name, as `__qualname__` has it without the marks of locals."""
+    rest = [("", node) for node in module.body]
+    while rest:
+        prefix, node = rest.pop(0)
+        name = prefix
+        if isinstance(node, (ast.ClassDef, *FUNCTIONS)):
+            name = f"{prefix}.{node.name}".lstrip(".")
+            yield name, node
+        rest += [(name, inner) for inner in ast.iter_child_nodes(node)]
+
+
+def parameters(function):
+    given = function.args
+    return len([each for each in (*given.posonlyargs, *given.args, *given.kwonlyargs) if each.arg not in SELVES])
+
+
+def is_command(path, function):
+    """A command of the program: its parameters are what it is given on the command line."""
+    annotations = (each.annotation for each in (*function.args.args, *function.args.kwonlyargs))
+    named = [each for each in annotations if isinstance(each, ast.Name) and each.id.endswith(("Option", "Argument"))]
+    return "cli" in path.parts and bool(named)
+
+
+SELVES = {"self", "cls"}
 CODE = ("src", "tools", "examples", "benchmarks")
 RULES = {
     long_module: ("src",),
@@ -100,6 +156,9 @@ RULES = {
     vague_name: (),
     unfinished: (),
     skip_without_reason: ("tests",),
+    header_sections: CODE,
+    private_arguments: ("src",),
+    many_parameters: ("src",),
 }
 OFFENDERS = [
     (long_module, "a.py", "x = 1\n" * LONGEST_MODULE),
@@ -114,6 +173,10 @@ OFFENDERS = [
     (skip_without_reason, "a.py", "@pytest.mark.skipif(True)\ndef test(): ...\n"),
     (skip_without_reason, "a.py", "@pytest.mark.xfail(strict=True)\ndef test(): ...\n"),
     (skip_without_reason, "a.py", "pytest.skip()\n"),
+    (header_sections, "a.py", '"""Rows.\n\nKnows rows. Must not know cells. The law is a page.\n"""'),
+    (private_arguments, "src/oneread/a.py", 'def f(x):\n    """Does.\n\n    Arguments:\n        x: it.\n    """\n'),
+    (many_parameters, "src/oneread/a.py", "class A:\n    async def f(self, a, b, /, c, d, *, e, g): ...\n"),
+    (many_parameters, "src/oneread/a.py", "def f(a, b, c, d, e, g: DbOption): ...\n"),
 ]
 
 
@@ -140,4 +203,9 @@ def test_reasons_and_short_things_are_accepted():
     good = '"""Doc."""\n@pytest.mark.skipif(True, reason="no server")\ndef f():\n    pytest.skip("why")\n'
     for rule in RULES:
         assert rule(Path("src/rows.py"), good) == []
+    documented = '"""Doc."""\nclass Clock:\n    """Doc.\n\n    Arguments:\n        start: when.\n    """\n'
+    assert private_arguments(Path("src/oneread/testing/clock.py"), documented) == []
+    six = "async def connect_async(a, b, c, d, e, g): ...\n"
+    assert many_parameters(Path("src/oneread/connect.py"), six) == []
+    assert many_parameters(Path("src/oneread/cli/page.py"), "def command(a, b, c, d, e, g: DbOption): ...\n") == []
     assert import_inside_function(Path("src/oneread/connect.py"), "def f():\n    import x\n") == []

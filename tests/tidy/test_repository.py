@@ -31,7 +31,7 @@ def verbs(makefile):
 
 
 def promised(page):
-    """The make verbs that a page tells its reader to type, in a block or between backticks."""
+    """The make verbs that a page says to type, in a block or between backticks."""
     return set(re.findall(r"(?:^|`|\$ )make ([a-z]+)", page, re.MULTILINE))
 
 

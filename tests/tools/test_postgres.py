@@ -46,7 +46,7 @@ def test_installing_does_nothing_where_a_server_is(monkeypatch):
     assert postgres.install() == 0
 
 
-def test_who_may_not_install_is_told_how(monkeypatch, tmp_path, capsys):
+def test_without_the_rights_to_install_the_command_is_shown(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(postgres, "DEBIAN", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert postgres.install() == 1

@@ -123,7 +123,7 @@ def test_an_option_that_stands_in_a_url_twice_is_named(tmp_path):
     assert not (tmp_path / "shop").exists()
 
 
-def test_a_transaction_that_is_no_function_is_refused():
+def test_a_transaction_that_is_not_a_function_is_refused():
     async def refused():
         async with connect_async("memory://", SCHEMA) as db:
             await db.transact(5)

@@ -20,7 +20,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from oneread import errors
-from oneread.cli.failures import JSON, telling
+from oneread.cli.failures import JSON, reporting
 from oneread.errors import InvalidValue, OnereadError, shown
 from oneread.models.references import Copy
 from oneread.web.problems import problem
@@ -175,10 +175,10 @@ def test_a_web_client_is_answered(error):
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_the_command_line_tells_it(error, as_json, monkeypatch):
+def test_the_command_line_shows_it(error, as_json, monkeypatch):
     stderr, stdout = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
-    with redirect_stdout(stdout), pytest.raises(Exception, match="2"), telling(SimpleNamespace(meta={JSON: as_json})):
+    with redirect_stdout(stdout), pytest.raises(Exception, match="2"), reporting(SimpleNamespace(meta={JSON: as_json})):
         raise error
     assert stderr.getvalue().startswith("error: it is wrong")
     if as_json:

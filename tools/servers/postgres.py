@@ -37,7 +37,7 @@ def postgres_server(settings: Mapping[str, str] = NO_SETTINGS) -> Generator[str]
     """Start an empty server and yield its DSN, a `postgresql://` URI; stop it and delete its data afterwards.
 
     The DSN goes through the server's socket, the fastest way to it; the server also listens on a free port of the
-    loopback address. Authentication is `trust`: nobody else may enter the folder, and it holds generated data.
+    loopback address. Authentication is `trust`: no other user may enter the folder, and it holds generated data.
 
     Args:
         settings: what to set as in postgresql.conf, for example `{"synchronous_commit": "off"}`.

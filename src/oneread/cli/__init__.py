@@ -1,6 +1,6 @@
-"""The command line: `oneread verify`, `oneread page` and the others that an operator types.
+"""The command line: `oneread verify`, `oneread page` and the other commands of an operator.
 
-`table` names them. See the page of the command line in the reference.
+`program` lists them. See docs/reference/command-line.md.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from oneread.cli import guard
-from oneread.cli.streams import made_safe
+from oneread.cli.output import escape_streams
 from oneread.errors import Corrupt
 
-NEEDED: Final = ("typer", "rich")
+REQUIRED: Final = ("typer", "rich")
 """What `pip install "oneread[cli]"` adds."""
 
 WRONG_USE: Final = 2
 
 
 def main() -> None:
-    """Runs the command line on the arguments of this process; ends the process with the exit code."""
-    made_safe()
-    missing = [name for name in NEEDED if find_spec(name) is None]
+    """Runs the command line with the arguments of this process; ends the process with the exit code."""
+    escape_streams()
+    missing = [name for name in REQUIRED if find_spec(name) is None]
     if missing:
         sys.stderr.write(
             f"error: the command line needs {' and '.join(missing)}\n"
             "hint: install the library with its command line: pip install 'oneread[cli]'\n"
         )
         sys.exit(WRONG_USE)
-    if not guard.COMMANDS.isdisjoint(sys.argv[1:2]):
+    if not guard.GUARDED.isdisjoint(sys.argv[1:2]):
         try:
-            code = guard.child_code()
+            code = guard.run_in_child()
         except Corrupt as error:
-            code = import_module("oneread.cli.failures").tell_outside(error, sys.argv)
+            code = import_module("oneread.cli.failures").report_outside(error, sys.argv)
         if code is not None:
             sys.exit(code)
     program: Any = import_module("oneread.cli.program")

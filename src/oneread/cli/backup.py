@@ -1,6 +1,6 @@
 """`oneread backup`: a copy of the whole store while it is in use.
 
-See the page of the command line in the reference.
+See docs/reference/command-line.md.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
 from oneread.store import unfinished
 
-TargetArgument = Annotated[str, typer.Argument(metavar="TARGET", help="The new folder, in one that is there.")]
-VerifyOption = Annotated[bool, typer.Option("--verify", help="Open the copy and compare every view with its entities.")]
+TargetArgument = Annotated[str, typer.Argument(metavar="TARGET", help="The new folder, in an existing one.")]
+VerifyOption = Annotated[bool, typer.Option("--verify", help="Open the copy and verify it.")]
 
 
 class BackedUp(msgspec.Struct, frozen=True):
-    """What --json prints: the copy's URL and bytes, and whether it was found clean; None when nobody looked."""
+    """What --json prints: the copy's URL and bytes, and whether it is clean; None without --verify."""
 
     url: str
     bytes: int
@@ -42,24 +42,24 @@ def command(
 ) -> None:
     """Copies the store to a new folder while programs read and write it.
 
-    The copy is one moment of the whole store, compact, with every prefix of it. It is there when it is whole and on
-    disk, or not at all, and opens like any store. To restore, stop the programs and put it in the store's place.
+    The copy is a compact snapshot of the whole store, with all its prefixes. The folder appears when the copy is
+    complete and on disk, and opens like any store. To restore, stop the programs and replace the store by it.
 
     Example: oneread backup /backup/shop-2026-11-20 --verify --schema shop.models:shop --db lmdb:///var/lib/shop
     """
     output = Output(as_json=as_json, quiet=quiet)
     if not target or "://" in target:
-        raise UsageError("a backup is a folder, not a URL", given=target)
+        raise UsageError("the target of a backup is a folder, not a URL", given=target)
     known = schema_of(schema)
     place = Path(target).absolute()
-    left = unfinished.leftovers(place.parent, place.name, DATA)
-    with reading(db, known) as database, output.progress() as tell:
-        copied = database.backup(target, progress=tell)
-    for path in left:
-        output.note(f"removed what a killed backup had left: {path}")
+    removed = unfinished.leftovers(place.parent, place.name, DATA)
+    with reading(db, known) as database, output.progress() as report:
+        copied = database.backup(target, progress=report)
+    for path in removed:
+        output.note(f"removed the unfinished copy of a killed backup: {path}")
     prefix = urlsplit(db).query
     url = f"lmdb://{quote(target)}" + (f"?{prefix}" if prefix else "")
-    clean = _is_clean(output, url, known) if verify else None
+    clean = _verify(output, url, known) if verify else None
     output.document(BackedUp(url, copied, clean))
     output.text(f"{url}: {size(copied)}" + ("" if clean is None else ", clean" if clean else ", with faults"))
     if clean is False:
@@ -67,6 +67,6 @@ def command(
         raise typer.Exit(FOUND)
 
 
-def _is_clean(output: Output, url: str, schema: Schema) -> bool:
-    with reading(url, schema) as copy, output.progress() as tell:
-        return copy.verify(progress=tell).clean
+def _verify(output: Output, url: str, schema: Schema) -> bool:
+    with reading(url, schema) as copy, output.progress() as report:
+        return copy.verify(progress=report).clean

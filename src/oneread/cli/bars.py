@@ -1,6 +1,6 @@
-"""Progress bars of long work.
+"""Progress bars of long work; imported only on a terminal, because importing rich is slow.
 
-Imported only where a bar is shown: on a terminal. See "Output" of the page of the command line in the reference.
+See "Output" in docs/reference/command-line.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WIDTH: Final = 24
 
 @contextlib.contextmanager
 def bar(console: Console | None = None) -> Generator[Reporter]:
-    """A bar for the phase that the work reports, on stderr; gone when the work ends."""
+    """Shows a bar for the reported phase on stderr, and removes it at the end."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
@@ -30,11 +30,10 @@ def bar(console: Console | None = None) -> Generator[Reporter]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console or Console(stderr=True), transient=True) as progress:
-        shown = _Shown(progress)
-        yield shown.tell
+        yield _ShownPhase(progress).report
 
 
-class _Shown:
+class _ShownPhase:
     """The phase that is shown."""
 
     def __init__(self, progress: Progress) -> None:
@@ -43,7 +42,7 @@ class _Shown:
         self._task: TaskID | None = None
         self._since = 0.0
 
-    def tell(self, report: progress.Progress) -> None:
+    def report(self, report: progress.Progress) -> None:
         if self._task is None or report.phase != self._phase:
             if self._task is not None:
                 self._progress.remove_task(self._task)
@@ -58,7 +57,7 @@ class _Shown:
 
 
 def amount(report: progress.Progress, seconds: float) -> str:
-    """How far the work is, in words: done, of how many, how fast, how long yet, faults."""
+    """Progress in words: done, of how many, rate, time left, faults."""
     words = [f"{report.done:,} of {report.total:,}" if report.total else f"{report.done:,}"]
     speed = report.done / seconds if seconds > 1 else 0.0
     if speed:

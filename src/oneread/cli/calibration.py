@@ -1,20 +1,21 @@
 """Calibration: measures the basic operations of a store, in a store of its own.
 
-Each number is the difference of two operations that differ in one thing: a save with two index rows and one without are
-two index rows apart. What Python does for a row - encode, emit, diff - is in it, and is most of it on an embedded
-store. See docs/explanation/costs.md.
+Each number is the difference between two operations that differ in one thing: a save with two index rows and a save
+with none differ by two index rows. It includes the work of Python for a row (encode, emit, diff), which is most of it
+on an embedded store. See docs/explanation/costs.md.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import count as counting
 from statistics import median
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from oneread.costs.numbers import BASICS, SMALL_ROW
 from oneread.database._sync.database import Database
@@ -33,6 +34,15 @@ _BATCH: Final = 100
 _START: Final = datetime(2024, 1, 1, tzinfo=UTC)
 
 
+Fields: TypeAlias = dict[str, object]
+
+
+def _declare(name: str, base: Any, of: object, fields: Fields, rules: Fields | None = None) -> Any:
+    """Declares a class as a class statement with these annotations and values does."""
+    body = {"__module__": __name__, "__annotations__": fields, **(rules or {})}
+    return types.new_class(name, (base[of],), {}, lambda space: space.update(body))
+
+
 class ReferredSource(Model[int]):
     number: Key[int]
     name: str
@@ -48,119 +58,48 @@ class Other(Copy[ReferredSource]):
     name: str
 
 
-class Plain(Model[str, int]):
-    group: Key[str]
-    number: Key[int]
-    name: str
-    quantity: int
-    price: Decimal
-    made_at: datetime
+_VALUES: Final[Fields] = {"name": str, "quantity": int, "price": Decimal, "made_at": datetime}
+_FIELDS: Final[Fields] = {"group": Key[str], "number": Key[int], **_VALUES}
+
+# Equal models that differ in their views alone: what a view adds to a save is the difference of two of them.
+_LINES: Final = tuple(
+    _declare(name, Model, (str, int), _FIELDS) for name in ("Plain", "Indexed", "Grouped", "Extreme", "Unique")
+)
+Plain, Indexed, Grouped, Extreme, Unique = _LINES
+Referring: Final = _declare("Referring", Model, (str, int), {**_FIELDS, "first": ShownSource, "second": Other})
 
 
-class Indexed(Model[str, int]):
-    group: Key[str]
-    number: Key[int]
-    name: str
-    quantity: int
-    price: Decimal
-    made_at: datetime
+def _index(field: str, *more: str) -> Any:
+    fields: Fields = {field: str, "made_at": datetime, "quantity": int, **{name: _VALUES[name] for name in more}}
+    rules: Fields = {field: by(getattr(Indexed, field)), "made_at": newest(Indexed.made_at)}
+    rules |= {name: shown(getattr(Indexed, name)) for name in ("quantity", *more)}
+    return _declare(f"IndexedBy{field.title()}", Index, Indexed, fields, rules)
 
 
-class Grouped(Model[str, int]):
-    group: Key[str]
-    number: Key[int]
-    name: str
-    quantity: int
-    price: Decimal
-    made_at: datetime
+def _aggregate(model: Any, field: str) -> Any:
+    fields: Fields = {field: str, "number": int, "units": int, "mean_price": Decimal | None}
+    rules: Fields = {field: by(getattr(model, field)), "number": count()}
+    rules |= {"units": total(model.quantity), "mean_price": mean(model.price)}
+    if model is Extreme:
+        fields["dearest"], rules["dearest"] = Decimal | None, greatest(model.price)
+    return _declare(f"{model.__name__}By{field.title()}", Aggregate, model, fields, rules)
 
 
-class Extreme(Model[str, int]):
-    group: Key[str]
-    number: Key[int]
-    name: str
-    quantity: int
-    price: Decimal
-    made_at: datetime
-
-
-class Unique(Model[str, int]):
-    group: Key[str]
-    number: Key[int]
-    name: str
-    quantity: int
-    price: Decimal
-    made_at: datetime
-
-
-class Referring(Model[str, int]):
-    group: Key[str]
-    number: Key[int]
-    first: ShownSource
-    second: Other
-    name: str
-    quantity: int
-    price: Decimal
-    made_at: datetime
-
-
-class IndexedByName(Index[Indexed]):
-    name: str = by(Indexed.name)
-    made_at: datetime = newest(Indexed.made_at)
-    quantity: int = shown(Indexed.quantity)
-
-
-class IndexedByGroup(Index[Indexed]):
-    group: str = by(Indexed.group)
-    made_at: datetime = newest(Indexed.made_at)
-    quantity: int = shown(Indexed.quantity)
-    price: Decimal = shown(Indexed.price)
-
-
-class GroupedByName(Aggregate[Grouped]):
-    name: str = by(Grouped.name)
-    number: int = count()
-    units: int = total(Grouped.quantity)
-    mean_price: Decimal | None = mean(Grouped.price)
-
-
-class GroupedByGroup(Aggregate[Grouped]):
-    group: str = by(Grouped.group)
-    number: int = count()
-    units: int = total(Grouped.quantity)
-    mean_price: Decimal | None = mean(Grouped.price)
-
-
-class ExtremeByName(Aggregate[Extreme]):
-    name: str = by(Extreme.name)
-    number: int = count()
-    units: int = total(Extreme.quantity)
-    mean_price: Decimal | None = mean(Extreme.price)
-    dearest: Decimal | None = greatest(Extreme.price)
-
-
-class ExtremeByGroup(Aggregate[Extreme]):
-    group: str = by(Extreme.group)
-    number: int = count()
-    units: int = total(Extreme.quantity)
-    mean_price: Decimal | None = mean(Extreme.price)
-    dearest: Decimal | None = greatest(Extreme.price)
-
-
-class UniquePrice(Index[Unique]):
-    unique = True
-
-    group: str = by(Unique.group)
-    number: int = by(Unique.number)
+IndexedByName, IndexedByGroup = _index("name"), _index("group", "price")
+GroupedByName, GroupedByGroup = _aggregate(Grouped, "name"), _aggregate(Grouped, "group")
+ExtremeByName, ExtremeByGroup = _aggregate(Extreme, "name"), _aggregate(Extreme, "group")
+UniquePrice: Final = _declare(
+    "UniquePrice",
+    Index,
+    Unique,
+    {"group": str, "number": int},
+    {"unique": True, "group": by(Unique.group), "number": by(Unique.number)},
+)
 
 
 SCHEMA: Final = Schema(
     ReferredSource,
-    Plain,
-    Indexed,
-    Grouped,
-    Extreme,
-    Unique,
+    *_LINES,
     Referring,
     IndexedByName,
     IndexedByGroup,
@@ -170,22 +109,16 @@ SCHEMA: Final = Schema(
     ExtremeByGroup,
     UniquePrice,
 )
-"""What a store is measured with."""
-
-_LINES: Final[tuple[Any, ...]] = (Plain, Indexed, Grouped, Extreme, Unique)
+"""The schema that a store is measured with."""
 
 
-def measured(
+def measure(
     db: Database, seconds: float, progress: Callable[[int, int], object] = lambda _done, _of: None
 ) -> dict[str, float]:
-    """The numbers of `costs.numbers.BASICS`.
+    """Measures the numbers of `costs.numbers.BASICS` in an empty store that was opened under `SCHEMA`.
 
-    Writes some ten thousand small entities.
-
-    Arguments:
-        db: empty, opened under `SCHEMA`; what is measured is its engine, with its durability.
-        seconds: that it may take, about; filling the store comes on top.
-        progress: told how many rounds are done, of how many.
+    Writes some ten thousand small entities, and takes about so many seconds after that. Progress is rounds done, of how
+    many.
     """
     bench = _Bench(db)
     bench.fill()
@@ -200,7 +133,7 @@ def measured(
 
 
 class _Bench:
-    """The measured operations, in turns: what slows one of them down slows the others as well."""
+    """The measured operations, in turns, so that a load on the machine slows all of them alike."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -216,10 +149,10 @@ class _Bench:
         self._db.save_all([self._referring(number) for number in range(STORED)])
         self._db.save(self._line(Plain, -1, "x" * _LONG))
 
-    def _line(self, model: Any, number: int, name: str = "") -> Any:
+    def _line(self, model: type[Model[str, int]], number: int, name: str = "") -> Model[str, int]:
         return model(**self._fields(number, name))
 
-    def _fields(self, number: int, name: str = "") -> dict[str, Any]:
+    def _fields(self, number: int, name: str = "") -> Fields:
         return {
             "group": f"group {number % _GROUPS}",
             "number": number,
@@ -229,12 +162,12 @@ class _Bench:
             "made_at": _START + timedelta(seconds=self._chance.randrange(10_000_000)),
         }
 
-    def _referring(self, number: int) -> Referring:
+    def _referring(self, number: int) -> Any:
         first, second = self._chance.randrange(_GROUPS), self._chance.randrange(_GROUPS)
         return Referring(first=ShownSource.of(first), second=Other.of(second), **self._fields(number))
 
     def round(self) -> dict[str, float]:
-        """Seconds of each operation, once around."""
+        """Measures every operation once, in seconds."""
         taken = {name: _time(run, given) for name, (run, given) in self._reads()}
         for model in _LINES:
             taken[model.__name__] = self._saves([self._line(model, next(self._next)) for _ in range(_BATCH)])
@@ -244,16 +177,19 @@ class _Bench:
         taken["batch"] = _time(self._db.save_all, [(batch,)]) / _BATCH
         return taken
 
-    def _saves(self, entities: list[Any]) -> float:
+    def _saves(self, entities: list[Model[str, int]]) -> float:
         return _time(self._db.save, [(each,) for each in entities])
 
-    def _reads(self) -> Iterator[tuple[str, tuple[Callable[..., object], list[tuple[Any, ...]]]]]:
+    def _reads(self) -> Iterator[tuple[str, tuple[Callable[..., object], Sequence[tuple[Any, ...]]]]]:
         db, draw = self._db, self._chance.randrange
         numbers = [draw(STORED) for _ in range(4 * _BATCH)]
         keys = [(f"group {each % _GROUPS}", each) for each in numbers]
         half = len(keys) // 2
         some = [(Plain, *key) for key in keys[:half]] + [(Referring, *key) for key in keys[half:]]
-        yield "get", (db.get, some * 5)  # a few microseconds each: long enough to meet what disturbs others, too
+        yield (
+            "get",
+            (db.get, some * 5),
+        )  # a few microseconds each: repeated until a disturbance hits them as often as the others
         yield "miss", (db.find, [(Plain, group, -number - 2) for group, number in keys])
         yield "long get", (db.get, [(Plain, f"group {-1 % _GROUPS}", -1)] * _BATCH)
         yield "group get", (db.get, [(GroupedByGroup, group) for group, _number in keys])
@@ -265,7 +201,7 @@ class _Bench:
         return self._db.page(view, group, limit=limit)
 
 
-def _time(run: Callable[..., object], given: list[tuple[Any, ...]]) -> float:
+def _time(run: Callable[..., object], given: Sequence[tuple[Any, ...]]) -> float:
     started = perf_counter()
     for each in given:
         run(*each)
@@ -273,7 +209,7 @@ def _time(run: Callable[..., object], given: list[tuple[Any, ...]]) -> float:
 
 
 def _numbers(taken: dict[str, float]) -> dict[str, float]:
-    """What each thing takes by itself: differences, never below 0."""
+    """The seconds of each basic operation: differences, never below 0."""
     entity = taken["batch"]
     row = (taken["page of 15"] - taken["page of 1"]) / 14
     page = taken["page of 1"] - 2 * row

@@ -1,29 +1,35 @@
 """`oneread cost`: what every verb may cost, from the declarations alone, and the bound file.
 
-See the page of the command line in the reference.
+See docs/reference/command-line.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
 from oneread.cli.failures import FOUND
-from oneread.cli.options import JsonOption, QuietOption, SchemaOption, completed, declared, schema_of
+from oneread.cli.options import (
+    JsonOption,
+    NamesArgument,
+    NumbersOption,
+    QuietOption,
+    SchemaOption,
+    TimesOption,
+    declared,
+    load_numbers,
+    schema_of,
+)
 from oneread.cli.output import Output
-from oneread.cli.predicting import NumbersOption, TimesOption, numbers_of
 from oneread.costs.bound_file import compare, read, write
 from oneread.costs.bounds import Bound, readable
 from oneread.costs.declared import of
 from oneread.costs.numbers import MachineNumbers, seconds_text
 from oneread.errors import UsageError
-
-NamesArgument = Annotated[
-    list[str], typer.Argument(metavar="NAME", help="Models and views; all by default.", autocompletion=completed)
-]
 
 
 def command(  # noqa: PLR0913 - each option is one question
@@ -38,20 +44,20 @@ def command(  # noqa: PLR0913 - each option is one question
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Shows the most that every verb may ask of the store: requests, rows and bytes, however full the store is.
+    """Shows the upper bound of every verb's cost: requests, rows and bytes, however full the store is.
 
-    Nothing is opened. Commit the file that --write makes, and let --check fail your build when a bound rises.
+    No store is opened. Commit the file that --write makes; --check fails your build when a bound rises.
 
     Example: oneread cost Purchase --terms --schema shop.models:shop
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
     if write_to and check:
-        raise UsageError("either --write or --check")
+        raise UsageError("--write and --check exclude each other")
     if write_to:
         write(known, write_to)
         output.document({"written": write_to})
-        output.note(f"wrote {write_to}; commit it beside the schema")
+        output.note(f"wrote {write_to}; commit it with the schema")
         return
     if check:
         found = compare(known, read(Path(check)))
@@ -63,7 +69,7 @@ def command(  # noqa: PLR0913 - each option is one question
         return
     wanted = {cls.__name__ for cls in declared(known, names)}
     bounds = [bound for bound in of(known).table() if not wanted or bound.target in wanted]
-    measured = numbers_of(output, numbers, times=times)
+    measured = load_numbers(output, numbers, times=times)
     output.document([_document(bound, measured) for bound in bounds])
     if terms:
         for bound in bounds:
@@ -74,11 +80,11 @@ def command(  # noqa: PLR0913 - each option is one question
     output.table(headers, [_row(bound, measured) for bound in bounds])
 
 
-def _row(bound: Bound, measured: MachineNumbers | None) -> list[Any]:
+def _row(bound: Bound, measured: MachineNumbers | None) -> Sequence[object]:
     cells = [bound.target, bound.verb, bound.requests, bound.rows, readable(bound.bytes), readable(bound.typical)]
     return [*cells, seconds_text(measured.predicted(bound))] if measured else cells
 
 
-def _document(bound: Bound, measured: MachineNumbers | None) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(bound)
+def _document(bound: Bound, measured: MachineNumbers | None) -> dict[str, object]:
+    found: dict[str, object] = msgspec.to_builtins(bound)
     return found | {"seconds": measured.predicted(bound)} if measured else found

@@ -10,14 +10,23 @@ from typing import Annotated
 
 import typer
 
-from oneread.cli.files import STANDARD, written
-from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, completed, declared, reading, schema_of
+from oneread.cli.files import STANDARD, new_file
+from oneread.cli.options import (
+    DbOption,
+    JsonOption,
+    QuietOption,
+    SchemaOption,
+    complete_names,
+    declared,
+    reading,
+    schema_of,
+)
 from oneread.cli.output import Output
 from oneread.errors import UsageError
 
 
 class Format(StrEnum):
-    """What a dump is written as."""
+    """The format of a dump."""
 
     jsonl = "jsonl"
     csv = "csv"
@@ -25,7 +34,7 @@ class Format(StrEnum):
 
 ModelsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="MODEL", help="What to dump. [default: everything]", autocompletion=completed),
+    typer.Argument(metavar="MODEL", help="What to dump. [default: everything]", autocompletion=complete_names),
 ]
 OutOption = Annotated[
     str, typer.Option("--out", "-o", metavar="FILE", help="The new file; compressed when it ends in .gz; - for stdout.")
@@ -45,8 +54,8 @@ def command(
 ) -> None:
     """Writes entities to a file, from one moment of the store, while it is in use.
 
-    Copies, indexes and aggregates are not written: `oneread load` makes them again. JSON lines bring everything back
-    exactly, versions and tombstones included; CSV holds the living entities of one model.
+    Copies, indexes and aggregates are not written: `oneread load` derives them. JSON lines restore the store exactly,
+    with versions and tombstones; CSV holds the entities of one model, without deleted ones.
 
     Example: oneread dump --out shop.jsonl.gz --schema shop.models:shop --db lmdb:///var/lib/shop
     """
@@ -54,13 +63,13 @@ def command(
     known = schema_of(schema)
     wanted = declared(known, models or [])
     if as_json and out == STANDARD:
-        raise UsageError("--json prints a report, so the dump cannot be printed too; give --out FILE")
+        raise UsageError("--json prints a report to stdout, so the dump needs --out FILE")
     if form is Format.csv and len(wanted) != 1:
-        raise UsageError("CSV holds the entities of one model; name it", given=models or [])
-    with reading(db, known) as database, written(out) as file, output.progress() as tell:
+        raise UsageError("CSV holds the entities of one model: give exactly one MODEL", given=models or [])
+    with reading(db, known) as database, new_file(out) as file, output.progress() as report:
         if form is Format.csv:
-            found: object = {"entities": database.dump_csv(file.write, wanted[0], progress=tell)}
+            found: object = {"entities": database.dump_csv(file.write, wanted[0], progress=report)}
         else:
-            found = database.dump(file.write, *wanted, progress=tell)
+            found = database.dump(file.write, *wanted, progress=report)
     output.document(found)
     output.note(f"dumped to {out}" if out != STANDARD else "dumped")

@@ -1,18 +1,31 @@
 """`oneread explain`: what one call would ask of the store, without asking.
 
-See the page of the command line in the reference.
+See docs/reference/command-line.md.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
-from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, completed, declared, reading, schema_of
+from oneread.cli.options import (
+    DbOption,
+    JsonOption,
+    KeyArgument,
+    NumbersOption,
+    QuietOption,
+    SchemaOption,
+    TimesOption,
+    complete_names,
+    declared,
+    load_numbers,
+    reading,
+    schema_of,
+)
 from oneread.cli.output import Output
-from oneread.cli.predicting import NumbersOption, TimesOption, numbers_of
-from oneread.cli.typed import values, wanted, whole_key
+from oneread.cli.typed import WantedType, values, wanted, whole_key
 from oneread.connect import connect
 from oneread.costs.explanations import Explanation
 from oneread.database.explaining import Explainer
@@ -22,11 +35,7 @@ VERBS: Final = ("get", "page", "save", "create", "get_or_create", "upsert", "pat
 
 VerbArgument = Annotated[str, typer.Argument(metavar="VERB", help=f"One of {', '.join(VERBS)}.")]
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A model or a view of the schema.", autocompletion=completed)
-]
-KeyArgument = Annotated[
-    list[str],
-    typer.Argument(metavar="KEY", help="Parts of its key, as far as the verb takes them.", show_default=False),
+    str, typer.Argument(metavar="NAME", help="A model or a view of the schema.", autocompletion=complete_names)
 ]
 
 
@@ -38,7 +47,7 @@ def command(  # noqa: PLR0913 - each option narrows one call
     schema: SchemaOption = "",
     db: DbOption = "",
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Rows of a page.")] = None,
-    fields: Annotated[list[str], typer.Option("--field", metavar="FIELD", help="That a patch changes.")] = [],  # noqa: B006 - typer makes a list of its own
+    fields: Annotated[list[str], typer.Option("--field", metavar="FIELD", help="A field that the patch changes.")] = [],  # noqa: B006 - typer makes a list of its own
     carriers: Annotated[int | None, typer.Option("--carriers", min=0, help="Entities that hold a copy.")] = None,
     numbers: NumbersOption = "",
     times: TimesOption = False,
@@ -47,45 +56,40 @@ def command(  # noqa: PLR0913 - each option narrows one call
 ) -> None:
     """Shows what a call would ask of the store: requests, keys, ranges, and the most that it costs. Nothing is read.
 
-    Without --db the keys are those of a store that is made anew.
+    Without --db the keys are those of a new store.
 
     Example: oneread explain page PurchasesOfBuyer 12347 --limit 10 --schema shop.models:shop --times
     """
     output = Output(as_json=as_json, quiet=quiet)
     if verb not in VERBS:
-        raise UsageError("there is no such verb to explain", verb=verb, known=VERBS)
+        raise UsageError("unknown verb", verb=verb, known=VERBS)
     known = schema_of(schema)
     (cls,) = declared(known, [name])
-    measured = numbers_of(output, numbers, times=times)
+    measured = load_numbers(output, numbers, times=times)
     with reading(db, known) if db else connect("memory://", known, workers=0) as database:
         explain = database.explain if measured is None else database.explain.by(measured)
         parts = _key(cls, verb, wanted(database.operations.catalog, cls), key)
-        found = _explained(explain, verb, cls, parts, limit=limit, fields=fields, carriers=carriers)
+        found = _explain(explain, (verb, cls, parts), limit=limit, fields=fields, carriers=carriers)
     output.document(found)
     for line in str(found).splitlines():
         output.text(line)
 
 
-def _key(cls: Any, verb: str, declared_parts: Any, words: list[str]) -> tuple[Any, ...]:
+def _key(cls: type, verb: str, parts: Sequence[WantedType], words: list[str]) -> tuple[object, ...]:
     if verb == "page":
-        return values(cls, declared_parts, words)
+        return values(cls, parts, words)
     if verb in ("get", "delete") or (verb == "patch" and words):
-        return whole_key(cls, declared_parts, words)
+        return whole_key(cls, parts, words)
     if words:
-        raise UsageError("this verb takes an entity, whose key does not matter here; leave it out", verb=verb)
+        raise UsageError("this verb takes an entity, not a key: leave the key out", verb=verb)
     return ()
 
 
-def _explained(
-    explain: Explainer,
-    verb: str,
-    cls: Any,
-    key: tuple[Any, ...],
-    *,
-    limit: int | None,
-    fields: list[str],
+def _explain(
+    explain: Explainer, call: tuple[str, Any, tuple[object, ...]], *, limit: int | None, fields: list[str],
     carriers: int | None,
-) -> Explanation:
+) -> Explanation:  # fmt: skip
+    verb, cls, key = call
     if verb == "get":
         return explain.get(cls, *key)
     if verb == "page":

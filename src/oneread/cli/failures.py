@@ -1,14 +1,6 @@
-"""What a command that fails says, and the exit code it ends with.
+"""The message and the exit code of a command that fails.
 
-See "Exit codes" of the page of the command line in the reference.
-
-| code | meaning |
-|---|---|
-| 0 | fine |
-| 1 | the command found something, or the store's state forbids what was asked: faults, nothing there, not built yet |
-| 2 | wrong use: the same command line fails again |
-| 3 | the store failed; the message says whether trying again can help |
-| 130 | ended by Ctrl-C |
+See "Exit codes" in docs/reference/command-line.md.
 """
 
 from __future__ import annotations
@@ -18,13 +10,12 @@ import os
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from itertools import takewhile
-from types import MappingProxyType
 from typing import Any, Final, cast
 
 import msgspec
 import typer
 
-from oneread.cli.streams import write_json
+from oneread.cli.output import write_json
 from oneread.errors import (
     AlreadyExists,
     Closed,
@@ -51,26 +42,36 @@ JSON: Final = "oneread.json"
 """The key in a context's `meta` that says whether --json was given."""
 
 _WRONG_LINE: Final[Any] = typer.BadParameter.__bases__[0]
-"""What typer raises for a wrong command line; it is told on stderr by typer itself, with the usage of the command."""
+"""What typer raises for a wrong command line; typer itself writes it to stderr, with the usage of the command."""
 
 _REFUSED: Final = (NotFound, AlreadyExists, MissingReference, StillReferenced, SchemaMismatch, NotReady)
 
 _HINTS: Final[Mapping[type[OnereadError], str]] = {
     InvalidUrl: "a store is named like lmdb:///var/lib/shop (absolute) or lmdb://shop (relative)",
     InvalidCursor: "leave --cursor out to start from the beginning, or give all other arguments as before",
-    InvalidDeclaration: "the declarations are at fault, not the command line",
-    SchemaMismatch: "`oneread migrate plan` says what differs and what to do",
+    InvalidDeclaration: "correct the declarations; the command line is right",
+    SchemaMismatch: "`oneread migrate plan` shows what differs and what to do",
     NotReady: "`oneread backfill` builds it",
     Closed: "run the command again",
 }
 
 
 _DEPTH: Final = 4
-"""Lists inside lists that are written as lists."""
+"""Nested lists that are written as lists; deeper ones are text."""
 _INT_BITS: Final = 64
-"""Ints of fewer bits are numbers in JSON; larger ones are text, since most readers of JSON would round them."""
-_NOT_ITS_FORM: Final = ("error", "option", "prefix")
-"""Facts of an InvalidUrl that is well formed: the hint how URLs are written would lead astray."""
+"""Ints of fewer bits are numbers in JSON; larger ones are text, because most readers of JSON would round them."""
+_WELL_FORMED: Final = ("error", "option", "prefix")
+"""Facts of an InvalidUrl that is well formed, so that the hint how URLs are written would mislead."""
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    """A failure as --json prints it."""
+
+    kind: str
+    message: object
+    facts: dict[str, object] = {}
+    retryable: bool = False
+    hint: str = ""
 
 
 def code_of(error: OnereadError) -> int:
@@ -80,96 +81,70 @@ def code_of(error: OnereadError) -> int:
     return STORE_FAILED if isinstance(error, StoreError) else WRONG_USE
 
 
+def _failure(error: OnereadError) -> _Failure:
+    facts = {name: _plain(fact) for name, fact in error.facts.items()}
+    return _Failure(type(error).__name__, _plain(error.message), facts, error.retryable, hint(error))
+
+
 @contextlib.contextmanager
-def telling(context: typer.Context) -> Generator[None]:
-    """Turns what is raised inside into a message on stderr, a document on stdout with --json, and an exit code."""
+def reporting(context: typer.Context) -> Generator[None]:
+    """Turns an exception into a message on stderr, a document on stdout with --json, and an exit code."""
+    as_json = bool(context.meta.get(JSON))
     try:
         yield
         sys.stdout.flush()
     except OnereadError as error:
-        _tell(context, error, error.message, facts=error.facts, retryable=error.retryable, hint=hint(error))
+        _report(error, _failure(error), as_json=as_json)
         raise typer.Exit(code_of(error)) from error
     except _WRONG_LINE as error:
-        _document(context, "UsageError", error.format_message())
+        if as_json:
+            _write(_Failure("UsageError", _plain(error.format_message())))
         raise
     except BrokenPipeError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: not even the last flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's last flush fails as well
         raise typer.Exit(FINE) from error
     except OSError as error:
-        _tell(context, error, str(error), hint=_noted(error))
+        _report(error, _Failure(type(error).__name__, _plain(str(error)), hint=_notes(error)), as_json=as_json)
         raise typer.Exit(STORE_FAILED) from error
     except KeyboardInterrupt as error:
-        _tell(context, error, "stopped", hint=_noted(error))
+        _report(error, _Failure(type(error).__name__, "stopped", hint=_notes(error)), as_json=as_json)
         raise typer.Exit(INTERRUPTED) from error
 
 
-def _noted(error: BaseException) -> str:
-    """What was noted on an error on its way here: how to go on."""
+def _notes(error: BaseException) -> str:
+    """The notes of an error, which say how to continue."""
     return "; ".join(getattr(error, "__notes__", ()))
 
 
 def hint(error: OnereadError) -> str:
-    """What to do about an error: what was noted on its way, else what its class suggests."""
+    """What to do about an error: its notes, else what its class suggests."""
     known = next((text for cls, text in _HINTS.items() if isinstance(error, cls)), "")
-    if isinstance(error, InvalidUrl) and not error.facts.keys().isdisjoint(_NOT_ITS_FORM):
+    if isinstance(error, InvalidUrl) and not error.facts.keys().isdisjoint(_WELL_FORMED):
         known = ""
-    return "; ".join(filter(None, [known or ("trying again can help" if error.retryable else ""), _noted(error)]))
+    return "; ".join(filter(None, [known or ("trying again can help" if error.retryable else ""), _notes(error)]))
 
 
-def tell_outside(error: OnereadError, arguments: Sequence[str]) -> int:
-    """Says an error that was raised outside of any command, and answers the exit code."""
-    as_json = "--json" in takewhile(lambda each: each != "--", arguments)
-    _say(error, error.message, as_json=as_json, facts=error.facts, retryable=error.retryable, hint=hint(error))
+def report_outside(error: OnereadError, arguments: Sequence[str]) -> int:
+    """Reports an error that was raised outside of any command; returns the exit code."""
+    _report(error, _failure(error), as_json="--json" in takewhile(lambda each: each != "--", arguments))
     return code_of(error)
 
 
-def _tell(
-    context: typer.Context,
-    error: BaseException,
-    message: str,
-    *,
-    facts: Mapping[str, object] = MappingProxyType({}),
-    retryable: bool = False,
-    hint: str = "",
-) -> None:
-    _say(error, message, as_json=bool(context.meta.get(JSON)), facts=facts, retryable=retryable, hint=hint)
+def _write(failure: _Failure) -> None:
+    write_json(msgspec.json.encode({"error": failure}).decode())
 
 
-def _say(
-    error: BaseException,
-    message: str,
-    *,
-    as_json: bool,
-    facts: Mapping[str, object],
-    retryable: bool,
-    hint: str,
-) -> None:
+def _report(error: BaseException, failure: _Failure, *, as_json: bool) -> None:
+    """Writes a failure to stderr, and with --json as a document to stdout."""
     if as_json:
-        _write_document(type(error).__name__, message, facts, retryable=retryable, hint=hint)
+        _write(failure)
     sys.stderr.write("stopped\n" if isinstance(error, KeyboardInterrupt) else f"error: {error}\n")
-    if hint:
-        sys.stderr.write(f"hint: {hint}\n")
-
-
-def _document(context: typer.Context, kind: str, message: str) -> None:
-    """Writes a failure as JSON, with --json only."""
-    if context.meta.get(JSON):
-        _write_document(kind, message, {}, retryable=False, hint="")
-
-
-def _write_document(kind: str, message: str, facts: Mapping[str, object], *, retryable: bool, hint: str) -> None:
-    told: dict[str, Any] = {
-        "kind": kind,
-        "message": _plain(message),
-        "facts": {name: _plain(fact) for name, fact in facts.items()},
-        "retryable": retryable,
-        "hint": hint,
-    }
-    write_json(msgspec.json.encode({"error": told}).decode())
+    if failure.hint:
+        sys.stderr.write(f"hint: {failure.hint}\n")
 
 
 def _plain(fact: object, depth: int = _DEPTH) -> object:
-    """A fact as JSON can say it; words that are no UTF-8 with escapes in them, everything else as errors show it."""
+    """A fact for JSON: text that is not UTF-8 with escapes, other types as error messages show them."""
     if issubclass(type(fact), str):  # `isinstance` would ask the fact for its class
         return str.encode(cast("str", fact), errors="backslashreplace").decode()
     if fact is None or type(fact) in (bool, float) or (type(fact) is int and fact.bit_length() < _INT_BITS):

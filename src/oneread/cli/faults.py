@@ -1,31 +1,24 @@
-"""Faults as commands show them: the first few as text, all of them as JSON lines in a file.
+"""Faults in the output of commands: the first few as text, all of them as JSON lines in a file.
 
-See the page of the command line in the reference.
+See docs/reference/command-line.md.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Self, TypeAlias
 
 import typer
 
-from oneread.cli.options import completed
-from oneread.cli.output import Output, encoded
+from oneread.cli.output import Output, counted, encoded
 from oneread.errors import UsageError
-from oneread.plans.progress import Fault, FaultKind, Progress, Reporter
+from oneread.plans.progress import Fault, Progress, Reporter
+from oneread.verify.verify import Verification
 
-ViewsArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="VIEW", help="Views and models to look at; everything by default.", autocompletion=completed
-    ),
-]
-PaceOption = Annotated[
-    float | None,
-    typer.Option("--pace", metavar="ROWS", min=0.001, help="Rows a second at most, to leave a busy store its speed."),
+AgeOption = Annotated[
+    float, typer.Option("--max-age", metavar="SECONDS", min=0.001, help="The longest that one model may take.")
 ]
 ShownOption = Annotated[int, typer.Option("--limit", "-n", min=0, help="Faults to show; all are counted.")]
 FileOption = Annotated[
@@ -36,11 +29,11 @@ OnFaultLine: TypeAlias = Callable[[Fault], None]
 
 
 @contextlib.contextmanager
-def kept_in(path: Path | None) -> Generator[OnFaultLine | None]:
-    """What writes every fault to a new file when it is found; None without a file.
+def fault_file(path: Path | None) -> Generator[OnFaultLine | None]:
+    """Opens a new file and yields a function that appends a fault to it; None without a path.
 
     Raises:
-        UsageError: the file is there already.
+        UsageError: the file exists.
         OSError: it cannot be written.
     """
     if path is None:
@@ -49,7 +42,7 @@ def kept_in(path: Path | None) -> Generator[OnFaultLine | None]:
     try:
         file = path.open("x", encoding="utf-8")
     except FileExistsError as error:
-        raise UsageError("the file is there already; take it away, or name another", path=str(path)) from error
+        raise UsageError("the file exists already; remove it or name another", path=str(path)) from error
     with file:
 
         def write(fault: Fault) -> None:
@@ -59,41 +52,49 @@ def kept_in(path: Path | None) -> Generator[OnFaultLine | None]:
         yield write
 
 
+def show_summary(output: Output, faults: Sequence[Fault], found: Verification) -> None:
+    """Prints the first faults of a verification, how many more there are, and the counts by view and kind."""
+    show(output, faults)
+    if found.total > len(faults):
+        output.text(f"... and {counted(found.total - len(faults), 'more fault', 'more faults')}")
+    if found.total:
+        output.text()
+        output.table(
+            ["of", "fault", "count"],
+            [
+                [view, kind, count]
+                for view, kinds in sorted(found.found.items())
+                for kind, count in sorted(kinds.items())
+            ],
+        )
+        output.text()
+
+
 def show(output: Output, faults: Iterable[Fault]) -> None:
-    """Prints faults, what should be there below what is."""
+    """Prints faults, each with what was expected and found."""
     for fault in faults:
         of = f" of {fault.entity}" if fault.entity and fault.entity not in fault.row else ""
-        unmendable = "" if fault.mendable else "; repair cannot mend it"
-        output.text(f"{fault.kind}: {fault.view} {fault.row}{of}{unmendable}")
+        suffix = "" if fault.mendable else "; repair cannot fix it"
+        output.text(f"{fault.kind}: {fault.view} {fault.row}{of}{suffix}")
         for name, text in (("expected", fault.expected), ("found", fault.found)):
             if text:
                 output.text(f"  {name.ljust(8)} {text}")
 
 
-def show_counts(output: Output, found: Mapping[str, Mapping[FaultKind, int]]) -> None:
-    """Prints how many faults there are of each view and kind."""
-    output.table(
-        ["of", "fault", "count"],
-        [[view, kind, count] for view, kinds in sorted(found.items()) for kind, count in sorted(kinds.items())],
-    )
-
-
 class Resuming:
-    """Remembers where long work may go on, and says so when it does not end by itself: `with resuming`.
+    """A reporter that remembers the cursor of long work, and notes on an error how to resume it: `with resuming`.
 
-    Arguments:
-        tell: told of progress as well.
-        option: what the command takes to go on, as `--resume`; empty when the work resumes by itself.
+    The option is what the command takes to resume, as `--resume`; empty when the same command resumes by itself.
     """
 
-    def __init__(self, tell: Reporter, option: str = "") -> None:
-        self._tell = tell
+    def __init__(self, report: Reporter, option: str = "") -> None:
+        self._report = report
         self._option = option
         self._cursor = ""
 
     def __call__(self, progress: Progress) -> None:
         self._cursor = progress.cursor
-        self._tell(progress)
+        self._report(progress)
 
     def __enter__(self) -> Self:
         return self
@@ -102,6 +103,6 @@ class Resuming:
         if error is None:
             return
         if not self._option:
-            error.add_note("what was done stays done; the same command does the rest")
+            error.add_note("finished work is kept; run the same command to continue")
         elif self._cursor:
-            error.add_note(f"go on where this one ended: {self._option} {self._cursor}")
+            error.add_note(f"resume with {self._option} {self._cursor}")

@@ -1,6 +1,6 @@
-"""Files that commands read and write: `-` for the standard streams, `.gz` compressed, and never half written.
+"""Files that commands read and write: `-` for the standard streams, `.gz` compressed, never half written.
 
-A file that is written stands under another name until it is whole. See docs/formats/dumps.md.
+A file is written under another name and renamed when it is complete. See docs/formats/dumps.md.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _SKIPPED: Final = 1 << 20
 
 
 @contextlib.contextmanager
-def written(name: str) -> Generator[IO[bytes]]:
-    """A new file of this name, there when the block ends well; the standard output for `-`.
+def new_file(name: str) -> Generator[IO[bytes]]:
+    """Writes a new file of this name, which appears when the block ends without an error; the standard output for `-`.
 
     Raises:
-        UsageError: it is there already.
+        UsageError: the file exists.
         OSError: it cannot be written.
     """
     if name == STANDARD:
@@ -37,7 +37,7 @@ def written(name: str) -> Generator[IO[bytes]]:
         return
     path = Path(name)
     if path.exists():
-        raise UsageError("the file is there already; take it away, or name another", path=name)
+        raise UsageError("the file exists already; remove it or name another", path=name)
     unfinished.take_away(path)
     beside = unfinished.name_beside(path)
     try:
@@ -45,7 +45,7 @@ def written(name: str) -> Generator[IO[bytes]]:
             unfinished.hold(file.fileno())
             if path.suffix == ".gz":
                 with gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
-                    yield compressed  # type: ignore[misc]  # it writes bytes, which is what is asked of it
+                    yield compressed  # type: ignore[misc]  # it writes bytes, as the annotation wants
             else:
                 yield file
             file.flush()
@@ -57,30 +57,30 @@ def written(name: str) -> Generator[IO[bytes]]:
 
 
 @contextlib.contextmanager
-def opened(name: str) -> Generator[IO[bytes]]:
-    """A file to be read, uncompressed; the standard input for `-`.
+def open_file(name: str) -> Generator[IO[bytes]]:
+    """Opens a file to be read, uncompressed; the standard input for `-`.
 
     Raises:
-        UsageError: it is not there, or no file.
+        UsageError: it does not exist, or is not a file.
     """
     if name == STANDARD:
         yield sys.stdin.buffer
         return
     path = Path(name)
     if not path.is_file() and not path.is_fifo():
-        raise UsageError("there is no such file", path=name)
+        raise UsageError("the file does not exist", path=name)
     with path.open("rb") as file:
         if path.suffix == ".gz":
-            yield gzip.GzipFile(fileobj=file)  # type: ignore[misc]  # it reads bytes, which is what is asked of it
+            yield gzip.GzipFile(fileobj=file)  # type: ignore[misc]  # it reads bytes, as the annotation wants
         else:
             yield file
 
 
 def lines(file: IO[bytes], content: Content) -> Iterator[tuple[int, bytes | InvalidValue]]:
-    """The lines of a file, numbered from 1, without their ends; one that is too long is passed over and said so.
+    """The lines of a file, numbered from 1, without their ends; InvalidValue in place of one that is too long.
 
     Raises:
-        Corrupt: the compressed file is torn or damaged.
+        Corrupt: the compressed file is incomplete or damaged.
     """
     number = 0
     try:
@@ -95,4 +95,4 @@ def lines(file: IO[bytes], content: Content) -> Iterator[tuple[int, bytes | Inva
                 content.add(line)
             yield number, InvalidValue("the line is too long", limit=LINE_BYTES)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise Corrupt("the compressed file is torn or damaged", line=number + 1, reason=str(error)) from error
+        raise Corrupt("the compressed file is incomplete or damaged", line=number + 1, reason=str(error)) from error

@@ -1,16 +1,26 @@
 """`oneread get`: one entity, one group of an aggregate, or one row of a unique index.
 
-See the page of the command line in the reference.
+See docs/reference/command-line.md.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
-from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, completed, declared, reading, schema_of
+from oneread.cli.options import (
+    DbOption,
+    JsonOption,
+    KeyArgument,
+    QuietOption,
+    SchemaOption,
+    complete_names,
+    declared,
+    reading,
+    schema_of,
+)
 from oneread.cli.output import Output
 from oneread.cli.records import cost_text, plain, show_one
 from oneread.cli.typed import wanted, whole_key
@@ -19,10 +29,8 @@ from oneread.models.model import Model
 from oneread.plans.trace import Cost
 
 ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model, an aggregate, or a unique index.", autocompletion=completed)
-]
-KeyArgument = Annotated[
-    list[str], typer.Argument(metavar="KEY", help="The parts of its key, in the order declared.", show_default=False)
+    str,
+    typer.Argument(metavar="MODEL", help="A model, an aggregate, or a unique index.", autocompletion=complete_names),
 ]
 
 
@@ -31,13 +39,13 @@ class Got(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Arguments:
         model: the name of its class.
-        entity: what was found.
+        entity: the entity or view row.
         version: of an entity: milliseconds since 1970.
-        cost: what reading it took.
+        cost: of the read.
     """
 
     model: str
-    entity: Any
+    entity: object
     cost: Cost
     version: int | None = None
 
@@ -54,7 +62,7 @@ def command(
     """Shows one entity, one group of an aggregate, or one row of a unique index, and what reading it cost.
 
     Values are written as the field is declared: 12, 2.55, true, 2010-12-07T08:26:00Z, bytes in hexadecimal, a
-    reference by the parts of its key. A value that begins with - stands behind --.
+    reference by the parts of its key. Put -- before a value that begins with -.
 
     Example: oneread get Purchase 537626 1 --schema shop.models:shop --db lmdb://shop
     """

@@ -1,9 +1,8 @@
-"""A command run in a child process, so that a damaged store ends the child and the program says what happened.
+"""A command run in a child process, so that a damaged store ends the child and the program reports the cause.
 
-LMDB maps its file: a page that is missing kills the reader (SIGBUS), one of zeros aborts it (an assertion of LMDB), a
-wrong number in a page may let it read for ever. The child's processor time is bounded, anew at every report of
-progress, so waiting for a disk or for --pace is no offence. See "Damaged stores" of the page of the command line in the
-reference.
+LMDB maps its file: a page that is missing kills the reader (SIGBUS), a page of zeros aborts it (an assertion of LMDB),
+a wrong number in a page may make it read for ever. The child's processor time is bounded from one report of progress to
+the next, so waiting for a disk or for --pace does not end it. See "Damaged stores" in docs/reference/command-line.md.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from typing import Final
 
 from oneread.errors import Corrupt
 
-COMMANDS: Final = frozenset({"backup", "dump", "get", "page", "stat", "verify"})
-"""Commands that only read and end by themselves; one that writes is not to outlive the process that was started."""
+GUARDED: Final = frozenset({"backup", "dump", "get", "page", "stat", "verify"})
+"""Commands that only read. One that writes must not outlive the process that was started."""
 
 SECONDS: Final = 60
 """Processor time between two reports of progress."""
 
 DAMAGE: Final = {
     signal.SIGBUS: "a page of the store's file is missing",
-    signal.SIGABRT: "LMDB found a page that cannot be",
-    signal.SIGSEGV: "a page of the store's file led outside of it",
-    signal.SIGFPE: "a page of the store's file holds numbers that cannot be",
+    signal.SIGABRT: "LMDB found an invalid page",
+    signal.SIGSEGV: "a page of the store's file points outside of it",
+    signal.SIGFPE: "a page of the store's file holds invalid numbers",
     signal.SIGXCPU: "reading the store made no progress",
 }
 _FORWARDED: Final = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -34,10 +33,10 @@ _FORWARDED: Final = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 _seconds = 0
 
 
-def child_code(seconds: int = SECONDS) -> int | None:
-    """Forks. In the child: None, and the command is to be run. In the parent: the exit code that the child ended with.
+def run_in_child(seconds: int = SECONDS) -> int | None:
+    """Forks. Returns None in the child, which runs the command, and the exit code of the child in the parent.
 
-    A child that another signal ended lets this process end by it as well.
+    Where another signal ended the child, it ends this process as well.
 
     Raises:
         Corrupt: reading the store killed the child.
@@ -50,7 +49,7 @@ def child_code(seconds: int = SECONDS) -> int | None:
         _become_child(alive, seconds)
         return None
     os.close(alive)
-    status = _waited(pid)
+    status = _wait(pid)
     os.close(held)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _FORWARDED | {signal.SIGCHLD})
     code = os.waitstatus_to_exitcode(status)
@@ -59,7 +58,7 @@ def child_code(seconds: int = SECONDS) -> int | None:
     ended_by = signal.Signals(-code)
     if ended_by in DAMAGE:
         raise Corrupt(
-            "the store's file is damaged: reading it ended the process that read it; restore it from a copy",
+            "the store's file is damaged: reading it killed the process; restore the store from a backup",
             reason=DAMAGE[ended_by],
             signal=ended_by.name,
         )
@@ -69,7 +68,7 @@ def child_code(seconds: int = SECONDS) -> int | None:
 
 
 def advance() -> None:
-    """Gives the child its processor time anew: the command has made progress. Does nothing outside of a child."""
+    """Restarts the bound on the child's processor time, after progress. Does nothing outside of a child."""
     if _seconds:
         used = resource.getrusage(resource.RUSAGE_SELF)
         hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
@@ -92,10 +91,10 @@ def _end_with_parent(alive: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _waited(pid: int) -> int:
-    """Waits for the child; signals that were sent to this process alone are passed on.
+def _wait(pid: int) -> int:
+    """Waits for the child and forwards signals that were sent to this process alone.
 
-    A terminal sends Ctrl-C to the child as well; si_code tells the two apart (sigaction(2)): above 0, it is the kernel.
+    A terminal sends Ctrl-C to the child as well: si_code (sigaction(2)) is above 0 for a signal from the kernel.
     """
     while True:
         found, status = os.waitpid(pid, os.WNOHANG)

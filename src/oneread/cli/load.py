@@ -1,4 +1,4 @@
-"""`oneread load`: dumps, JSON objects and CSV into a store.
+"""`oneread load`: a dump, JSON objects or CSV into a store. The forms of files are here, the loop is in `loading`.
 
 See docs/formats/dumps.md.
 """
@@ -11,13 +11,13 @@ import functools
 from collections.abc import Generator, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Annotated, Any, NamedTuple, TypeAlias
+from typing import IO, Annotated, NamedTuple, TypeAlias
 
 import typer
 
 from oneread.cli.failures import FOUND
-from oneread.cli.files import STANDARD, lines, opened
-from oneread.cli.loading import Make, Numbered, Source, load
+from oneread.cli.files import STANDARD, lines, open_file
+from oneread.cli.loading import LoadJob, Make, Numbered, load
 from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, declared, schema_of, writing
 from oneread.cli.output import Output
 from oneread.database._sync.database import Database
@@ -26,27 +26,27 @@ from oneread.errors import Corrupt, InvalidValue, StoreError, UsageError
 from oneread.transfer.bulk import BATCH
 from oneread.transfer.content import Content, checkpoint_of
 from oneread.transfer.dump import Head
-from oneread.transfer.load import LINE_BYTES, Dumped, Records, end_of, head_of, verified
+from oneread.transfer.load import LINE_BYTES, CsvRow, DumpReader, RecordReader, check_dump, parse_end, parse_head
 
-Line: TypeAlias = tuple[int, bytes | InvalidValue]
-"""A line of a file under its number, or why it was passed over."""
+NumberedLine: TypeAlias = tuple[int, bytes | InvalidValue]
+"""A line of a file with its number, or the reason why it was skipped."""
 
 FileArgument = Annotated[
     str, typer.Argument(metavar="FILE", help="A dump, JSON lines, or CSV (.csv); compressed as .gz; - for stdin.")
 ]
-ModelOption = Annotated[str, typer.Option("--model", metavar="MODEL", help="Whose entities other files hold.")]
+ModelOption = Annotated[
+    str, typer.Option("--model", metavar="MODEL", help="The model of the records; a dump names it itself.")
+]
 MapOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--map", metavar="THEIRS=OURS", help="The field for a column or name; nothing behind = leaves it out."
-    ),
+    typer.Option("--map", metavar="THEIRS=OURS", help="The field for a column or name; THEIRS= skips it."),
 ]
-BatchOption = Annotated[int, typer.Option("--batch", metavar="N", help="Records of one transaction.")]
+BatchOption = Annotated[int, typer.Option("--batch", metavar="N", help="Records in one transaction.")]
 RejectsOption = Annotated[
     str, typer.Option("--rejects", metavar="FILE", help="Where refused records go. [default: FILE.rejects]")
 ]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on where an earlier load of this file ended.")]
-MakeOption = Annotated[bool, typer.Option("--make", help="Make a new store when there is none.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue where an earlier load of this file ended.")]
+MakeOption = Annotated[bool, typer.Option("--make", help="Make a new store where none exists.")]
 
 
 def command(  # noqa: PLR0913 - each is an option of its own
@@ -65,9 +65,9 @@ def command(  # noqa: PLR0913 - each is an option of its own
 ) -> None:
     """Loads entities from a file: a dump, JSON objects line by line, or CSV with a header.
 
-    A dump is looked through first, so that nothing of a torn one is loaded. Each batch is one transaction; a load that
-    was stopped goes on with --resume. What is refused goes to a file with its line and the reason, and the command ends
-    with 1; records that refer to later ones are tried again at the end.
+    A dump is checked first, so that nothing of an incomplete one is loaded. Each batch is one transaction; a load that
+    was stopped continues with --resume. Refused records go to a file with line and reason, and the exit code is 1;
+    records that refer to later ones are retried at the end.
 
     Example: oneread load customers.csv --model Customer --map CustomerID=number --schema shop.models:shop --db
     lmdb:///var/lib/shop
@@ -75,32 +75,32 @@ def command(  # noqa: PLR0913 - each is an option of its own
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
     cls = declared(known, [model])[0] if model else None
-    given = _mapped(names or [])
+    given = _parse_map(names or [])
     aside = Path(rejects or (f"{file}.rejects" if file != STANDARD else "stdin.rejects"))
-    with writing(db, known, make=make, workers=1) as database, output.progress() as tell, opened(file) as stream:
-        source = _read(database, stream, file, cls, given)
-        with _resumable():
-            found = load(database, source, aside, resume=resume, batch=batch, progress=tell)
+    with writing(db, known, make=make, workers=1) as database, output.progress() as report, open_file(file) as stream:
+        job = _job(database, stream, (file, cls, given), aside)
+        with _noting_resume():
+            found = load(database, job, resume=resume, batch=batch, progress=report)
     output.document(found)
     output.text(f"{found.stored:,} stored, {found.rejected:,} refused")
     if resume and not found.resumed:
-        output.note("no earlier load had got to anywhere in this content: this one began at the first record")
+        output.note("found no earlier load of this content: started at the first record")
     if found.rejected:
         output.note(f"refused records and reasons are in {aside}")
         raise typer.Exit(FOUND)
 
 
 @contextlib.contextmanager
-def _resumable() -> Generator[None]:
-    """Says how to go on where the load did not end by itself."""
+def _noting_resume() -> Generator[None]:
+    """Notes on an error how to resume the load."""
     try:
         yield
     except (KeyboardInterrupt, OSError, StoreError) as error:
-        error.add_note("what is stored stays stored; the same command with --resume goes on")
+        error.add_note("stored records are kept; continue with the same command and --resume")
         raise
 
 
-def _mapped(given: list[str]) -> dict[str, str]:
+def _parse_map(given: list[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in given:
         theirs, equals, ours = each.partition("=")
@@ -110,8 +110,8 @@ def _mapped(given: list[str]) -> dict[str, str]:
     return found
 
 
-class _Records(NamedTuple):
-    """A file that is open: what its beginning says, and its records."""
+class _FileRecords(NamedTuple):
+    """An open file: its first lines, the head of a dump or of CSV, and its records."""
 
     beginning: list[bytes]
     head: Head | None
@@ -119,72 +119,75 @@ class _Records(NamedTuple):
     records: Iterator[Numbered]
 
 
-def _opened_records(stream: IO[bytes], name: str, content: Content) -> _Records:
+def _read_form(stream: IO[bytes], name: str, content: Content) -> _FileRecords:
     numbered = lines(stream, content)
-    first = _peeked(numbered)
+    first = _take_first(numbered)
     if name.removesuffix(".gz").endswith(".csv"):
-        first += _peeked(numbered)
+        first += _take_first(numbered)
         rows = _rows(chain(first, numbered))
         header = next(rows, None)
-        if header is None or isinstance(header[1], InvalidValue):
-            raise UsageError("the file has no header", path=name)
-        return _Records(_bytes(first), None, header[1], rows)
-    head = head_of(line) if first and isinstance(line := first[0][1], bytes) else None
+        if header is None or not isinstance(header[1], list):
+            raise UsageError("the CSV file has no header", path=name)
+        return _FileRecords(_bytes(first), None, header[1], rows)
+    head = parse_head(line) if first and isinstance(line := first[0][1], bytes) else None
     if head is None:
-        return _Records(_bytes(first), None, None, chain(first, numbered))
-    second = _peeked(numbered)
-    return _Records(_bytes(first + second), head, None, _without_end(chain(second, numbered)))
+        return _FileRecords(_bytes(first), None, None, chain(first, numbered))
+    second = _take_first(numbered)
+    return _FileRecords(_bytes(first + second), head, None, _strip_end(chain(second, numbered)))
 
 
-def _peeked(numbered: Iterator[Line]) -> list[Line]:
+def _take_first(numbered: Iterator[NumberedLine]) -> list[NumberedLine]:
     return list(islice(numbered, 1))
 
 
-def _bytes(numbered: list[Line]) -> list[bytes]:
+def _bytes(numbered: list[NumberedLine]) -> list[bytes]:
     return [line if isinstance(line, bytes) else b"" for _number, line in numbered]
 
 
-def _read(database: Database, stream: IO[bytes], name: str, model: type | None, names: dict[str, str]) -> Source:
-    """The records of a file, and what makes changes of them."""
+def _job(
+    database: Database, stream: IO[bytes], given: tuple[str, type | None, dict[str, str]], rejects: Path
+) -> LoadJob:
+    """The records of a file, and what converts them; given are its name, --model and --map."""
+    name, model, names = given
     catalog = database.operations.catalog
     content = Content()
-    beginning, head, header, records = _opened_records(stream, name, content)
+    beginning, head, header, records = _read_form(stream, name, content)
     if head is None:
-        make: Make = Records(catalog, model, names, header).entity
+        make: Make = RecordReader(catalog, model, names, header).entity
     elif model is not None or names:
-        raise UsageError("a dump says itself what it holds; --model and --map are for other files", path=name)
+        raise UsageError("a dump names its models: --model and --map are for other files", path=name)
     else:
-        make = Dumped(catalog, head).change
+        make = DumpReader(catalog, head).change
         if name != STANDARD:
-            with opened(name) as again:
-                verified(line + b"\n" for _number, line in lines(again, Content()) if isinstance(line, bytes))
+            with open_file(name) as again:
+                check_dump(line + b"\n" for _number, line in lines(again, Content()) if isinstance(line, bytes))
     form = "dump" if head is not None else "objects" if header is None else "csv"
     checkpoint = checkpoint_of(form, stored_name(model) if model is not None else "", names, beginning)
     read_twice = functools.partial(_position_at, name) if name != STANDARD and Path(name).is_file() else None
-    return Source(checkpoint, records, make, content, read_twice)
+    return LoadJob(checkpoint, records, make, content, rejects, read_twice)
 
 
 def _position_at(name: str, line: int) -> str:
-    """The position of a load that has got to a line of this file; that of its end where it has fewer lines."""
+    """The position after a line of this file; that of its end where it has fewer lines."""
     content = Content()
-    with opened(name) as stream:
-        for number, _record in _opened_records(stream, name, content).records:
+    with open_file(name) as stream:
+        for number, _record in _read_form(stream, name, content).records:
             if number >= line:
                 return content.position(number)
     return content.position(0)
 
 
-def _without_end(numbered: Iterator[Line]) -> Iterator[Numbered]:
-    """The lines of a dump without its last; raises Corrupt where that is missing."""
+def _strip_end(numbered: Iterator[NumberedLine]) -> Iterator[Numbered]:
+    """The lines of a dump without the last; raises Corrupt where that is missing."""
     for number, line in numbered:
-        if isinstance(line, bytes) and end_of(line) is not None:
+        if isinstance(line, bytes) and parse_end(line) is not None:
             return
         yield number, line
-    raise Corrupt("the dump is torn: its last line is missing; what was there is loaded")
+    raise Corrupt("the dump is incomplete: its last line is missing; the lines before were loaded")
 
 
-def _rows(numbered: Iterator[Line]) -> Iterator[tuple[int, Any]]:
-    """The rows of a CSV file, under the number of the line they end on."""
+def _rows(numbered: Iterator[NumberedLine]) -> Iterator[Numbered]:
+    """The rows of a CSV file, with the number of the line they end on."""
     csv.field_size_limit(LINE_BYTES)
     refused: list[InvalidValue] = []
 
@@ -199,13 +202,13 @@ def _rows(numbered: Iterator[Line]) -> Iterator[tuple[int, Any]]:
     reader = csv.reader(texts(), strict=True)
     number = 0
     while True:
-        row: list[str] | InvalidValue
+        row: CsvRow | InvalidValue
         try:
             row = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            row = InvalidValue("this is no row of CSV", reason=str(error))
+            row = InvalidValue("the line is not a row of CSV", reason=str(error))
         number = max(number + 1, reader.line_num)
         while refused:
             yield number, refused.pop()

@@ -1,4 +1,4 @@
-"""Loading a file of entities into a store: in batches, with what is refused kept aside, and to be gone on with.
+"""The loop of `oneread load`: records into a store in batches, with a file of rejects; it can be resumed.
 
 See docs/formats/dumps.md.
 """
@@ -19,19 +19,20 @@ from oneread.models.model import Model
 from oneread.plans.progress import Reporter, no_progress
 from oneread.transfer.bulk import BATCH, Refusal
 from oneread.transfer.checkpoints import key_of, standing
-from oneread.transfer.content import START, Content, line_of
+from oneread.transfer.content import START, Content, position_line
+from oneread.transfer.load import CsvRow
 
-JsonRecord: TypeAlias = "bytes | list[str]"
+FileRecord: TypeAlias = "bytes | CsvRow"
 """A line, or the cells of a row."""
 
-Numbered: TypeAlias = "tuple[int, JsonRecord | InvalidValue]"
-"""A record under the number of its line, or why it could not be read."""
+Numbered: TypeAlias = "tuple[int, FileRecord | InvalidValue]"
+"""A record with the number of its line, or the reason why it could not be read."""
 
 Make: TypeAlias = Callable[[Any], Any]
-"""Makes a change or an entity of a record; raises UsageError for one that makes neither."""
+"""Converts a record to a change or an entity; raises UsageError where it cannot."""
 
 _ROUNDS: Final = 50
-"""Times that records whose references were missing are tried again, while that helps."""
+"""How often records with missing references are retried at most, while that stores some."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -43,7 +44,7 @@ class Rejected(msgspec.Struct, frozen=True):
         line: its number in what was loaded, from 1.
         error: the class of the error.
         reason: the error.
-        record: as it was: a line, or the cells of a row.
+        record: a line, or the cells of a row.
     """
 
     line: int
@@ -56,12 +57,12 @@ _decode = msgspec.json.Decoder(Rejected).decode
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """What a load did.
+    """The result of a load.
 
     Arguments:
-        stored: records that are in the store by now, those of the runs before included.
+        stored: records that are in the store, those of earlier runs included.
         rejected: records that are in the file of rejects.
-        resumed: the line that an earlier run had got to; 0 when this began at the first.
+        resumed: the line that an earlier run had reached; 0 when this one began at the first.
     """
 
     stored: int
@@ -69,88 +70,87 @@ class Loaded(msgspec.Struct, frozen=True):
     resumed: int
 
 
-class Source(NamedTuple):
-    """What is loaded.
-
-    Arguments:
-        checkpoint: a name for loads of this content.
-        records: all of them from the first, numbered; those that an earlier run has done are passed over.
-        make: makes a change or an entity of a record.
-        content: what was read of the records so far.
-        position_at: reads the records another time, up to a line, and answers the position there; None for what can be
-            read only once.
-    """
+class LoadJob(NamedTuple):
+    """Records to be loaded."""
 
     checkpoint: str
+    """A name for loads of this content."""
     records: Iterable[Numbered]
+    """All of them, from the first; those that an earlier run has loaded are skipped."""
     make: Make
     content: Content
+    """What was read of the records so far."""
+    rejects: Path
+    """The file of rejects."""
     position_at: Callable[[int], str] | None = None
+    """Reads the records a second time, up to a line, and returns the position there; None for a stream."""
 
 
 class Rejects:
-    """The file of rejects: one JSON line each; there only while there are some.
+    """The file of rejects: one JSON line each. It exists only while it has lines.
 
-    Arguments:
-        path: of the file.
-        upto: those of lines up to this one are kept from an earlier run.
+    Rejects of lines up to `upto` are kept from an earlier run.
     """
 
     def __init__(self, path: Path, upto: int = 0) -> None:
         self.path = path
         self.count = 0
-        kept = [each for each in _read(path) if each.line <= upto] if upto else []
+        kept = [each for each in _read_rejects(path) if each.line <= upto] if upto else []
         path.unlink(missing_ok=True)
         for each in kept:
             self.add(each)
 
     def add(self, each: Rejected) -> None:
-        """Writes one; it has left this process when this returns."""
+        """Writes one, through to the operating system."""
         with self.path.open("ab") as file:
             file.write(_encode(each) + b"\n")
         self.count += 1
 
     def __iter__(self) -> Iterator[Rejected]:
-        return _read(self.path)
+        return _read_rejects(self.path)
 
 
-def _read(path: Path) -> Generator[Rejected]:
+def _read_rejects(path: Path) -> Generator[Rejected]:
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):  # written while the process was killed: its record is read again
+            if not line.endswith(b"\n"):  # the process was killed while it wrote: the record is loaded again
                 return
             try:
                 yield _decode(line)
             except msgspec.MsgspecError as error:
                 raise Corrupt(
-                    "the file of rejects cannot be read; give another", path=str(path), line=number
+                    "the file of rejects cannot be read; name another", path=str(path), line=number
                 ) from error
 
 
-def _speakable(text: str) -> str:
-    """Text that UTF-8 can hold: bytes of a file that it could not read stand in it as surrogates."""
+def _escape_surrogates(text: str) -> str:
+    """Text that UTF-8 can encode: bytes of a file that are not UTF-8 were decoded to surrogates."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 class _Pass:
-    """One pass over records: each is given to a bulk writer, or to the file of rejects."""
+    """One pass over records: each goes to a bulk writer, or to the file of rejects."""
 
     def __init__(self, make: Make, rejects: Rejects) -> None:
         self._make = make
         self._rejects = rejects
-        self._waiting: dict[int, JsonRecord] = {}
+        self._waiting: dict[int, FileRecord] = {}
 
-    def refused(self, refusal: Refusal) -> None:
-        """Told by the bulk writer."""
-        number = line_of(refusal.position)
+    def reject_refused(self, refusal: Refusal) -> None:
+        """Rejects what the bulk writer refuses."""
+        number = position_line(refusal.position)
         self._reject(number, refusal.error, self._waiting[number])
 
-    def _reject(self, number: int, error: OnereadError, record: JsonRecord) -> None:
-        text = record.decode(errors="backslashreplace") if isinstance(record, bytes) else list(map(_speakable, record))
-        self._rejects.add(Rejected(number, type(error).__name__, _speakable(str(error)), text))
+    def _reject(self, number: int, error: OnereadError, record: FileRecord) -> None:
+        text = (
+            record.decode(errors="backslashreplace")
+            if isinstance(record, bytes)
+            else list(map(_escape_surrogates, record))
+        )
+        self._rejects.add(Rejected(number, type(error).__name__, _escape_surrogates(str(error)), text))
 
-    def give(self, bulk: Bulk, number: int, record: JsonRecord | InvalidValue, position: str) -> None:
-        """Gives one record to the writer, with the position behind it."""
+    def write(self, bulk: Bulk, number: int, record: FileRecord | InvalidValue, position: str) -> None:
+        """Writes one record; the position is that after it."""
         try:
             if isinstance(record, InvalidValue):
                 raise record
@@ -169,103 +169,97 @@ class _Pass:
 
 
 def load(
-    db: Database,
-    source: Source,
-    rejects: Path,
-    *,
-    resume: bool = False,
-    batch: int = BATCH,
-    progress: Reporter = no_progress,
+    db: Database, job: LoadJob, *, resume: bool = False, batch: int = BATCH, progress: Reporter = no_progress
 ) -> Loaded:
-    """Loads records; what is refused goes to the file of rejects, and is tried again at the end where that can help.
+    """Loads records; refused ones go to the file of rejects, and those with missing references are retried at the end.
 
-    Each batch is one transaction, and says in it how far the load has got: killed at any moment, it goes on with
-    `resume`, and every record is loaded or rejected once. It goes on only where everything up to there is the content
-    that the earlier load read; other content is loaded from its first record.
+    Each batch is one transaction, which stores the position of the load as well: killed at any moment, it continues
+    with `resume`, and every record is loaded or rejected once. It resumes only where everything up to that position is
+    the content that the earlier load read; other content is loaded from its first record.
 
     Arguments:
         db: the store.
-        source: the records.
-        rejects: a file that is made when something is refused.
-        resume: goes on where an earlier load of this content ended.
+        job: the records, and the file of rejects.
+        resume: continues where an earlier load of this content ended.
         batch: records of one transaction.
-        progress: told after each batch.
+        progress: called after each batch.
 
     Raises:
-        UsageError: the file of rejects is there already, and this load does not go on with it; or what can be read only
-            once is not what the earlier load read.
-        StoreError: the store failed; what was loaded stays, and the load can be gone on with.
+        UsageError: the file of rejects exists, and this load does not resume it; or a stream that cannot be read twice
+            differs from what the earlier load read.
+        StoreError: the store failed; what was loaded is kept, and the load can be resumed.
     """
-    reached = _reached(db, source) if resume else None
-    if rejects.exists() and reached is None:
-        raise UsageError("the file of rejects is there already; take it away, or name another", path=str(rejects))
-    start = line_of(reached)
-    refused = Rejects(rejects, start)
-    only = _Pass(source.make, refused)
+    reached = _position(db, job) if resume else None
+    if job.rejects.exists() and reached is None:
+        raise UsageError("the file of rejects exists already; remove it or name another", path=str(job.rejects))
+    start = position_line(reached)
+    refused = Rejects(job.rejects, start)
+    first = _Pass(job.make, refused)
     with db.bulk(
-        checkpoint=source.checkpoint,
+        checkpoint=job.checkpoint,
         restart=reached is None,
         batch=batch,
-        on_refused=only.refused,
+        on_refused=first.reject_refused,
         progress=progress,
     ) as bulk:
         if reached is None:
-            bulk.reached(START)  # before the first reject is written: the load can be gone on with from here on
+            bulk.reached(START)  # before the first reject is written: from here on the load can be resumed
             bulk.flush()
-        _give(bulk, only, source, start, reached or START)
-    stored = bulk.tally.stored + _try_again(db, refused, source.make, batch)
+        _load_records(bulk, first, job, reached or START)
+    stored = bulk.tally.stored + _retry(db, refused, job.make, batch)
     db.drain()
     return Loaded(stored, refused.count, start)
 
 
-def _reached(db: Database, source: Source) -> str | None:
-    """The position of an earlier load of this content; None where none was begun, or of other content."""
-    position = db.run(standing(key_of(source.checkpoint))).position
+def _position(db: Database, job: LoadJob) -> str | None:
+    """Reads the position of an earlier load of this content; None where there is none, or its content differs."""
+    position = db.run(standing(key_of(job.checkpoint))).position
     if not isinstance(position, str):
         return None
-    line = line_of(position)
-    if line and source.position_at is not None and source.position_at(line) != position:
+    line = position_line(position)
+    if line and job.position_at is not None and job.position_at(line) != position:
         return None
     return position
 
 
-def _give(bulk: Bulk, only: _Pass, source: Source, start: int, reached: str) -> None:
-    """Gives the records behind a line to the writer; raises UsageError where those up to it are of other content."""
+def _load_records(bulk: Bulk, only: _Pass, job: LoadJob, reached: str) -> None:
+    """Writes the records after the position reached; raises UsageError where those up to it are of other content."""
+    start = position_line(reached)
     is_same = not start
-    for number, record in source.records:
+    for number, record in job.records:
         if number > start:
             if not is_same:
                 break
-            only.give(bulk, number, record, source.content.position(number))
+            only.write(bulk, number, record, job.content.position(number))
         elif number == start:
-            is_same = source.content.position(number) == reached
+            is_same = job.content.position(number) == reached
     if not is_same:
         raise UsageError(
-            "what the earlier load read is not what is here now; load it from the first record, without --resume",
+            "the content differs from what the earlier load read; load it from the first record, without --resume",
             line=start,
         )
 
 
-def _try_again(db: Database, refused: Rejects, make: Make, batch: int) -> int:
-    """Tries those again whose references were missing, as long as that helps; answers how many were stored."""
+def _retry(db: Database, refused: Rejects, make: Make, batch: int) -> int:
+    """Retries rejects with missing references, as long as that stores some; returns how many were stored."""
     stored = 0
     for _round in range(_ROUNDS):
         if not any(each.error == MissingReference.__name__ for each in refused):
             break
-        left = Rejects(refused.path.with_name(f"{refused.path.name}.again"))
-        again = _Pass(make, left)
-        with db.bulk(batch=batch, on_refused=again.refused) as bulk:
+        remaining = Rejects(refused.path.with_name(f"{refused.path.name}.again"))
+        again = _Pass(make, remaining)
+        with db.bulk(batch=batch, on_refused=again.reject_refused) as bulk:
             for each in refused:
                 if each.error == MissingReference.__name__:
                     record = each.record.encode() if isinstance(each.record, str) else each.record
-                    again.give(bulk, each.line, record, str(each.line))
+                    again.write(bulk, each.line, record, str(each.line))
                 else:
-                    left.add(each)
+                    remaining.add(each)
         stored += bulk.tally.stored
-        helped = left.count < refused.count
-        refused.count = left.count
-        if left.count:
-            left.path.replace(refused.path)
+        helped = remaining.count < refused.count
+        refused.count = remaining.count
+        if remaining.count:
+            remaining.path.replace(refused.path)
         else:
             refused.path.unlink(missing_ok=True)
         if not helped:

@@ -1,4 +1,4 @@
-"""`oneread migrate`: what a changed schema does to a store, doing it, and going back.
+"""`oneread migrate`: shows what a changed schema does to a store, applies it, and rolls it back.
 
 See docs/explanation/schema-evolution.md.
 """
@@ -18,8 +18,8 @@ from oneread.cli.options import (
     JsonOption,
     QuietOption,
     SchemaOption,
-    changing,
-    looking,
+    comparing,
+    evolving,
     schema_of,
     writing,
 )
@@ -29,14 +29,14 @@ from oneread.evolution.compare import Difference
 from oneread.evolution.migrate import Planned, Status
 
 DropOption = Annotated[
-    list[str], typer.Option("--drop", metavar="NAME", help="A view or model to forget; give it once for each.")
+    list[str], typer.Option("--drop", metavar="NAME", help="A view or model to remove; repeat it for each.")
 ]
 LoseOption = Annotated[
     list[str],
-    typer.Option("--lose", metavar="MODEL.FIELD", help="A field whose values may be lost; give it once for each."),
+    typer.Option("--lose", metavar="MODEL.FIELD", help="A field whose values may be lost; repeat it for each."),
 ]
 BackfillOption = Annotated[
-    bool, typer.Option("--backfill", help="Write rows anew and build views at once, and wait until it is done.")
+    bool, typer.Option("--backfill", help="Rewrite rows and build views now, and wait for the end.")
 ]
 
 app = typer.Typer(**SUBCOMMANDS)
@@ -68,12 +68,12 @@ def plan(
 ) -> None:
     """Shows what this schema changes in the store, what it costs, and what is refused; writes nothing.
 
-    Exit code 0 when there is nothing to do, 1 when there is something to do or something is refused.
+    Exit code 0 when nothing changes, 1 when something changes or is refused.
 
     Example: oneread migrate plan --schema shop.models:shop --db lmdb:///var/lib/shop
     """
     output = Output(as_json=as_json, quiet=quiet)
-    with looking(db, schema_of(schema)) as change:
+    with comparing(db, schema_of(schema)) as change:
         found = change.plan(drop=drop)
     output.document(found)
     if not as_json:
@@ -94,13 +94,13 @@ def apply(
 ) -> None:
     """Makes this schema the store's newest version. A program that opens the store does the same, but drops nothing.
 
-    Exit code 1 when something is refused, or the backfill could not end.
+    Exit code 1 when something is refused, or the backfill did not finish.
 
     Example: oneread migrate apply --drop OldView --backfill --schema shop.models:shop --db lmdb:///var/lib/shop
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
-    with changing(db, known) as change:
+    with evolving(db, known) as change:
         found = change.apply(drop=drop)
     _finish(output, found, db, schema, backfill=backfill)
 
@@ -115,14 +115,14 @@ def rollback(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Makes this schema, that of the older program, the store's newest version again.
+    """Makes this schema, that of an older program, the store's newest version again.
 
-    Nothing is lost that --lose does not name. Exit code 1 when something would be, or is refused.
+    Only values that --lose names are lost. Exit code 1 when others would be, or something is refused.
 
     Example: oneread migrate rollback --lose Purchase.note --schema shop.old:shop --db lmdb:///var/lib/shop
     """
     output = Output(as_json=as_json, quiet=quiet)
-    with changing(db, schema_of(schema)) as change:
+    with evolving(db, schema_of(schema)) as change:
         found = change.rollback(lose=lose)
     _finish(output, found, db, schema, backfill=backfill)
 
@@ -131,12 +131,12 @@ def rollback(
 def status(
     *, schema: SchemaOption = "", db: DbOption = "", as_json: JsonOption = False, quiet: QuietOption = False
 ) -> None:
-    """Shows the versions of the store's schema, its views, and what a backfill has to do. Exit code 0.
+    """Shows the versions of the store's schema, its views, and what remains for a backfill. Exit code 0.
 
     Example: oneread migrate status --schema shop.models:shop --db lmdb:///var/lib/shop
     """
     output = Output(as_json=as_json, quiet=quiet)
-    with looking(db, schema_of(schema)) as change:
+    with comparing(db, schema_of(schema)) as change:
         found = change.status()
     output.document(found)
     if not as_json:
@@ -152,11 +152,11 @@ def _finish(output: Output, found: Planned, db: str, schema: str, *, backfill: b
     if not output.as_json:
         _show(output, found)
         if done is not None and done.done:
-            output.text(f"backfill: done, {counted(done.recommitted, 'entity', 'entities')} written anew")
+            output.text(f"backfill: done, {counted(done.recommitted, 'entity', 'entities')} rewritten")
         elif done is not None:
-            output.text("backfill: not done yet; `oneread backfill` goes on and says why")
+            output.text("backfill: not done; `oneread backfill` continues it and shows why")
         elif not found.nothing:
-            output.note("`oneread backfill` writes rows anew and makes views readable")
+            output.note("`oneread backfill` rewrites rows and makes views readable")
     if done is not None and not done.done:
         raise typer.Exit(FOUND)
 
@@ -167,15 +167,15 @@ def _show(output: Output, found: Planned) -> None:
         return
     _show_differences(output, found.differences)
     for model, field, was in found.missing:
-        output.text(f"refused: {model}.{field}: rows of type {was} may be there; declare retyped({field!r}, was=...)")
+        output.text(f"refused: {model}.{field}: rows of type {was} may exist; declare retyped({field!r}, was=...)")
     output.text(f"version {found.version} -> {found.becomes}")
     if found.cuts_off:
         versions = ", ".join(map(str, found.cuts_off))
-        output.text(f"programs under version {versions} are cut off: start the newer ones")
+        output.text(f"writes of programs under version {versions} are refused: start the newer ones")
     if found.builds:
-        output.text(f"not readable until a backfill is done: {', '.join(found.builds)}")
+        output.text(f"not readable until a backfill has finished: {', '.join(found.builds)}")
     for name, rows in found.rows.items():
-        output.text(f"a backfill writes {counted(rows, 'row', 'rows')} of {name} anew")
+        output.text(f"a backfill rewrites {counted(rows, 'row', 'rows')} of {name}")
 
 
 def _show_differences(output: Output, differences: Sequence[Difference]) -> None:
@@ -197,7 +197,7 @@ def _show_differences(output: Output, differences: Sequence[Difference]) -> None
 
 
 def _show_status(output: Output, found: Status) -> None:
-    output.text(f"version {found.version}{', a backfill has something to do' if found.unfinished else ''}")
+    output.text(f"version {found.version}{', a backfill is needed' if found.unfinished else ''}")
     output.table(
         ("version", "declared at", "may write", "this schema"),
         [
@@ -212,8 +212,8 @@ def _show_status(output: Output, found: Status) -> None:
         )
     for layout in found.older:
         needs = f"; keep retyped(...) of {', '.join(layout.needs)}" if layout.needs else ""
-        output.text(f"rows of layout {layout.layout} of {layout.model} may be there{needs}")
+        output.text(f"rows of layout {layout.layout} of {layout.model} may exist{needs}")
     for each in found.retired:
-        output.text(f"to be taken away: {each}")
+        output.text(f"to be removed: {each}")
     if found.backfill:
         output.text(f"backfill: {found.backfill}")

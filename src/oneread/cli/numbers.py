@@ -1,6 +1,6 @@
 """`oneread numbers`: measures the basic operations of an engine on this machine, in a store of its own.
 
-See the page of the command line in the reference.
+See docs/reference/command-line.md.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import typer
 
-from oneread.cli.calibration import SCHEMA, measured
-from oneread.cli.options import DbOption, JsonOption, QuietOption
+from oneread.cli.calibration import SCHEMA, measure
+from oneread.cli.options import DbOption, JsonOption, QuietOption, default_numbers_file
 from oneread.cli.output import Output
-from oneread.cli.predicting import default_file
 from oneread.connect import connect
 from oneread.costs.numbers import BASICS, FORMAT, MachineNumbers, seconds_text, this_machine, write_numbers
 from oneread.errors import InvalidUrl, UsageError
@@ -33,24 +32,26 @@ def command(
     *,
     db: DbOption = "",
     seconds: Annotated[float, typer.Option("--seconds", min=0.1, max=600, help="How long to measure.")] = SECONDS,
-    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where to keep them; your cache folder else.")] = "",
+    out: Annotated[
+        str, typer.Option("--out", metavar="FILE", help="Where to keep them. [default: your cache folder]")
+    ] = "",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Measures what reads and writes take here, so that `explain` and `cost` can predict times.
 
-    Makes a small store beside the one that --db names, on the same disk, with the same durability, and removes it. The
-    store itself is not opened.
+    Makes a small store next to the one that --db names, with the same durability, and removes it. The store itself is
+    not opened.
 
     Example: oneread numbers --db lmdb:///var/lib/shop --out numbers.json
     """
     output = Output(as_json=as_json, quiet=quiet)
     if not db:
-        raise UsageError("say what to measure: --db lmdb:///var/lib/shop, or memory://")
+        raise UsageError("no store was given to measure: --db lmdb:///var/lib/shop, or memory://")
     with _scratch(db) as (url, engine), connect(url, SCHEMA, workers=0) as database, output.progress() as tell:
-        taken = measured(database, seconds, lambda done, of: tell(Progress("measured", done, of)))
+        taken = measure(database, seconds, lambda done, of: tell(Progress("measured", done, of)))
     found = MachineNumbers(FORMAT, engine, this_machine(), taken)
-    target = out or default_file()
+    target = out or default_numbers_file()
     write_numbers(found, target)
     output.document(found)
     output.table(["what", "time"], [[text, seconds_text(taken[name])] for name, text in BASICS.items()])
@@ -59,7 +60,7 @@ def command(
 
 @contextlib.contextmanager
 def _scratch(db: str) -> Generator[tuple[str, str]]:
-    """The URL of a store of our own like the one given, and what the numbers will be called after."""
+    """The URL of a temporary store on the same disk, and the name of the engine that is measured."""
     parts = urlsplit(db)
     kept = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name in _KEPT])
     engine = f"{parts.scheme}?{kept}" if kept else parts.scheme
@@ -68,6 +69,6 @@ def _scratch(db: str) -> Generator[tuple[str, str]]:
         return
     beside = Path(unquote(parts.netloc + parts.path)).absolute().parent
     if not beside.is_dir():
-        raise InvalidUrl("the folder that the store lies in is not there", folder=str(beside))
+        raise InvalidUrl("the folder of the store does not exist", folder=str(beside))
     with tempfile.TemporaryDirectory(prefix=".oneread-numbers-", dir=beside) as folder:
         yield parts._replace(netloc="", path=quote(f"{folder}/store"), query=kept).geturl(), engine

@@ -1,19 +1,13 @@
-"""The options that every command has, and what they open.
+"""The options that several commands share, and how commands open the schema and the store.
 
-See the page of the command line in the reference. The conventions, for every command:
-
-- `--schema package.module:name` says where the schema is declared; the current folder can be imported from. `--db URL`
-  says which store. Both may stand in the environment instead: ONEREAD_SCHEMA, ONEREAD_DB.
-- `--json`: exactly one JSON document on stdout, or JSON lines where a command streams; a failure is such a document,
-  too. Progress and notes go to stderr.
-- `--quiet`: no progress and no notes.
-- What is wrong with the command line is a UsageError, told by `failures`: one line, a hint, exit code 2.
-- Who only looks opens the store with `reading`, which never writes a byte, not even the schema. Who writes opens it
-  with `writing`, which makes no store where none is, unless told to.
+A command that only reads opens the store with `reading`, which never writes a byte, not even the schema; a command that
+writes opens it with `writing`, which makes a new store only with `make`. A wrong command line is a UsageError. See
+docs/reference/command-line.md.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -28,12 +22,24 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 import typer
 
 from oneread.cli.failures import JSON
+from oneread.cli.output import Output
 from oneread.connect import connect, migration
+from oneread.costs.numbers import MachineNumbers, read_numbers
 from oneread.database._sync.database import Database
 from oneread.database.migration import Migration
 from oneread.derivations.catalog import stored_name
 from oneread.errors import InvalidDeclaration, InvalidUrl, OnereadError, UsageError
 from oneread.evolution.schema import Schema
+
+
+def complete_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of models and views for shell completion; none when the schema is not given or cannot be imported."""
+    spec = context.params.get("schema")
+    try:
+        known = schema_of(str(spec)) if spec else None
+    except OnereadError:
+        known = None
+    return [] if known is None else [name for name in sorted(known.named()) if name.startswith(incomplete)]
 
 
 def _note_json(context: typer.Context, wanted: bool) -> bool:  # noqa: FBT001 - an option's callback is given its value
@@ -58,6 +64,23 @@ JsonOption = Annotated[
     typer.Option("--json", callback=_note_json, is_eager=True, help="Print JSON for programs instead of text."),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show neither progress nor notes.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="The most rows to show.")]
+PaceOption = Annotated[
+    float | None,
+    typer.Option("--pace", metavar="ROWS", min=0.001, help="Rows a second at most, so that a busy store stays fast."),
+]
+NumbersOption = Annotated[
+    str, typer.Option("--numbers", metavar="FILE", help="Predict times by numbers measured before.")
+]
+TimesOption = Annotated[bool, typer.Option("--times", help="Predict times by the newest numbers of `oneread numbers`.")]
+
+NamesArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME", help="Models and views; everything by default.", autocompletion=complete_names),
+]
+KeyArgument = Annotated[
+    list[str], typer.Argument(metavar="KEY", help="The parts of its key, in the order declared.", show_default=False)
+]
 
 SUBCOMMANDS: Final[dict[str, Any]] = {
     "add_completion": False,
@@ -65,7 +88,7 @@ SUBCOMMANDS: Final[dict[str, Any]] = {
     "pretty_exceptions_enable": False,
     "no_args_is_help": True,
 }
-"""How a command with subcommands makes its `typer.Typer`."""
+"""The arguments of `typer.Typer` for a command with subcommands."""
 
 _LIBRARY: Final = f"{Path(__file__).parents[1]}/"
 
@@ -73,41 +96,43 @@ DATA: Final = "data.mdb"
 """The file of a store, and of an unfinished copy, in its folder."""
 
 READ_ONLY: Final = "read_only"
-"""The option of URLs whose stores can be opened without being written to."""
+"""The URL option that opens a store without writing to it."""
 
 
 def schema_of(spec: str) -> Schema:
-    """The schema that `package.module:name` names; the name may be left out where a module has one schema.
+    """Imports the schema `package.module:name`; the name may be left out where a module has one schema.
 
     Raises:
-        UsageError: nothing was given, the module cannot be imported, or there is no schema of that name.
+        UsageError: the spec is empty, the module cannot be imported, or it has no schema of that name.
     """
     name, _, attribute = spec.partition(":")
     if not name:
-        raise UsageError("say where the schema is declared: --schema package.module:name, or ONEREAD_SCHEMA")
-    module = _imported(name)
+        raise UsageError("no schema was given: use --schema package.module:name, or ONEREAD_SCHEMA")
+    module = _import(name)
     schemas = {key: value for key, value in vars(module).items() if isinstance(value, Schema)}
     if not attribute:
         if len(schemas) != 1:
             raise UsageError(
-                "say which schema of this module: --schema package.module:name", module=name, schemas=sorted(schemas)
+                "the module does not have exactly one schema: use --schema package.module:name",
+                module=name,
+                schemas=sorted(schemas),
             )
         return next(iter(schemas.values()))
     found: Any = module
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise UsageError(
-                "the module has nothing of this name", module=name, name=attribute, schemas=sorted(schemas)
+                "the module has no attribute of this name", module=name, name=attribute, schemas=sorted(schemas)
             )
         found = getattr(found, part)
     if not isinstance(found, Schema):
         kind = found if isinstance(found, type) else type(found)
-        raise UsageError("this is no Schema(...)", module=name, name=attribute, found=kind, schemas=sorted(schemas))
+        raise UsageError("this is not a Schema(...)", module=name, name=attribute, found=kind, schemas=sorted(schemas))
     return found
 
 
-def _imported(name: str) -> ModuleType:
-    """The module of this name; whatever its import raises is told with the line it was raised at."""
+def _import(name: str) -> ModuleType:
+    """Imports a module; an exception in it becomes a UsageError with the line that raised it."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -115,32 +140,38 @@ def _imported(name: str) -> ModuleType:
         raise UsageError(
             "a schema is named by its module, not by its file", given=name, perhaps=_module_of(name), folder=here
         )
-    _refuse_absent(name, here)
+    _check_module(name, here)
     try:
         return import_module(name)
     except InvalidDeclaration as error:
         raise InvalidDeclaration(error.message, **{"module": name, **error.facts}) from error
     except (Exception, SystemExit) as error:
         raise UsageError(
-            "importing the module of the schema failed", module=name, at=_line_of(error), error=_said(error)
+            "importing the module of the schema failed",
+            module=name,
+            at=_line_of(error),
+            error=f"{type(error).__name__}: {error}",
         ) from error
 
 
-def _refuse_absent(name: str, folder: str) -> None:
-    """Raises UsageError for the first part of a dotted name that is not there, apart from failures inside of it."""
+def _check_module(name: str, folder: str) -> None:
+    """Raises UsageError for the first part of a dotted name that does not exist, or that fails to import."""
     parts = name.split(".")
     for place in range(len(parts)):
         part = ".".join(parts[: place + 1])
         try:
-            there = find_spec(part) is not None
+            exists = find_spec(part) is not None
         except (ImportError, ValueError):
-            there = False
+            exists = False
         except (Exception, SystemExit) as error:
             raise UsageError(
-                "importing the module of the schema failed", module=name, at=_line_of(error), error=_said(error)
+                "importing the module of the schema failed",
+                module=name,
+                at=_line_of(error),
+                error=f"{type(error).__name__}: {error}",
             ) from error
-        if not there:
-            raise UsageError("there is no module of this name, here or installed", module=part, folder=folder)
+        if not exists:
+            raise UsageError("no module of this name is installed or in the current folder", module=part, folder=folder)
 
 
 def _module_of(path: str) -> str:
@@ -151,17 +182,13 @@ def _line_of(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}"
     frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith("<frozen")]
-    if isinstance(error, OnereadError):  # raised in here; asked for by a line of theirs
+    if isinstance(error, OnereadError):  # raised in the library: show the caller's line
         frames = [each for each in frames if not each.filename.startswith(_LIBRARY)] or frames
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
 def reading(db: str, schema: Schema) -> Database:
-    """Opens a store to look at it; nothing is written, and no worker runs.
+    """Opens a store for reading; nothing is written, and no worker runs.
 
     Raises:
         InvalidUrl, SchemaMismatch, StoreError: as `connect`.
@@ -170,30 +197,25 @@ def reading(db: str, schema: Schema) -> Database:
 
 
 def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True, workers: int = 0) -> Database:
-    """Opens a store to change it.
+    """Opens a store for writing; only with `make` is a new one made.
 
-    Arguments:
-        db: its URL.
-        schema: the declarations.
-        make: whether a new store is made where none is.
-        evolve: whether the store takes over what the schema adds or changes, as it does for every program; who only
-            mends must not cut off programs with the older schema by the way.
-        workers: threads that do the tasks of the outbox.
+    With `evolve` the store adopts what the schema adds or changes, as for every program. `repair` must not: that may
+    fence programs with the older schema.
 
     Raises:
-        InvalidUrl: as `connect`; and no store is there and none shall be made.
-        SchemaMismatch, StoreError: as `connect`; and the schema differs from the store's and must not.
+        InvalidUrl: as `connect`; or the store does not exist.
+        SchemaMismatch, StoreError: as `connect`; or the schema differs from the store's.
     """
     url = _url(db)
     if not make:
-        _refuse_new(url)
+        _check_exists(url)
     if not evolve:
         reading(url, schema).close()
     return connect(url, schema, workers=workers)
 
 
-def looking(db: str, schema: Schema) -> Migration:
-    """Opens a store beside a schema that may differ, to look at what would change.
+def comparing(db: str, schema: Schema) -> Migration:
+    """Opens a store with a schema that may differ, to show what would change.
 
     Raises:
         InvalidUrl, StoreError: as `connect`.
@@ -201,21 +223,21 @@ def looking(db: str, schema: Schema) -> Migration:
     return migration(_with_read_only(_url(db)), schema)
 
 
-def changing(db: str, schema: Schema) -> Migration:
-    """Opens a store that is there beside a schema that may differ, to change it.
+def evolving(db: str, schema: Schema) -> Migration:
+    """Opens an existing store with a schema that may differ, to change the store's schema.
 
     Raises:
-        InvalidUrl: as `connect`; and no store is there.
+        InvalidUrl: as `connect`; or the store does not exist.
         StoreError: as `connect`.
     """
     url = _url(db)
-    _refuse_new(url)
+    _check_exists(url)
     return migration(url, schema)
 
 
 def _url(db: str) -> str:
     if not db:
-        raise UsageError("say which store: --db lmdb:///var/lib/shop, or ONEREAD_DB")
+        raise UsageError("no store was given: use --db lmdb:///var/lib/shop, or ONEREAD_DB")
     if "://" not in db:
         path = db.removeprefix("lmdb:")
         raise InvalidUrl("a store is named by a URL, not by a path", given=db, perhaps=f"lmdb://{path}")
@@ -223,16 +245,16 @@ def _url(db: str) -> str:
 
 
 def folder_of(url: str) -> Path | None:
-    """The folder of a store that lies in one."""
+    """The folder of a store that is in one."""
     parts = urlsplit(url)
     return Path(unquote(parts.netloc + parts.path)) if parts.scheme == "lmdb" else None
 
 
-def _refuse_new(url: str) -> None:
-    """A store that is to be changed is there already: a wrong path must not leave an empty store behind."""
+def _check_exists(url: str) -> None:
+    """Raises InvalidUrl where the store does not exist: a wrong path must not leave an empty store."""
     path = folder_of(url)
     if path is not None and not (path / DATA).exists():
-        raise InvalidUrl("no store is there; correct the path", path=str(path))
+        raise InvalidUrl("the store does not exist: correct the path", path=str(path))
 
 
 def _with_read_only(url: str) -> str:
@@ -246,10 +268,10 @@ def _with_read_only(url: str) -> str:
 
 
 def declared(schema: Schema, names: Sequence[str]) -> list[Any]:
-    """Models and views by the name of their class, or the one they have in the store.
+    """Looks up models and views by the name of their class, or their name in the store.
 
     Raises:
-        UsageError: the schema has no such class.
+        UsageError: the schema has no class of this name.
     """
     by_name: dict[str, Any] = {stored_name(each): each for each in schema.models}
     by_name |= {stored_name(each): each for each in schema.views} | schema.named()
@@ -261,11 +283,17 @@ def declared(schema: Schema, names: Sequence[str]) -> list[Any]:
     return [by_name[name] for name in names]
 
 
-def completed(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of models and views for shell completion; none when the schema is not given or cannot be imported."""
-    spec = context.params.get("schema")
-    try:
-        known = schema_of(str(spec)) if spec else None
-    except OnereadError:
-        known = None
-    return [] if known is None else [name for name in sorted(known.named()) if name.startswith(incomplete)]
+def default_numbers_file() -> Path:
+    """Where measured numbers are kept when no file is named: in the user's cache folder."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "oneread" / "numbers.json"
+
+
+def load_numbers(output: Output, file: str, *, times: bool) -> MachineNumbers | None:
+    """Reads the numbers of --numbers or --times, if one was given; notes what differs from this machine."""
+    if not file and not times:
+        return None
+    found = read_numbers(file or default_numbers_file())
+    for difference in found.mismatches():
+        output.note(f"the numbers were measured elsewhere: {difference}")
+    return found

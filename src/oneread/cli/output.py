@@ -1,37 +1,61 @@
 """What commands print: JSON or text on stdout, notes and progress on stderr.
 
-See "Output" of the page of the command line in the reference.
+Characters that the encoding of a stream lacks are written as the escapes of JSON, so that a document is valid under any
+locale and a terminal of ASCII does not end a command. See "Output" in docs/reference/command-line.md.
 """
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import io
 import sys
 from collections.abc import Generator, Iterable, Sequence
 from decimal import Decimal
 from importlib import import_module
 from types import NoneType
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from oneread.cli import guard
-from oneread.cli.streams import write_json
 from oneread.errors import InvalidValue
 from oneread.models.wide import digits_of
 from oneread.plans.progress import Progress, Reporter, no_progress
 
+ESCAPED: Final = "oneread.escaped"
+"""The name of the error handler among Python's codecs."""
 _PLAIN_BITS = 4000
-"""Ints of fewer bits are written with their thousands apart."""
+"""Ints of fewer bits are written with thousands separators."""
+
+
+def escape(error: UnicodeError) -> tuple[str, int]:
+    """Replaces characters that cannot be encoded, each as JSON writes it in ASCII; an error handler of codecs."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2)), error.end
+
+
+codecs.register_error(ESCAPED, escape)
+
+
+def escape_streams() -> None:
+    """Makes stdout and stderr of this process write characters that their encoding lacks as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=ESCAPED)
+
+
+def write_json(text: str) -> None:
+    """Writes a line of JSON to stdout: in UTF-8, or in ASCII where stdout has another encoding."""
+    encoding = (sys.stdout.encoding or "utf-8").lower()
+    line = text if encoding in {"utf-8", "utf8"} else text.encode("ascii", ESCAPED).decode()
+    sys.stdout.write(f"{line}\n")
 
 
 class Output:
-    """Where one command writes to.
-
-    Arguments:
-        as_json: for programs: `document` prints, `text` and `table` do not.
-        quiet: no notes and no progress.
-    """
+    """The output of one command: with `as_json` only `document` prints to stdout, else only `text` and `table`."""
 
     def __init__(self, *, as_json: bool, quiet: bool) -> None:
         self.as_json = as_json
@@ -54,23 +78,23 @@ class Output:
                 sys.stdout.write(f"{line}\n")
 
     def note(self, line: str) -> None:
-        """Says something on stderr that is no result, unless --quiet was given."""
+        """Prints a note to stderr, unless --quiet was given."""
         if not self._quiet:
             sys.stderr.write(f"{shown(line)}\n")
 
     @contextlib.contextmanager
     def progress(self) -> Generator[Reporter]:
-        """A bar on stderr while long work runs, on a terminal only: `with output.progress() as tell`."""
+        """Shows a bar on stderr while long work runs, on a terminal only: `with output.progress() as report`."""
         if self._quiet or self.as_json or not sys.stderr.isatty():
             yield _advancing(no_progress)
             return
-        bars: Any = import_module("oneread.cli.bars")  # rich is imported by who shows a bar, and by nobody else
-        with bars.bar() as tell:
-            yield _advancing(tell)
+        bars: Any = import_module("oneread.cli.bars")  # importing rich is slow: only where a bar is shown
+        with bars.bar() as report:
+            yield _advancing(report)
 
 
-def _advancing(tell: Reporter) -> Reporter:
-    """A reporter that also gives a guarded command its time anew, where there is progress since the last report."""
+def _advancing(reporter: Reporter) -> Reporter:
+    """A reporter that also restarts the time bound of a guarded command, where there is progress."""
     last = ("", -1)
 
     def report(progress: Progress) -> None:
@@ -78,7 +102,7 @@ def _advancing(tell: Reporter) -> Reporter:
         if (progress.phase, progress.done) != last:
             last = progress.phase, progress.done
             guard.advance()
-        tell(progress)
+        reporter(progress)
 
     return report
 
@@ -90,17 +114,17 @@ def encoded(value: object) -> str:
         InvalidValue: JSON has no form for something in it, as for a dict with tuples for keys.
     """
     try:
-        return msgspec.json.encode(value, enc_hook=_strange).decode()
+        return msgspec.json.encode(value, enc_hook=_name_or_repr).decode()
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise InvalidValue("this cannot be written as JSON", reason=str(error)) from error
+        raise InvalidValue("the value cannot be written as JSON", reason=str(error)) from error
 
 
-def _strange(value: object) -> object:
+def _name_or_repr(value: object) -> object:
     return value.__name__ if isinstance(value, type) else repr(value)
 
 
 class Right(str):
-    """Text that stands at the right of its column, as a number does."""
+    """Text that is aligned to the right, as numbers are."""
 
     __slots__ = ()
 
@@ -140,7 +164,7 @@ def columns(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> list[st
 
 
 def cell_text(value: object) -> str:
-    """One value of a table as a person reads it; whole numbers with their thousands apart."""
+    """One value of a table as text; whole numbers with thousands separators."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -151,5 +175,5 @@ def cell_text(value: object) -> str:
 
 
 def shown(text: str) -> str:
-    """Text as a terminal may see it: what is stored must not steer it, nor break a line."""
+    """Text with control characters escaped: stored text must not control the terminal, nor break a line."""
     return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

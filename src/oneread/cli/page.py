@@ -1,6 +1,6 @@
 """`oneread page`: a page of a view or of entities.
 
-See the page of the command line in the reference.
+See docs/reference/command-line.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,17 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, completed, declared, reading, schema_of
+from oneread.cli.options import (
+    DbOption,
+    JsonOption,
+    LimitOption,
+    QuietOption,
+    SchemaOption,
+    complete_names,
+    declared,
+    reading,
+    schema_of,
+)
 from oneread.cli.output import Output
 from oneread.cli.records import cost_text, plain, show_all
 from oneread.cli.typed import WantedType, rest_of_key, value, values, wanted
@@ -21,14 +31,13 @@ from oneread.plans.trace import Cost
 LIMIT = 20
 
 ViewArgument = Annotated[
-    str, typer.Argument(metavar="VIEW", help="An index, an aggregate, or a model.", autocompletion=completed)
+    str, typer.Argument(metavar="VIEW", help="An index, an aggregate, or a model.", autocompletion=complete_names)
 ]
 EqualArgument = Annotated[
     list[str],
     typer.Argument(metavar="EQUAL", help="Values of the first parts of its key; none for all.", show_default=False),
 ]
-LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows of the page.")]
-CursorOption = Annotated[str, typer.Option("--cursor", metavar="CURSOR", help="Go on where another page ended.")]
+CursorOption = Annotated[str, typer.Option("--cursor", metavar="CURSOR", help="The cursor that another page printed.")]
 BackwardOption = Annotated[bool, typer.Option("--backward", help="The last page of the list.")]
 SinceOption = Annotated[
     str, typer.Option("--since", metavar="VALUE", help="The next part of the key is at least this.")
@@ -43,14 +52,14 @@ class Paged(msgspec.Struct, frozen=True):
     Arguments:
         view: the name of its class.
         rows: in the order of the list.
-        next: the cursor of the page behind; null at the end.
-        previous: the cursor of the page before; null at the start.
-        truncated: many rows were skipped and the page is short of them; `next` goes on.
-        cost: what reading it took.
+        next: the cursor of the next page; null at the end.
+        previous: the cursor of the previous page; null at the start.
+        truncated: the page is short because many rows were skipped; `next` continues.
+        cost: of the read.
     """
 
     view: str
-    rows: list[Any]
+    rows: object
     next: str | None
     previous: str | None
     truncated: bool
@@ -74,8 +83,8 @@ def command(  # noqa: PLR0913 - each option narrows one page
 ) -> None:
     """Shows a page of a view, of entities by the first parts of their key, or of an aggregate's groups.
 
-    Values are written as for `get`. --since, --until and --starts-with are about the part of the key behind those
-    that are given; --cursor takes what another page printed, with all other arguments the same.
+    Values are written as for `get`. --since, --until and --starts-with bound the first part of the key that is not
+    given; --cursor takes what another page printed, with all other arguments the same.
 
     Example: oneread page PurchasesOfBuyer 12347 --since 2010-12-07 --schema shop.models:shop --db lmdb://shop
     """
@@ -93,7 +102,7 @@ def command(  # noqa: PLR0913 - each option narrows one page
             backward=backward,
             since=_bound(cls, rest, since),
             until=_bound(cls, rest, until),
-            starts_with=_start(cls, rest, starts_with),
+            starts_with=_prefix(cls, rest, starts_with),
         )
         rows = plain(found.rows)
         output.document(Paged(cls.__name__, rows, found.next, found.previous, found.truncated, found.cost))
@@ -107,19 +116,19 @@ def command(  # noqa: PLR0913 - each option narrows one page
 
 
 def _bound(cls: type, rest: Sequence[WantedType], word: str) -> Any:
-    return value(cls, _next(cls, rest), word) if word else None
+    return value(cls, _next_part(cls, rest), word) if word else None
 
 
-def _start(cls: type, rest: Sequence[WantedType], word: str) -> str | bytes | None:
+def _prefix(cls: type, rest: Sequence[WantedType], word: str) -> str | bytes | None:
     if not word:
         return None
-    following = _next(cls, rest)
+    following = _next_part(cls, rest)
     return value(cls, following, word) if following.type in (str, bytes) else word
 
 
-def _next(cls: type, rest: Sequence[WantedType]) -> WantedType:
+def _next_part(cls: type, rest: Sequence[WantedType]) -> WantedType:
     if not rest:
         raise InvalidQuery(
-            "the whole key is given; --since, --until and --starts-with need a part that is not", view=cls
+            "every part of the key is given: --since, --until and --starts-with have nothing to bound", view=cls
         )
     return rest[0]

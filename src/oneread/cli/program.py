@@ -1,7 +1,9 @@
-"""The program `oneread`: a group of commands that are imported when they are run.
+"""The program `oneread`: the table of its commands, which are imported when they are run.
 
-Help is plain text: rich would take longer to import than the rest of `oneread --help` takes. See the page of the
-command line in the reference.
+To add a command, write `oneread/cli/NAME.py` with a function `command` whose parameters are typer options (shared ones
+are in `options`) and whose docstring is its help with an example; or, for a command with subcommands, a
+`typer.Typer(**options.SUBCOMMANDS)`. Then add its line to `COMMANDS`. Help is plain text: importing rich takes longer
+than the rest of `oneread --help`. See docs/reference/command-line.md.
 """
 
 from __future__ import annotations
@@ -9,17 +11,70 @@ from __future__ import annotations
 from collections import defaultdict
 from importlib import import_module, metadata
 from itertools import takewhile
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from oneread.cli.failures import JSON, telling
-from oneread.cli.table import COMMANDS, SECTIONS
+from oneread.cli.failures import JSON, reporting
+
+Section: TypeAlias = Literal["Look at data", "Keep it right", "Change the schema", "Know the costs", "Move data", "Run"]
+
+SECTIONS: Final[tuple[Section, ...]] = (
+    "Look at data",
+    "Keep it right",
+    "Change the schema",
+    "Know the costs",
+    "Move data",
+    "Run",
+)
+
+
+class CommandEntry(NamedTuple):
+    """One command."""
+
+    section: Section
+    """The heading that `oneread --help` lists it under."""
+    target: str
+    """`module:attribute` of a function, or of a `typer.Typer` with subcommands."""
+    line: str
+    """What it does, in less than sixty characters."""
+
+
+COMMANDS: Final[dict[str, CommandEntry]] = {
+    "get": CommandEntry("Look at data", "oneread.cli.get:command", "show one entity, or one group of an aggregate"),
+    "page": CommandEntry("Look at data", "oneread.cli.page:command", "show a page of a view or of entities"),
+    "stat": CommandEntry("Look at data", "oneread.cli.stat:command", "show how large the store is, and what it holds"),
+    "shell": CommandEntry(
+        "Look at data", "oneread.cli.shell:command", "open a Python prompt with the store and the schema"
+    ),
+    "verify": CommandEntry(
+        "Keep it right", "oneread.cli.verify:command", "compare every view and copy with its entities"
+    ),
+    "repair": CommandEntry(
+        "Keep it right", "oneread.cli.repair:command", "repair what verify finds, on the live store"
+    ),
+    "migrate": CommandEntry(
+        "Change the schema", "oneread.cli.migrate:app", "plan, apply or roll back a changed schema"
+    ),
+    "backfill": CommandEntry(
+        "Change the schema", "oneread.cli.backfill:command", "build the views that were added or changed"
+    ),
+    "explain": CommandEntry("Know the costs", "oneread.cli.explain:command", "show what a call would ask of the store"),
+    "cost": CommandEntry(
+        "Know the costs", "oneread.cli.cost:command", "show what every verb may cost; check the bound file"
+    ),
+    "numbers": CommandEntry("Know the costs", "oneread.cli.numbers:command", "measure this machine, to predict times"),
+    "dump": CommandEntry("Move data", "oneread.cli.dump:command", "write entities to a file, as JSON lines or CSV"),
+    "load": CommandEntry("Move data", "oneread.cli.load:command", "load a dump, JSON lines or CSV, in batches"),
+    "backup": CommandEntry("Move data", "oneread.cli.backup:command", "copy the store while it is in use"),
+    "tasks": CommandEntry("Run", "oneread.cli.tasks:command", "list the tasks in the outbox, or run them"),
+    "worker": CommandEntry("Run", "oneread.cli.worker:command", "run the tasks in the outbox until stopped"),
+}
 
 
 class Commands(TyperGroup):
-    """The commands of the table; each is imported when it is run, or when its own options are asked for."""
+    """The commands of the table; each is imported when it is run, or when its own help is shown."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -27,23 +82,23 @@ class Commands(TyperGroup):
             self.add_command(TyperCommand(name, help=entry.line, short_help=entry.line))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is run, in place of what stands for it in lists."""
+        """Replaces the placeholder that lists show by the command itself."""
         name, found, rest = super().resolve_command(ctx, args)
-        return name, None if found is None else loaded(str(name)), rest
+        return name, None if found is None else load_command(str(name)), rest
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Reads the options of the program, and notes --json: a wrong command line is a document, too."""
+        """Parses the options of the program; --json is noted first, for a command line that is wrong."""
         ctx.meta[JSON] = "--json" in takewhile(lambda each: each != "--", args)
-        with telling(ctx):
+        with reporting(ctx):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs a command; what it raises becomes a message and an exit code."""
-        with telling(ctx):
+        """Runs a command; an error becomes a message and an exit code."""
+        with reporting(ctx):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Lists the commands by what they are for."""
+        """Lists the commands by section."""
         del ctx
         listed: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for name, entry in COMMANDS.items():
@@ -55,8 +110,8 @@ class Commands(TyperGroup):
                     formatter.write_dl([(name.ljust(width), line) for name, line in listed[section]])
 
 
-def loaded(name: str) -> Any:
-    """The command of this name, imported now."""
+def load_command(name: str) -> Any:
+    """Imports the command of this name."""
     module, _, attribute = COMMANDS[name].target.partition(":")
     found = getattr(import_module(module), attribute)
     if isinstance(found, typer.Typer):
@@ -90,11 +145,11 @@ def program(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the release.")
     ] = False,
 ) -> None:
-    """Looks after a oneread store: shows its data, checks it, mends it, moves it.
+    """Inspect, verify, repair and migrate a oneread store.
 
     Every command takes the schema as --schema package.module:name and the store as --db URL, or from the environment:
     ONEREAD_SCHEMA and ONEREAD_DB. `oneread COMMAND --help` explains one of them, with an example.
 
-    Exit codes: 0 fine; 1 something was found or refused; 2 wrong use; 3 the store failed.
+    Exit codes: 0 success; 1 something was found or refused; 2 wrong use; 3 the store failed.
     """
     del version

@@ -1,6 +1,6 @@
-"""Entities and rows of views as text: one below the other, or as the rows of a table.
+"""Entities and view rows as text: one below the other, or as a table.
 
-See "Output" of the page of the command line in the reference.
+See "Output" in docs/reference/command-line.md.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from enum import Enum
 from types import NoneType
 from typing import Any, Final
 
+import msgspec
+
 from oneread.cli.output import Output, columns, counted
 from oneread.derivations.views import View
 from oneread.errors import shown
@@ -22,8 +24,8 @@ from oneread.models.references import Copy, Ref, copied_names
 from oneread.plans.trace import Cost
 
 
-def plain(value: Any) -> Any:
-    """A record as JSON shows it: a reference is the list of its key's parts; what a copy does not hold is left out."""
+def plain(value: object) -> object:
+    """A record for --json: a reference is the list of its key's parts, a copy has the fields it holds."""
     if isinstance(value, Ref):
         return [plain(part) for part in value.key]  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, Copy):
@@ -36,9 +38,9 @@ def plain(value: Any) -> Any:
     return value
 
 
-def fields(record: Any) -> dict[str, Any]:
-    """A record's values by name; what a copy shows of its source stands behind the source's key, as `buyer.name`."""
-    found: dict[str, Any] = {}
+def fields(record: msgspec.Struct) -> dict[str, object]:
+    """A record's values by name; after a copy's key follow its copied fields, as `buyer.name`."""
+    found: dict[str, object] = {}
     for name in record.__struct_fields__:
         value = getattr(record, name)
         if isinstance(value, Copy):
@@ -50,11 +52,11 @@ def fields(record: Any) -> dict[str, Any]:
     return found
 
 
-def _listed(values: Iterable[Any]) -> str:
+def _listed(values: Iterable[object]) -> str:
     return ", ".join(str(_cell(each)) for each in values)
 
 
-_CELLS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...]] = (
+_CELLS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], object]], ...]] = (
     ((NoneType, bool, int, float, str, Decimal), lambda value: value),
     ((bytes,), bytes.hex),
     ((datetime,), lambda value: value.isoformat().replace("+00:00", "Z")),
@@ -63,26 +65,26 @@ _CELLS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], Any]], ...]] = (
     ((Copy,), lambda value: _listed(value.ref.key)),
     ((list, tuple, set, frozenset), _listed),
 )
-"""How values look in a cell; the first line that fits counts."""
+"""The text of values in a cell; the first entry that matches counts."""
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     """A value for a cell: numbers as they are, bytes in hexadecimal, references by their key, the rest as text."""
-    return _fitting(value)(value)
+    return _formatter(value)(value)
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     try:
         return str(value)
-    except (ValueError, RecursionError):  # ints of a store of before they had a bound, in a dict or struct
+    except (ValueError, RecursionError):  # an int of thousands of digits, written before ints were bounded
         return shown(value)
 
 
-def _fitting(value: Any) -> Callable[[Any], Any]:
+def _formatter(value: object) -> Callable[[Any], object]:
     return next((show for types, show in _CELLS if isinstance(value, types)), _as_text)
 
 
-def show_one(output: Output, record: Any) -> None:
+def show_one(output: Output, record: msgspec.Struct) -> None:
     """Prints one record, a field a line."""
     found = fields(record)
     width = max(map(len, found), default=0)
@@ -90,7 +92,7 @@ def show_one(output: Output, record: Any) -> None:
         output.text(f"{name.ljust(width)}  {'' if value is None else value}")
 
 
-def show_all(output: Output, records: Sequence[Any]) -> None:
+def show_all(output: Output, records: Sequence[msgspec.Struct]) -> None:
     """Prints records as a table; one below the other where a terminal is too narrow for that."""
     rows = [fields(record) for record in records]
     headers = list(dict.fromkeys(name for row in rows for name in row))

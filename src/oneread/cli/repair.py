@@ -1,4 +1,4 @@
-"""`oneread repair`: mends everything derived that is not what the entities say.
+"""`oneread repair`: repairs derived rows that differ from the entities.
 
 See "Verify and repair of aggregates" of the decisions page.
 """
@@ -12,10 +12,19 @@ import typer
 
 from oneread.cli import faults
 from oneread.cli.failures import FOUND
-from oneread.cli.faults import FileOption, PaceOption, ShownOption, ViewsArgument
-from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, declared, schema_of, writing
+from oneread.cli.faults import AgeOption, FileOption, ShownOption
+from oneread.cli.options import (
+    DbOption,
+    JsonOption,
+    NamesArgument,
+    PaceOption,
+    QuietOption,
+    SchemaOption,
+    declared,
+    schema_of,
+    writing,
+)
 from oneread.cli.output import Output, counted
-from oneread.cli.verify import AgeOption
 from oneread.plans.progress import MAX_AGE, Fault, FaultKind
 from oneread.verify.repair import Repaired
 
@@ -34,7 +43,7 @@ class Mended(msgspec.Struct, frozen=True):
 
 
 def command(  # noqa: PLR0913 - an option each of the verb's
-    views: ViewsArgument = [],  # noqa: B006 - typer makes a list of its own
+    names: NamesArgument = [],  # noqa: B006 - typer makes a list of its own
     *,
     pace: PaceOption = None,
     max_age: AgeOption = MAX_AGE,
@@ -45,23 +54,23 @@ def command(  # noqa: PLR0913 - an option each of the verb's
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Verifies the store, mends what is wrong, and verifies again; programs may go on reading and writing.
+    """Verifies the store, repairs faults, and verifies again, while programs read and write.
 
-    What is derived is made again from the entities, in small transactions. What the entities themselves say is never
-    changed: one that cannot be read is left, and named. Exit code 0 when everything is right at the end, 1 when
-    something is left. It may be stopped and started again at any time.
+    Derived rows are computed again from the entities, in small transactions. The fields of entities are never changed:
+    an entity that cannot be read is left as it is and listed. Exit code 0 when no fault remains, 1 when one does. It
+    may be stopped and started again at any time.
 
     Example: oneread repair --faults-to faults.jsonl --schema shop.models:shop --db lmdb:///var/lib/shop
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
-    wanted = declared(known, views)
+    wanted = declared(known, names)
     before = monotonic()
     with (
         writing(db, known, evolve=False) as database,
-        faults.kept_in(faults_to) as watch,
-        output.progress() as tell,
-        faults.Resuming(tell) as progress,
+        faults.fault_file(faults_to) as watch,
+        output.progress() as report,
+        faults.Resuming(report) as progress,
     ):
         done = database.repair(*wanted, pace=pace, max_age=max_age, on_fault=watch, progress=progress, keep=limit)
     seconds = monotonic() - before
@@ -79,17 +88,11 @@ def command(  # noqa: PLR0913 - an option each of the verb's
 
 def _show(output: Output, done: Repaired, seconds: float) -> None:
     last = done.verification
-    faults.show(output, done.left)
-    if last.total > len(done.left):
-        output.text(f"... and {counted(last.total - len(done.left), 'more fault', 'more faults')}")
-    if last.total:
-        output.text()
-        faults.show_counts(output, last.found)
-        output.text()
+    faults.show_summary(output, done.left, last)
     for reason in done.reasons:
-        output.text(f"not mended: {reason}")
-    state = f"{counted(last.total, 'fault')} left" if last.total else "everything is right"
+        output.text(f"not repaired: {reason}")
+    state = f"{counted(last.total, 'fault')} left" if last.total else "no faults left"
     rounds = counted(done.rounds, "verification")
-    output.text(f"{counted(done.mended, 'fault')} mended, {state}: {rounds} in {seconds:,.1f} s")
+    output.text(f"{counted(done.mended, 'fault')} repaired, {state}: {rounds} in {seconds:,.1f} s")
     if last.skipped:
-        output.text(f"not compared, it took longer than --max-age: {', '.join(last.skipped)}")
+        output.text(f"not compared within --max-age: {', '.join(last.skipped)}")

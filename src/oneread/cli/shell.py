@@ -1,6 +1,6 @@
-"""`oneread shell`: a Python prompt with the store open and the schema's names at hand.
+"""`oneread shell`: a Python prompt with the open store and the names of the schema.
 
-IPython is used where it is installed. See the page of the command line in the reference.
+IPython is used where it is installed. See docs/reference/command-line.md.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ import oneread
 from oneread import errors
 from oneread.cli.failures import FOUND
 from oneread.cli.options import DbOption, QuietOption, SchemaOption, reading, schema_of, writing
+from oneread.database._sync.database import Database
 from oneread.errors import OnereadError
 from oneread.evolution.schema import Schema
 
-WriteOption = Annotated[bool, typer.Option("--write", help="Open the store for writing, too.")]
+WriteOption = Annotated[bool, typer.Option("--write", help="Open the store for writing.")]
 RunOption = Annotated[
-    str, typer.Option("--run", "-c", metavar="CODE", help="Run this Python instead of asking for it.")
+    str, typer.Option("--run", "-c", metavar="CODE", help="Run this Python code instead of a prompt.")
 ]
 
 
@@ -40,27 +41,27 @@ def command(
 ) -> None:
     """Opens a Python prompt: `db` is the store, and every model, view and rule has its name.
 
-    The store is opened for reading; with --write it can be changed as well, and tasks are done meanwhile.
+    The store is opened for reading; with --write for writing as well, and a worker runs tasks.
 
     Example: oneread shell --schema shop.models:shop --db lmdb://shop
     """
     known = schema_of(schema)
     with writing(db, known, evolve=False, workers=1) if write else reading(db, known) as database:
-        names = named(known, database)
+        names = names_of(known, database)
         if run:
             _run(run, names)
             return
-        _ask(names, "" if quiet else banner(known, db, write=write))
+        _prompt(names, "" if quiet else banner(known, db, write=write))
 
 
-def _run(text: str, names: dict[str, Any]) -> None:
-    """Runs what was given; errors of the code are told as Python tells them, without the frames of this program.
+def _run(text: str, names: dict[str, object]) -> None:
+    """Runs the code of --run; errors in it are printed as Python does, without the frames of this program.
 
     Raises:
-        OnereadError, OSError: told as every command tells them.
+        OnereadError, OSError: reported as for every command.
     """
     try:
-        exec(compile(text, "<--run>", "exec"), names)  # noqa: S102 - it is what the user asked for
+        exec(compile(text, "<--run>", "exec"), names)  # noqa: S102 - the user's own code
     except (OnereadError, OSError):
         raise
     except Exception as error:
@@ -69,20 +70,20 @@ def _run(text: str, names: dict[str, Any]) -> None:
         raise typer.Exit(FOUND) from error
 
 
-def named(schema: Schema, database: Any) -> dict[str, Any]:
-    """What the prompt knows: the library's public names, the schema's classes, `errors`, `schema` and `db`."""
+def names_of(schema: Schema, database: Database) -> dict[str, object]:
+    """The names in the prompt: the library's public names, the schema's classes, `errors`, `schema` and `db`."""
     library = {name: getattr(oneread, name) for name in oneread.__all__}
     return {"__name__": "__console__", **library, **schema.named(), "errors": errors, "schema": schema, "db": database}
 
 
 def banner(schema: Schema, db: str, *, write: bool) -> str:
-    """What the prompt says first."""
+    """The first lines of the prompt."""
     models = ", ".join(sorted(each.__name__ for each in schema.models))
     views = ", ".join(sorted(each.__name__ for each in schema.views))
     first, listed = schema.models[0].__name__, (*schema.views, *schema.models)[0].__name__
     return "\n".join(
         [
-            f"oneread {'' if write else '(for reading; --write lets you change it) '}{db}",
+            f"oneread {'' if write else '(read-only; open it with --write to change it) '}{db}",
             f"  models  {models}",
             f"  views   {views or '-'}",
             f"  try     db.get({first}, ...)   db.page({listed}, limit=3).rows   help(db.page)",
@@ -90,8 +91,8 @@ def banner(schema: Schema, db: str, *, write: bool) -> str:
     )
 
 
-def _ask(names: dict[str, Any], text: str) -> None:
-    """Asks for Python until there is no more."""
+def _prompt(names: dict[str, object], text: str) -> None:
+    """Runs the prompt until the end of input."""
     if find_spec("IPython") is not None and sys.stdin.isatty():
         ipython: Any = import_module("IPython")
         ipython.embed(user_ns=names, banner1=text, colors="neutral", display_banner=bool(text))
@@ -102,7 +103,7 @@ def _ask(names: dict[str, Any], text: str) -> None:
 
 
 class _Console(code.InteractiveConsole):
-    """Python's own prompt; errors of the library are told without the frames they passed through."""
+    """Python's own prompt; errors of the library are printed without a traceback."""
 
     def showtraceback(self) -> None:
         error = sys.exc_info()[1]

@@ -1,6 +1,6 @@
-"""`oneread stat`: how large a store is, what it holds, and what waits.
+"""`oneread stat`: how large a store is, what it holds, and which tasks wait.
 
-See the page of the command line in the reference.
+See docs/reference/command-line.md.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from oneread.database.survey import Survey
 from oneread.store import unfinished
 
 FEW_ROWS: Final = 200_000
-"""Up to this many rows are counted by model and view without being asked for: about a quarter of a second."""
+"""Up to this many rows are counted by model and view by default: about a quarter of a second."""
 
 ExactOption = Annotated[
     bool | None,
-    typer.Option("--exact/--quick", help="Count the rows of each model and view, or not. [default: when they are few]"),
+    typer.Option("--exact/--quick", help="Count the rows of each model and view, or not. [default: if they are few]"),
 ]
 
 
@@ -32,37 +32,37 @@ def command(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Shows how large a store is: rows and bytes by table, by model and by view, and what waits in the outbox.
+    """Shows how large a store is: rows and bytes by table, model and view, and the tasks in the outbox.
 
-    Tables are counted by the engine itself, at once. Models and views are counted by reading all their rows, about a
-    million a second; by default only where there are few.
+    The engine counts tables at once. Models and views are counted by reading all their rows, about a million a second;
+    by default only if they are few.
 
     Example: oneread stat --exact --schema shop.models:shop --db lmdb:///var/lib/shop
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
     with reading(db, known) as database:
-        found = _surveyed(output, database, exact=exact)
+        found = _survey(output, database, exact=exact)
     output.document(found)
     if not as_json:
         _show(output, db, found)
     folder = folder_of(db)
     for path in [] if folder is None else unfinished.leftovers(folder.absolute().parent, within=DATA):
-        output.note(f"a killed process left this, which can be removed: {path}")
+        output.note(f"unfinished copy of a killed process, can be removed: {path}")
 
 
-def _surveyed(output: Output, database: Database, *, exact: bool | None) -> Survey:
+def _survey(output: Output, database: Database, *, exact: bool | None) -> Survey:
     if exact is None:
         quick = database.survey()
         if quick.engine is None or sum(table.rows for table in quick.engine.tables.values()) > FEW_ROWS:
             return quick
         exact = True
-    with output.progress() as tell:
-        return database.survey(exact=exact, progress=tell)
+    with output.progress() as report:
+        return database.survey(exact=exact, progress=report)
 
 
 def _show(output: Output, db: str, found: Survey) -> None:
-    state = "; a backfill has something to do: oneread backfill" if found.unfinished else ""
+    state = "; a backfill is needed: oneread backfill" if found.unfinished else ""
     output.text(f"{db}: version {found.schema_version} of its schema{state}")
     aside = f"; {counted(found.set_aside, 'holder')} set aside: oneread tasks" if found.set_aside else ""
     output.text(f"{counted(found.tasks, 'task')} waiting in the outbox{aside}")

@@ -1,4 +1,4 @@
-"""`oneread verify`: whether everything derived is what the entities say.
+"""`oneread verify`: compares every derived row with the entities.
 
 See "Verify and repair of aggregates" of the decisions page.
 """
@@ -13,31 +13,38 @@ import typer
 
 from oneread.cli import faults
 from oneread.cli.failures import FOUND
-from oneread.cli.faults import FileOption, PaceOption, ShownOption, ViewsArgument
-from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, declared, reading, schema_of
+from oneread.cli.faults import AgeOption, FileOption, ShownOption
+from oneread.cli.options import (
+    DbOption,
+    JsonOption,
+    NamesArgument,
+    PaceOption,
+    QuietOption,
+    SchemaOption,
+    declared,
+    reading,
+    schema_of,
+)
 from oneread.cli.output import Output, counted
 from oneread.plans.progress import MAX_AGE, Ahead, Fault, FaultKind
 from oneread.verify.verify import Verification
 
-AgeOption = Annotated[
-    float, typer.Option("--max-age", metavar="SECONDS", min=0.001, help="The longest that one model may take.")
-]
-ResumeOption = Annotated[str, typer.Option("--resume", metavar="CURSOR", help="Go on where another run ended.")]
+ResumeFromOption = Annotated[str, typer.Option("--resume", metavar="CURSOR", help="Continue where another run ended.")]
 
 
 class Verified(msgspec.Struct, frozen=True):
     """What `verify --json` prints.
 
     Arguments:
-        clean: nothing is wrong, and everything was compared.
+        clean: everything was compared, and there are no faults.
         total: faults found.
-        found: how many, by view and kind.
+        found: their number by view and kind.
         faults: the first of them.
-        skipped: what was not compared.
-        entities, rows: looked at.
-        seconds: it took.
-        resume: what --resume takes to go on with what was skipped; empty when everything was done.
-        ahead: entities whose versions lie ahead of the clock, which is no fault: the first of each model.
+        skipped: models that were not compared within --max-age.
+        entities, rows: compared.
+        seconds: elapsed.
+        resume: what --resume takes to compare what was skipped; empty when nothing was.
+        ahead: entities with versions ahead of the clock, which is not a fault: the first of each model.
         ahead_count: how many there are.
     """
 
@@ -55,11 +62,11 @@ class Verified(msgspec.Struct, frozen=True):
 
 
 def command(  # noqa: PLR0913 - an option each of the verb's
-    views: ViewsArgument = [],  # noqa: B006 - typer makes a list of its own
+    names: NamesArgument = [],  # noqa: B006 - typer makes a list of its own
     *,
     pace: PaceOption = None,
     max_age: AgeOption = MAX_AGE,
-    resume: ResumeOption = "",
+    resume: ResumeFromOption = "",
     limit: ShownOption = 20,
     faults_to: FileOption = None,
     schema: SchemaOption = "",
@@ -67,22 +74,22 @@ def command(  # noqa: PLR0913 - an option each of the verb's
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Compares every view, copy and count with what the entities say, while the store is in use.
+    """Compares every view, copy and count with the entities, while the store is in use.
 
-    Each model is compared at one moment of the whole store, so writers go on and cause no false alarm. Exit code 0
-    when everything is right, 1 when something is not; `oneread repair` mends it.
+    Each model is compared in one snapshot of the whole store, so concurrent writes cause no false alarm. Exit code 0
+    when there are no faults, 1 when there are; `oneread repair` repairs them.
 
     Example: oneread verify --pace 50000 --schema shop.models:shop --db lmdb:///var/lib/shop
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
-    wanted = declared(known, views)
+    wanted = declared(known, names)
     before = monotonic()
     with (
         reading(db, known) as database,
-        faults.kept_in(faults_to) as watch,
-        output.progress() as tell,
-        faults.Resuming(tell, "--resume") as progress,
+        faults.fault_file(faults_to) as watch,
+        output.progress() as report,
+        faults.Resuming(report, "--resume") as progress,
     ):
         found = database.verify(
             *wanted,
@@ -116,25 +123,19 @@ def command(  # noqa: PLR0913 - an option each of the verb's
 
 
 def _show(output: Output, found: Verification, seconds: float) -> None:
-    faults.show(output, found.faults)
-    if found.total > len(found.faults):
-        output.text(f"... and {counted(found.total - len(found.faults), 'more fault', 'more faults')}")
+    faults.show_summary(output, found.faults, found)
+    compared = f"{counted(found.entities, 'entity', 'entities')} and {counted(found.rows, 'row')} in {seconds:,.1f} s"
+    output.text(f"{counted(found.total, 'fault') if found.total else 'no faults'}: {compared}")
     if found.total:
-        output.text()
-        faults.show_counts(output, found.found)
-        output.text()
-    looked = f"{counted(found.entities, 'entity', 'entities')} and {counted(found.rows, 'row')} in {seconds:,.1f} s"
-    output.text(f"{counted(found.total, 'fault') if found.total else 'everything is right'}: {looked}")
-    if found.total:
-        output.note("`oneread repair` mends what can be mended")
+        output.note("`oneread repair` repairs what can be repaired")
     if found.ahead_count:
         many = counted(found.ahead_count, "entity was", "entities were")
         named = ", ".join(f"{each.entity} by {_span(each.ahead)}" for each in found.ahead[:3])
-        output.text(f"{many} written under a clock that was ahead, which is no fault: {named}")
+        output.text(f"{many} written under a clock that was ahead, which is not a fault: {named}")
         output.note("find the machine whose clock is wrong; each write of such an entity takes the next version")
     if found.skipped:
-        output.text(f"not compared, it took longer than --max-age: {', '.join(found.skipped)}")
-        output.note(f"go on with what was skipped: --resume {found.cursor}")
+        output.text(f"not compared within --max-age: {', '.join(found.skipped)}")
+        output.note(f"compare what was skipped with --resume {found.cursor}")
 
 
 def _span(milliseconds: int) -> str:

@@ -1,4 +1,4 @@
-"""`oneread worker`: a process that does the tasks of the outbox until it is stopped.
+"""`oneread worker`: a process that runs the tasks in the outbox until it is stopped.
 
 See "Workers" of the decisions page.
 """
@@ -22,9 +22,7 @@ from oneread.derivations.pending_tasks import count_set_aside, count_tasks
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
-ForOption = Annotated[
-    float, typer.Option("--for", metavar="SECONDS", min=0, help="Stop by itself after this long; 0 for never.")
-]
+ForOption = Annotated[float, typer.Option("--for", metavar="SECONDS", min=0, help="Stop after this long; 0 for never.")]
 
 
 def command(
@@ -35,10 +33,10 @@ def command(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Does the tasks of the outbox until it is stopped with Ctrl-C or SIGTERM.
+    """Runs the tasks in the outbox until it is stopped with Ctrl-C or SIGTERM.
 
-    Copies of an entity that has more of them than one commit changes are told by tasks. Programs that have the store
-    open do them by themselves; this is for those that were opened with workers=0.
+    Tasks update the copies of an entity that has more of them than one commit updates. Programs that have the store
+    open run them too, unless they opened it with workers=0.
 
     Example: oneread worker --schema shop.models:shop --db lmdb:///var/lib/shop
     """
@@ -46,17 +44,17 @@ def command(
     known = schema_of(schema)
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     with _stopping() as stopped, writing(db, known, workers=1) as database:
-        output.note(f"worker {os.getpid()} does the tasks of {db}; stop it with Ctrl-C")
+        output.note(f"worker {os.getpid()} runs the tasks of {db}; stop it with Ctrl-C")
         stopped.wait(seconds or None)
-        left, aside = database.run(count_tasks()), database.run(count_set_aside())
-    output.document({"waiting": left, "set_aside": aside})
+        waiting, aside = database.run(count_tasks()), database.run(count_set_aside())
+    output.document({"waiting": waiting, "set_aside": aside})
     named = f", {counted(aside, 'holder')} set aside: oneread tasks" if aside else ""
-    output.text(f"stopped; {counted(left, 'task')} waiting{named}")
+    output.text(f"stopped; {counted(waiting, 'task')} waiting{named}")
 
 
 @contextlib.contextmanager
 def _stopping() -> Generator[threading.Event]:
-    """An event that SIGTERM and Ctrl-C set, in place of what they do otherwise."""
+    """Makes SIGTERM and Ctrl-C set an event instead of ending the process."""
     stopped = threading.Event()
     before = {number: signal.signal(number, lambda _number, _frame: stopped.set()) for number in _SIGNALS}
     try:

@@ -9,15 +9,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from oneread.costs.bounds import Bound
-from oneread.costs.reads import DEFAULT_BUDGET, Reads
+from oneread.costs.reads import Reads
 from oneread.costs.shares import EntityCosts
 from oneread.costs.writes import Verb, Writes
 from oneread.derivations.catalog import Catalog
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
-
-DEFAULT_LIMIT: Final = 50
-"""Rows of a page that says nothing else."""
+from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 
 WRITTEN: Final[tuple[Verb, ...]] = ("save", "create", "get_or_create", "upsert", "patch", "delete")
 
@@ -48,7 +46,7 @@ class Costs:
         return self._reads.get_many(self._model(cls), _whole("keys", keys))
 
     def page(
-        self, cls: Any, *, limit: int | None = None, any_of: int = 1, where: bool = False, budget: int = DEFAULT_BUDGET
+        self, cls: Any, *, limit: int | None = None, any_of: int = 1, where: bool = False, budget: int = BUDGET
     ) -> Bound:
         """A page of a model or view.
 

@@ -6,14 +6,12 @@ The arithmetic of a page is that of `database.pages`: a test holds the two toget
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from oneread.costs.bounds import Bound, BoundBuilder
 from oneread.costs.shares import EntityCosts, ViewCost
 from oneread.costs.sizes import Size, greatest
-
-DEFAULT_BUDGET: Final = 100
-"""Rows that a page may read beyond its limit."""
+from oneread.store.limits import BUDGET
 
 
 class Reads:
@@ -49,7 +47,7 @@ class Reads:
         *,
         any_of: int = 1,
         where: bool = False,
-        budget: int = DEFAULT_BUDGET,
+        budget: int = BUDGET,
         verb: str | None = None,
     ) -> Bound:
         """A page of an index, of entities or of groups.

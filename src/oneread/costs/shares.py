@@ -16,20 +16,21 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import CompiledView, RowForm
 from oneread.derivations.entity_type import EntityType
-from oneread.derivations.keyed import VALUES_BYTES, KeyRule
+from oneread.derivations.keyed import KeyRule
 from oneread.derivations.rules import Rule, rules_of
-from oneread.models.annotations import Names, field_types, unwrap
+from oneread.models.annotations import FieldType, Names, type_of, types_of
 from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
-from oneread.models.registry import KEY_BYTES, EntityKind, reference_target
-from oneread.models.shadow import is_copy
+from oneread.models.registry import EntityKind, reference_target
+from oneread.store.keys import KIND_BYTES, VIEW_BYTES
+from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 from oneread.transactions.deltas import MAGNITUDE
 
 AMOUNT: Final = Size(2 * MAGNITUDE + 100 + HEADER, 8)
 """A Decimal sum; `deltas` refuses what has more digits."""
 
-_PREFIX: Final = Size(4, 4)
-_KIND: Final = Size(2, 2)
+_PREFIX: Final = Size(VIEW_BYTES, VIEW_BYTES)
+_KIND: Final = Size(KIND_BYTES, KIND_BYTES)
 
 
 class ViewCost(NamedTuple):
@@ -147,8 +148,8 @@ class EntityCosts:
         return _KIND.plus(self._suffix(kind))
 
     def _suffix(self, kind: EntityKind) -> Size:
-        types = field_types(kind.cls, self._names)
-        parts = [element(each.type, unwrap(types[each.name]).metadata) for each in kind.codec.elements]
+        types = types_of(kind.cls, self._names)
+        parts = [element(each.type, types[each.name].metadata) for each in kind.codec.elements]
         return NOTHING.plus(*parts).within(KEY_BYTES)
 
     def _weight(self, entity_type: EntityType) -> EntityCost:
@@ -175,7 +176,7 @@ class EntityCosts:
     def _many(self, cls: type, reference: Reference) -> int:
         if not reference.many:
             return 1
-        return most_elements(unwrap(field_types(cls, self._names)[reference.name]).metadata)
+        return most_elements(types_of(cls, self._names)[reference.name].metadata)
 
     def _pointing(self, entity_type: EntityType, reference: Reference, count: int, sort: str) -> ViewCost:
         place, kind = frozenset({(reference.name,)}), entity_type.kind
@@ -209,11 +210,11 @@ class EntityCosts:
         """A value at the end of a route, which may lead through copies, references and nested classes."""
         *before, last = route.split(".")
         for name in before:
-            bare = unwrap(field_types(cls, self._names)[name]).bare
-            target = reference_target(bare, cls, name, self._names)
-            cls = bare if target is None else target[0]
-        annotation = field_types(cls, self._names).get(last, kind)
-        return self._sizes.field(cls, last, annotation).plus(FLAG)
+            given = types_of(cls, self._names)[name]
+            target = reference_target(given)
+            cls = given.present.bare if target is None else target[0]
+        given = types_of(cls, self._names).get(last) or type_of(kind, self._names, cls, last)
+        return self._sizes.field(given).plus(FLAG)
 
     def _of_form(self, view: CompiledView, form: RowForm) -> ViewCost:
         """What one entity has in one keyspace of a view."""
@@ -254,7 +255,7 @@ class EntityCosts:
         """A number of a group's row: a count, or the sum of the values at a path."""
         if path is None:
             return Size(9, 2)
-        is_whole = unwrap(self._annotation(path)).bare is int
+        is_whole = self._type(path).present.bare is int
         return self._at(path).plus(Size(HEADER + 8, 1)) if is_whole else AMOUNT
 
     def _values(self, parts: tuple[KeyRule, ...]) -> Size:
@@ -267,7 +268,7 @@ class EntityCosts:
         if part.rule.hashed:
             return Size(2 * 16 + 2, 19)
         path = path_of(part.rule.field)
-        metadata = () if path.every else unwrap(self._annotation(path)).metadata
+        metadata = () if path.every else self._type(path).metadata
         return greatest((element(part.elements[0].type, metadata), FLAG))
 
     def _rows_of(self, parts: tuple[KeyRule, ...]) -> tuple[int, frozenset[str]]:
@@ -275,29 +276,28 @@ class EntityCosts:
         several = [path_of(part.rule.field) for part in parts if part.access.many]
         if not several:
             return 1, frozenset()
-        most = most_elements(unwrap(self._annotation(several[0])).metadata)
+        most = most_elements(self._type(several[0]).metadata)
         cls, name = several[0].steps[-1]
         return most, frozenset({f"{cls.__name__}.{name}"}) if most >= OPEN else frozenset()
 
     def _shown(self, view: type, name: str, rule: Rule) -> Size:
         """A field of an index row."""
         path = path_of(rule.field)
-        annotation = field_types(view, self._names)[name]
-        if rule.kind == "key" and is_copy(unwrap(annotation).bare):
+        given = types_of(view, self._names)[name]
+        if rule.kind == "key" and given.present.kind == "copy":
             return Size(4 * KEY_BYTES + 20 * HEADER, 12)  # it only refers there
-        found = self._sizes.field(view, name, annotation) if path.every else self._at(path)
+        found = self._sizes.field(given) if path.every else self._at(path)
         if rule.kind != "key" or rule.hashed:
             return found
         return found.within(4 * KEY_BYTES + HEADER)._replace(open=frozenset())  # longer ones are refused
 
-    def _annotation(self, path: Path) -> Any:
+    def _type(self, path: Path) -> FieldType:
         cls, name = path.steps[-1]
-        return field_types(cls, self._names)[name]
+        return types_of(cls, self._names)[name]
 
     def _at(self, path: Path) -> Size:
         """The value at the end of a path, in a document."""
-        cls, name = path.steps[-1]
-        return self._sizes.field(cls, name, self._annotation(path)).plus(FLAG)
+        return self._sizes.field(self._type(path)).plus(FLAG)
 
 
 def _where(view: Any) -> frozenset[FieldRoute]:

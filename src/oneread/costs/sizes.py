@@ -11,19 +11,18 @@ from collections.abc import Iterable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
 
-from oneread.derivations.changes import BODY_BYTES
-from oneread.models.annotations import Names, field_types, is_union, unwrap
+from oneread.models.annotations import FieldType, Names, types_of
 from oneread.models.fields import defaults_of
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path
 from oneread.models.references import Copy
-from oneread.models.registry import KEY_BYTES, target_of
-from oneread.models.shadow import is_copy, is_ref
+from oneread.models.registry import target_of
+from oneread.store.limits import BODY_BYTES, KEY_BYTES
 
 OPEN: Final = BODY_BYTES
 """Bytes of what only the limit of a whole document bounds."""
@@ -110,84 +109,74 @@ class Sizes:
 
     def document(self, cls: type) -> Size:
         """The document of an entity, copy or view row: an array of its fields."""
-        types = field_types(cls, self._names)
         keys = key_names(cls) if issubclass(cls, Model) else ()
         fields = [
-            self.field(cls, name, annotation) if name not in keys else self._key(cls, name, annotation)
-            for name, annotation in types.items()
+            self._key(each) if each.field in keys else self.field(each) for each in types_of(cls, self._names).values()
         ]
         return Size(HEADER + 2, 4).plus(*fields).within(BODY_BYTES)
 
-    def _key(self, cls: type, name: str, annotation: Any) -> Size:
+    def _key(self, given: FieldType) -> Size:
         """A part of a key, which is refused when it is too long for one."""
-        return self.field(cls, name, annotation).within(HEADER + 4 * KEY_BYTES)._replace(open=frozenset())
+        return self.field(given).within(HEADER + 4 * KEY_BYTES)._replace(open=frozenset())
 
-    def field(self, cls: type, name: str, annotation: Any) -> Size:
+    def field(self, given: FieldType) -> Size:
         """One field of a document."""
-        return self.value(annotation, f"{cls.__name__}.{name}")
+        return self._value(given, f"{given.owner.__name__}.{given.field}")
 
-    def value(self, annotation: Any, where: str) -> Size:
+    def _value(self, given: FieldType, where: str) -> Size:
         """A value of a declared type; `where` names it if it is open."""
-        bare, _optional, metadata = unwrap(annotation)
-        return self._plain(bare, metadata, where)
-
-    def _plain(self, bare: Any, metadata: tuple[Any, ...], where: str) -> Size:
+        present, metadata = given.present, given.metadata
+        bare = present.bare
         if bare in _FIXED:
             return Size(*_FIXED[bare])
         if bare in _TYPICAL:
             return _scalar(bare, metadata, where)
-        if is_ref(bare):
-            return Size(2 * HEADER + 4 * KEY_BYTES, 8)  # short elements of keys are longer in a document
-        if is_union(bare):
-            return greatest(self.value(each, where) for each in get_args(bare))
-        return self._known(bare) or self._made(bare, metadata, where)
+        return self._composed(present, metadata, where)
 
-    def _known(self, bare: Any) -> Size | None:
-        """One of several values that the declaration names."""
-        if get_origin(bare) is Literal:
-            return greatest(_text(each) for each in get_args(bare))
-        if isinstance(bare, type) and issubclass(bare, Enum):
-            return greatest(_text(each.value) for each in bare)
-        return None
+    def _composed(self, present: FieldType, metadata: tuple[Any, ...], where: str) -> Size:
+        match present.kind:
+            case "reference":
+                return Size(2 * HEADER + 4 * KEY_BYTES, 8)  # short elements of keys are longer in a document
+            case "union":
+                return greatest(self._value(each, where) for each in present.parts)
+            case "literal" | "enum":
+                return greatest(map(_text, present.values))
+            case "list" | "set" | "mapping" | "tuple":
+                return self._several(present, metadata, where)
+            case _:
+                return self._class(present, where)
 
-    def _made(self, bare: Any, metadata: tuple[Any, ...], where: str) -> Size:
-        """A container, or a class with fields."""
-        several = get_origin(bare) or bare
-        if several in (list, set, frozenset, tuple, dict):
-            return self._several(several, get_args(bare), metadata, where)
-        return self._class(bare, where)
-
-    def _several(self, kind: Any, arguments: tuple[Any, ...], metadata: tuple[Any, ...], where: str) -> Size:
-        each = Size(0, 0).plus(*(self.value(one, where) for one in arguments if one is not ...))
-        if kind is tuple and arguments and ... not in arguments:
+    def _several(self, given: FieldType, metadata: tuple[Any, ...], where: str) -> Size:
+        parts = [part for part in given.parts if part.kind != "ellipsis"]
+        each = NOTHING.plus(*(self._value(part, where) for part in parts))
+        if given.kind == "tuple" and parts == [*given.parts] and parts:
             return each.plus(Size(HEADER, 1))
         count = _declared(metadata, "max_length")
-        if count is None or not arguments:
+        if count is None or not parts:
             return Size(OPEN, 1 + _TYPICAL_ELEMENTS * max(1, each.typical), frozenset({where}))
         return each.times(count).plus(Size(HEADER, 1))._replace(typical=1 + each.typical * min(count, 3))
 
-    def _class(self, bare: Any, where: str) -> Size:
-        if bare in self._open or not isinstance(bare, type):
+    def _class(self, given: FieldType, where: str) -> Size:
+        types = {} if given.cls in self._open else given.fields()
+        if not types:  # unknown, or inside of itself
             return Size(OPEN, _TYPICAL_ANYTHING, frozenset({where}))
-        self._open.add(bare)
+        self._open.add(given.cls)
         try:
-            types = field_types(bare, self._names)
-            if not types:
-                return Size(OPEN, _TYPICAL_ANYTHING, frozenset({where}))
-            fields = [self._inner(bare, name, each, where) for name, each in types.items()]
-            named = 0 if is_copy(bare) else _names(bare, types)
-            return Size(HEADER + named, 2 + named).plus(*fields)
+            fields = [self._inner(given, each, where) for each in types.values()]
         finally:
-            self._open.discard(bare)
+            self._open.discard(given.cls)
+        named = 0 if given.kind == "copy" else _names(given.cls, types)
+        return Size(HEADER + named, 2 + named).plus(*fields)
 
-    def _inner(self, cls: Any, name: str, annotation: Any, where: str) -> Size:
+    def _inner(self, outer: FieldType, given: FieldType, where: str) -> Size:
         """A field of a nested class; one of a copy is as small as its source declares, or smaller."""
-        found = self.value(annotation, f"{where}.{name}")
-        if not is_copy(cls) or name in Copy.__struct_fields__:
+        cls, name = outer.cls, given.field
+        found = self._value(given, f"{where}.{name}")
+        if outer.kind != "copy" or name in Copy.__struct_fields__:
             return found
         default = defaults_of(cls)[name]
         owner, inner = default.steps[-1] if isinstance(default, Path) else (target_of(cls, self._names), name)
-        source = self.field(owner, inner, field_types(owner, self._names)[inner])
+        source = self.field(types_of(owner, self._names)[inner])
         return source._replace(most=max(1, source.most)) if source.most <= found.most else found
 
 

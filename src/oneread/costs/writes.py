@@ -15,7 +15,7 @@ from oneread.costs.fans import FanOut, FanOuts
 from oneread.costs.shares import EntityCost, EntityCosts, Fields, ViewCost, touched
 from oneread.costs.sizes import Size, greatest
 from oneread.derivations.entity_type import EntityType
-from oneread.models.registry import KEY_BYTES
+from oneread.store.limits import KEY_BYTES
 from oneread.store.rows import Table
 
 Verb: TypeAlias = Literal["save", "create", "get_or_create", "upsert", "patch", "delete"]

@@ -1,8 +1,4 @@
-"""The cyclic garbage collector rests while a batch is decided.
-
-A batch makes hundreds of thousands of objects that all live until it is committed and form no cycles; looking at them
-again and again took a fifth of the time of a bulk load. See docs/decisions/0025-bulk-batches-and-checkpoints.md.
-"""
+"""Pauses garbage collection while a bulk batch is decided. See docs/decisions/0025-bulk-batches-and-checkpoints.md."""
 
 from __future__ import annotations
 
@@ -12,12 +8,12 @@ import threading
 from collections.abc import Generator
 
 _lock = threading.Lock()
-_resting = 0
+_paused = 0
 
 
 @contextlib.contextmanager
-def resting() -> Generator[None]:
-    """Lets the collector rest while the block runs; where it rests already for another reason it is left alone."""
+def pause_collector() -> Generator[None]:
+    """Disables the collector while the block runs; a collector that the application disabled stays disabled."""
     with _lock:
         ours = _begin()
     try:
@@ -28,17 +24,17 @@ def resting() -> Generator[None]:
 
 
 def _begin() -> bool:
-    global _resting  # noqa: PLW0603 - there is one collector
-    ours = _resting > 0 or gc.isenabled()
+    global _paused  # noqa: PLW0603 - there is one collector
+    ours = _paused > 0 or gc.isenabled()
     if ours:
         gc.disable()
-        _resting += 1
+        _paused += 1
     return ours
 
 
 def _end(*, ours: bool) -> None:
-    global _resting  # noqa: PLW0603 - there is one collector
+    global _paused  # noqa: PLW0603 - there is one collector
     if ours:
-        _resting -= 1
-        if not _resting:
+        _paused -= 1
+        if not _paused:
             gc.enable()

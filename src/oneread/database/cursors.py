@@ -1,7 +1,7 @@
-"""Cursors: where a page ended, as encrypted text that a client keeps and hands back.
+"""Cursors: where a page ended, as encrypted text that a client keeps and sends back.
 
-A cursor names the last row that was read, which a condition may have hidden, so it is readable only with its secret;
-whatever the text, the only error is InvalidCursor. See docs/decisions/0034-cursors-are-encrypted.md.
+A cursor names the last row that was read, which a condition may have hidden, so it is readable only with its secret.
+Decoding any text raises InvalidCursor and nothing else. See docs/decisions/0034-cursors-are-encrypted.md.
 """
 
 from __future__ import annotations
@@ -17,39 +17,33 @@ from typing import Final
 import msgspec
 
 from oneread.errors import InvalidCursor
-from oneread.store.cursor_key import HoldsCursorKey
-from oneread.store.engine import Engine
+from oneread.store.engine import Engine, HoldsCursorKey
 
 VERSION: Final = 2
 EQUALITY_BYTES: Final = 16
 TAG_BYTES: Final = 16
 PAD_BYTES: Final = 64
-"""A cursor's length says how long its row key is in steps of so many bytes, and no more."""
+"""A cursor's length reveals the length of its row key in steps of this many bytes only."""
 LONGEST: Final = 4096
-"""Characters. Row keys are below 1,000 bytes on every engine; whatever is longer is not looked at."""
+"""Characters. Row keys are below 1,000 bytes on every engine; longer text is refused unread."""
 
 _HEAD: Final = struct.Struct(f">IIB{EQUALITY_BYTES}s")  # view, generation, backward, equality
 _SIGNED_VERSION: Final = 1  # of release 0.1.0: readable, and signed at most
 _PAD_BEGINS: Final = b"\x80"
 _COUNTER: Final = struct.Struct(">I")
 
-_NOT_A_CURSOR: Final = "this is not a cursor"
+_NOT_A_CURSOR: Final = "not a cursor; start from the first page"
 _EXPIRED: Final = "the cursor was made by an earlier release; start from the first page"
-_TAMPERED: Final = "the cursor was tampered with, or made with another secret or by another store"
+_TAMPERED: Final = "the cursor was changed, or made with another secret or by another store; start from the first page"
 _OTHER_VIEW: Final = "the cursor belongs to another view"
 _OTHER_PARAMETERS: Final = "the cursor belongs to a page with other parameters"
-_OTHER_GENERATION: Final = "the view has been built anew since this cursor; start from the first page"
+_OTHER_GENERATION: Final = "the view was rebuilt since this cursor was made; start from the first page"
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """A place in a view.
+    """A place in a view; view and generation are below 2**32.
 
-    Arguments:
-        view: the view's id, below 2**32.
-        generation: of the view, below 2**32.
-        backward: whether the page goes towards the start.
-        equality: 16 bytes, the hash of the parameters that chose the list.
-        key: of the last row read, in full.
+    `equality` is 16 bytes, the hash of the parameters that chose the list; `key` is that of the last row read.
     """
 
     view: int
@@ -64,7 +58,7 @@ class CursorCipher:
 
     The construction is SIV (P. Rogaway and T. Shrimpton, EUROCRYPT 2006; RFC 5297), with keyed BLAKE2b (RFC 7693) in
     place of both AES functions: the tag is a MAC of the whole plaintext and is the nonce of the key stream. Equal
-    cursors have equal texts, so a page's entity tag stays, and no nonce can be used twice for two plaintexts.
+    cursors have equal texts, so a page's entity tag does not change, and two plaintexts never share a nonce.
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -80,11 +74,7 @@ class CursorCipher:
         return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
 
     def decode(self, text: object, *, view: int, generation: int, equality: bytes) -> Cursor:
-        """The cursor that a client handed back for a page of this view, generation and parameters.
-
-        Raises:
-            InvalidCursor: it is not one, was tampered with, made with another secret, or belongs elsewhere.
-        """
+        """The cursor that a client sent for a page of this view, generation and parameters, or InvalidCursor."""
         raw = _raw(text)
         tag, hidden = raw[1 : 1 + TAG_BYTES], raw[1 + TAG_BYTES :]
         plain = self._crypt(tag, hidden)
@@ -116,10 +106,7 @@ class CursorCipher:
 
 
 def cipher_of(engine: Engine, secret: bytes | None) -> CursorCipher:
-    """The cipher of the application's secret, else of the store's own key.
-
-    An engine without a key of its own gets one for the life of this database.
-    """
+    """The cipher of the application's secret, else of the store's own key, else of a key for this database's life."""
     if secret is None:
         secret = engine.cursor_key() if isinstance(engine, HoldsCursorKey) else os.urandom(32)
     return CursorCipher(secret)

@@ -1,4 +1,4 @@
-"""Explaining: what a call would ask of the store, without asking.
+"""Explaining: what a call would request of the store, without a request.
 
 Arguments are checked as the call itself checks them. See docs/explanation/costs.md.
 """
@@ -14,11 +14,12 @@ from oneread import costs
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations, found_by
-from oneread.database.pages import BUDGET, DEFAULT_LIMIT, AnyOf, Query, planned
+from oneread.database.pages import AnyOf, Query, planned_ranges
 from oneread.database.patches import patching
 from oneread.errors import InvalidKey, UsageError, shown
 from oneread.models.fields import GENERATED
 from oneread.models.registry import EntityKind
+from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.store.rows import RowRange
 
 if TYPE_CHECKING:
@@ -47,13 +48,13 @@ class Explainer:
         call = _call("get", model, key)
         if model in self._catalog.kinds:
             kind = self._operations.kind(model)
-            place = kind.key(key)
-            return self._told(call, [f"read roots {self._name(place)}: {place.hex()}"], self.costs.get(model))
+            root = kind.key(key)
+            return self._explanation(call, [f"read roots {self._name(root)}: {root.hex()}"], self.costs.get(model))
         bound = self.costs.get(model)
         self._operations.fence.check(model)
         view = self._catalog.views[model]
         place = view.prefix + view.key.codec.encode(found_by(view, key))
-        return self._told(call, view.explain_find(place), bound)
+        return self._explanation(call, view.explain_find(place), bound)
 
     def get_many(self, model: Any, keys: Iterable[tuple[Any, ...]]) -> Explanation:
         """What `get_many` would do."""
@@ -62,7 +63,7 @@ class Explainer:
             raise UsageError("get_many takes keys as tuples: [(1,), (2,)]", given=keys)
         places = [kind.key(_tuple(model, key)) for key in keys]
         plan = [f"read roots {', '.join(map(self._name, places))}"]
-        return self._told(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(places))))
+        return self._explanation(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(places))))
 
     def page(  # noqa: PLR0913 - as the page itself
         self,
@@ -82,14 +83,14 @@ class Explainer:
         of = listed(self._operations, view)
         rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, rows, cursor, backward, since, until, starts_with, where, budget)
-        ranges, reverse = planned(of, query, self._cipher)
+        ranges, reverse = planned_ranges(of, query, self._cipher)
         bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
         plan = [_scan(of, within, rows, reverse=reverse) for within in ranges]
         named = [value.values if isinstance(value, AnyOf) else value for value in equal]
-        return self._told(_call("page", view, named, limit=rows), plan, bound)
+        return self._explanation(_call("page", view, named, limit=rows), plan, bound)
 
     def save(self, entity: Any, *, carriers: int | None = None) -> Explanation:
-        """What `save` would do; `carriers` is how many others hold a copy, when that is known."""
+        """What `save` would do; `carriers` is the number of holders, when it is known."""
         return self._write("save", entity, self.costs.save(self._class(entity), carriers=carriers))
 
     def create(self, entity: Any) -> Explanation:
@@ -101,52 +102,51 @@ class Explainer:
         return self._write("get_or_create", entity, self.costs.get_or_create(self._class(entity)))
 
     def upsert(self, entity: Any, /, *, carriers: Any = UNSET, **changes: Any) -> Explanation:
-        """What `upsert` would do; of a model with a field `carriers` it is this field that changes."""
+        """What `upsert` would do; a model's own field `carriers` takes precedence."""
         cls = self._class(entity)
         carriers = _carriers(cls, carriers, changes)
         patching(cls, changes)
         return self._write("upsert", entity, self.costs.upsert(cls, carriers=carriers))
 
     def patch(self, model: Any, /, *key: Any, carriers: Any = UNSET, **changes: Any) -> Explanation:
-        """What `patch` would do to these fields; their values do not matter, except that steps are not looked into.
+        """What `patch` would do to these fields, whatever their values.
 
-        `carriers` is how many others hold a copy, when that is known; of a model with a field `carriers` it is this
-        field that changes.
+        `carriers` is the number of holders, when it is known; a model's own field `carriers` takes precedence.
         """
         place = self._kind(model).key(key)
         carriers = _carriers(model, carriers, changes)
         patching(model, changes)
         bound = self.costs.patch(model, *changes, carriers=carriers)
-        return self._told(_call("patch", model, key, **changes), [f"read roots {self._name(place)}"], bound)
+        return self._explanation(_call("patch", model, key, **changes), [f"read roots {self._name(place)}"], bound)
 
     def delete(self, model: Any, *key: Any, carriers: int | None = None) -> Explanation:
         """What `delete` would do."""
         place = self._kind(model).key(key)
         bound = self.costs.delete(model, carriers=carriers)
-        return self._told(_call("delete", model, key), [f"read roots {self._name(place)}"], bound)
+        return self._explanation(_call("delete", model, key), [f"read roots {self._name(place)}"], bound)
 
     def save_all(self, entities: Iterable[Any]) -> Explanation:
         """What `save_all` of entities of one class would do, in one batch."""
         if not isinstance(entities, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise UsageError("save_all takes entities: a list, or another iterable", given=entities)
+            raise UsageError("save_all takes an iterable of entities", given=entities)
         given = list(entities)
         classes = {self._class(each) for each in given}
         if len(classes) != 1:
-            raise UsageError("entities of one class are explained together", given=sorted(c.__name__ for c in classes))
+            raise UsageError("save_all is explained for one class", given=sorted(c.__name__ for c in classes))
         (cls,) = classes
         plan = [line for each in given for line in self._reads(each)]
         bound = self.costs.save(cls, entities=len(given))
-        return self._told(f"save_all({len(given)} x {cls.__name__})", plan, bound)
+        return self._explanation(f"save_all({len(given)} x {cls.__name__})", plan, bound)
 
     def verb(self, verb: str, model: Any, bound: Bound) -> Explanation:
         """A bound as an explanation of any call of this verb, with its time."""
-        return self._told(f"{verb}({model.__name__})", [], bound)
+        return self._explanation(f"{verb}({model.__name__})", [], bound)
 
     def _write(self, verb: str, entity: Any, bound: Bound) -> Explanation:
-        return self._told(f"{verb}({type(entity).__name__})", self._reads(entity), bound)
+        return self._explanation(f"{verb}({type(entity).__name__})", self._reads(entity), bound)
 
     def _reads(self, entity: Any) -> list[str]:
-        """The commit rows that a save reads: the entity's own, and those it refers to."""
+        """The root rows that a save reads: the entity's own, and those it refers to."""
         entity_type = self._catalog.type_of(entity)
         parts = entity_type.kind.parts(entity)
         own = type(entity).__name__ if GENERATED in parts else self._name(entity_type.kind.key(parts))
@@ -161,33 +161,21 @@ class Explainer:
 
     def _check_class(self, model: Any) -> None:
         if not isinstance(model, type):
-            raise UsageError("this is no class of the schema", given=model)
+            raise UsageError("not a class of the schema", given=model)
 
     def _name(self, place: bytes) -> str:
         return self._catalog.name_of(place)
 
-    def _told(self, call: str, plan: list[str], bound: Bound) -> Explanation:
+    def _explanation(self, call: str, plan: list[str], bound: Bound) -> Explanation:
         if self._numbers is None:
             return costs.explanations.Explanation(call, tuple(plan), bound)
         notes = tuple(f"the numbers were measured elsewhere: {each}" for each in self._numbers.mismatches())
         return costs.explanations.Explanation(call, tuple(plan), bound, self._numbers.predicted(bound), notes)
 
 
-class Explains:
-    """What a database says of its costs before it does anything."""
-
-    operations: Operations
-    _cipher: CursorCipher
-
-    @property
-    def explain(self) -> Explainer:
-        """The verbs, explained: `print(db.explain.page(PurchasesOfBuyer, 12347, limit=10))`. No request is made."""
-        return Explainer(self.operations, self._cipher)
-
-
 def _scan(of: Listed, within: RowRange, limit: int, *, reverse: bool) -> str:
-    way = "backwards " if reverse else ""
-    return f"scan {of.table} {way}from {within.start.hex()} to {within.stop.hex() or 'the end'}, {limit + 1} rows"
+    direction = "backwards " if reverse else ""
+    return f"scan {of.table} {direction}from {within.start.hex()} to {within.stop.hex() or 'the end'}, {limit + 1} rows"
 
 
 def _call(verb: str, cls: Any, key: Iterable[Any], /, **named: Any) -> str:
@@ -196,7 +184,7 @@ def _call(verb: str, cls: Any, key: Iterable[Any], /, **named: Any) -> str:
 
 
 def _carriers(model: Any, given: Any, changes: dict[str, Any]) -> int | None:
-    """The number of holders that a patch was given; what is meant for a field of that name goes to `changes`."""
+    """The number of holders given to a patch; for a model with a field of that name it goes to `changes`."""
     if given is not UNSET and "carriers" in model.__struct_fields__:
         changes["carriers"] = given
         return None

@@ -1,13 +1,15 @@
-"""Lists: what can be paged, as one shape: where its rows lie, and what a row becomes.
+"""Lists: what can be paged, as one type: the keyspace of its rows, and what a row shows.
 
-An index, the entities of a kind, and the groups of an aggregate differ in their table and in how a row is shown, in
-nothing else. See "Pages" of the decisions page.
+An index, the entities of a model and the groups of an aggregate differ in their table and in how a row is shown only.
+See "Pages" of the decisions page.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from typing_extensions import TypeVarTuple
 
 from oneread.database.operations import Operations
 from oneread.database.results import METADATA_ATTRIBUTE
@@ -16,33 +18,33 @@ from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
 from oneread.models.annotations import Names
 from oneread.models.condition_checks import ConditionChecks
+from oneread.models.references import Ref
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
+from oneread.store.keys import number_and_generation
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.root import BODY
 
+T_co = TypeVar("T_co", covariant=True)
+KeyParts = TypeVarTuple("KeyParts")
+
 ShowRows: TypeAlias = Callable[[Sequence[Found]], Plan[list[Any]]]
-"""Rows of a page to what the user sees."""
+"""From rows of a page to what it shows."""
+
+
+class Located(Protocol[T_co, *KeyParts]):
+    """A class whose rows are found by a key of these types; model and view classes fit it."""
+
+    def _located(self, *key: *KeyParts) -> Ref[T_co]: ...
 
 
 class Listed(NamedTuple):
     """Something that can be paged.
 
-    Arguments:
-        cls: the declaration.
-        table: where its rows are.
-        prefix: of their keys.
-        codec: of what follows.
-        flat: arguments as values of the codec's elements.
-        view, generation: what cursors are bound to.
-        max_limit: the largest page.
-        shown: rows of a page to what the user sees.
-        living: whether a row is shown at all; None when all are.
-        docs: what rows show, when they hold it ready in one cell.
-        encoders: of the first 0, 1, ... elements of the key.
-        hashed: the elements that are digests, which have no order.
-        conditions: what finds out whether a condition on rows can hold.
+    `flat` turns arguments into values of the codec's elements; cursors are bound to `view` and `generation`; `is_shown`
+    is None when every row is; `decode_rows` is None unless rows hold what they show in one cell; `encoders` encode the
+    first 0, 1, ... elements of the key; `hashed` elements are digests, which have no order.
     """
 
     cls: Any
@@ -53,9 +55,9 @@ class Listed(NamedTuple):
     view: int
     generation: int
     max_limit: int
-    shown: ShowRows
-    living: Callable[[Found], bool] | None
-    docs: Callable[[list[bytes]], list[Any]] | None
+    show: ShowRows
+    is_shown: Callable[[Found], bool] | None
+    decode_rows: Callable[[list[bytes]], list[Any]] | None
     encoders: tuple[Callable[[tuple[Any, ...]], bytes], ...]
     conditions: ConditionChecks
     hashed: frozenset[int] = frozenset()
@@ -67,14 +69,14 @@ class Listed(NamedTuple):
 
 
 def listed(operations: Operations, cls: Any) -> Listed:
-    """What a page of this model or view reads."""
+    """The list of this model or view; checks that it may be read."""
     catalog = operations.catalog
     operations.fence.check(cls)
     if cls in catalog.views:
         return _of_view(catalog.views[cls], catalog.names)
     if cls in catalog.kinds:
         return _entities(catalog.kinds[cls], cls, catalog.names)
-    raise UsageError("this class is no model or view of the schema", given=cls)
+    raise UsageError("not a model or view of the schema", given=cls)
 
 
 def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
@@ -82,7 +84,7 @@ def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
 
 
 def _of_view(view: CompiledView, names: Names) -> Listed:
-    number, generation = int.from_bytes(view.prefix[:2], "big"), int.from_bytes(view.prefix[2:], "big")
+    number, generation = number_and_generation(view.prefix)
     key, limit = view.key, view.cls.max_limit
     conditions = ConditionChecks(names, view.cls, frozenset(each.field for each in key.parts if each.access.copy))
     return Listed(
@@ -92,7 +94,7 @@ def _of_view(view: CompiledView, names: Names) -> Listed:
 
 
 def _entities(kind: EntityKind, cls: Any, names: Names) -> Listed:
-    def shown(rows: Sequence[Found]) -> Plan[list[Any]]:
+    def show(rows: Sequence[Found]) -> Plan[list[Any]]:
         yield from ()
         cells = [row[BODY] for _key, row in rows]
         entities = kind.layouts.decode_many([cell.value for cell in cells])
@@ -100,7 +102,7 @@ def _entities(kind: EntityKind, cls: Any, names: Names) -> Listed:
             entity.__dict__[METADATA_ATTRIBUTE] = cell
         return entities
 
-    def living(found: Found) -> bool:
+    def is_living(found: Found) -> bool:
         body = found[1].get(BODY)
         return body is not None and (cls is kind.cls or issubclass(kind.layouts.class_of(body.value), cls))
 
@@ -113,8 +115,8 @@ def _entities(kind: EntityKind, cls: Any, names: Names) -> Listed:
         kind.number,
         0,
         cls.max_limit,
-        shown,
-        living,
+        show,
+        is_living,
         None,
         _encoders(kind.codec),
         ConditionChecks(names, cls),

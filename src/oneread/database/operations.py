@@ -17,8 +17,7 @@ from oneread.derivations.derivation import CompiledView
 from oneread.derivations.entity_type import EntityType
 from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
 from oneread.evolution.fence import Fence
-from oneread.models.fields import GENERATED, Marker
-from oneread.models.generated import uuid7
+from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.registry import EntityKind
 from oneread.plans.effects import Now, Random
 from oneread.plans.plan import Plan

@@ -1,6 +1,6 @@
 """Pages as JSON, for web frameworks: `{"rows": [...], "next": cursor, "previous": cursor}`.
 
-See "JSON" of the page of the web in the reference.
+See "JSON" in docs/reference/web.md.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ _NATIVE: Final = (bytes, bytearray, memoryview, datetime, date, time, timedelta,
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: object) -> bytes:
     """The JSON of entities, view rows and pages, also inside lists and dicts: `to_json({"product": product})`.
 
-    A reference is the list of its key's parts, a copy an object with its `ref` beside what it shows, a page
-    `{"rows": [...], "next": cursor, "previous": cursor}`; numbers that must be exact and instants are texts. Sets are
+    A reference is the list of its key's parts, a copy an object with its `ref` and the copied fields, a page
+    `{"rows": [...], "next": cursor, "previous": cursor}`; decimals and instants are texts. Sets are
     lists in the order of their elements' bytes, so that equal results have equal JSON. Costs no request.
 
     Raises:
-        TypeError: a value of another class, which JSON has no form for.
+        TypeError: a value of a class that has no JSON form.
     """
-    form_of_it = plain(value)
+    json_form = plain(value)
     try:
-        return _encode(form_of_it)
-    except ValueError:  # an int of more than 4,300 digits, from a store of before ints had a bound
-        return _encode(_written_out(msgspec.to_builtins(form_of_it, builtin_types=_NATIVE)))
+        return _encode(json_form)
+    except ValueError:  # an int of more than 4,300 digits, stored before ints were bounded
+        return _encode(_spell_ints(msgspec.to_builtins(json_form, builtin_types=_NATIVE)))
 
 
-def _written_out(value: Any) -> Any:
-    """A value with its large ints as the digits that JSON has for them."""
+def _spell_ints(value: object) -> object:
+    """A value with its ints written as digits, however large they are."""
     if type(value) is int:
         return msgspec.Raw(digits_of(value).encode())
     if isinstance(value, (list, tuple)):
-        return [_written_out(each) for each in cast("Sequence[Any]", value)]
+        return [_spell_ints(each) for each in cast("Sequence[Any]", value)]
     if isinstance(value, dict):
-        return {_written_out_key(key): _written_out(each) for key, each in value.items()}
+        return {_spell_int_key(key): _spell_ints(each) for key, each in value.items()}
     return value
 
 
-def _written_out_key(key: Any) -> Any:
+def _spell_int_key(key: object) -> object:
     return digits_of(key) if type(key) is int else key
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any) -> object:
     """Entities, view rows and pages, also inside lists and dicts, as what msgspec's JSON encoder takes."""
     kind = type(value)
     if isinstance(kind, Declared):
@@ -71,8 +71,8 @@ def plain(value: Any) -> Any:
     return _page(value) if kind is Page else value
 
 
-def _several(values: Sequence[Any]) -> list[Any]:
-    """A list; rows of one class, as a page holds them, by one call."""
+def _several(values: Sequence[Any]) -> Sequence[object]:
+    """A list; rows of one class, as on a page, by one call of the generated function."""
     kinds = {type(value) for value in values}
     if len(kinds) == 1:
         (kind,) = kinds
@@ -82,32 +82,32 @@ def _several(values: Sequence[Any]) -> list[Any]:
     return [plain(each) for each in values]
 
 
-def _page(page: Page[Any]) -> dict[str, Any]:
-    found = {"rows": _several(page.rows), "next": page.next, "previous": page.previous}
+def _page(page: Page[object]) -> dict[str, object]:
+    found: dict[str, object] = {"rows": _several(page.rows), "next": page.next, "previous": page.previous}
     return found | {"truncated": True} if page.truncated else found
 
 
-def _core_schema(_cls: Any, _source: Any, _handler: Any) -> dict[str, Any]:
-    def validate(value: Any) -> Any:
+def _core_schema() -> dict[str, Any]:
+    def validate(value: object) -> object:
         if not isinstance(value, Page):
-            raise ValueError("a page is answered, never sent")  # noqa: TRY004 - pydantic takes a TypeError for a crash
+            raise ValueError("a page is a response and cannot be in a request")  # noqa: TRY004 - pydantic takes a TypeError for a crash
         return value
 
     return plain_schema(validate, lambda page: builtins(_page(page)))
 
 
-def _json_schema(_cls: Any, core: Any, _handler: Any) -> dict[str, Any]:
+def _json_schema(_cls: object, core: dict[str, Any], _handler: object) -> dict[str, object]:
     row: Any = core["metadata"]["oneread_row"]
     declared = isinstance(row, Declared)
     items = form(row).schema() if declared else {}
     rows = {"type": "array", "items": items}
-    parts: dict[str, Any] = {"rows": rows, "next": _CURSOR, "previous": _CURSOR, "truncated": {"type": "boolean"}}
+    parts: dict[str, object] = {"rows": rows, "next": _CURSOR, "previous": _CURSOR, "truncated": {"type": "boolean"}}
     return {"title": "Page", "type": "object", "properties": parts, "required": ["rows", "next", "previous"]}
 
 
-def _of_rows(cls: Any, source: Any, handler: Any) -> dict[str, Any]:
-    """The schema of `Page[Purchase]`; the class of its rows is kept for its JSON schema."""
-    return _core_schema(cls, source, handler) | {"metadata": {"oneread_row": next(iter(get_args(source)), None)}}
+def _of_rows(_cls: object, source: object, _handler: object) -> dict[str, Any]:
+    """The core schema of `Page[Purchase]`, with the class of its rows for the JSON schema."""
+    return _core_schema() | {"metadata": {"oneread_row": next(iter(get_args(source)), None)}}
 
 
 teach(Page, classmethod(_of_rows), classmethod(_json_schema))

@@ -1,14 +1,14 @@
 """Pages: one bounded range read, in the order in which rows are stored, with cursors in both directions.
 
-See "Pages" and "Cursor" of the decisions page. A page over several values of one key field (`any_of`) reads a range for
-each and merges them; the rest works alike.
+A page over several values of one key field (`any_of`) reads a range for each and merges them. See "Pages" and "Cursor"
+of the decisions page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -16,27 +16,22 @@ from oneread.database import cursors
 from oneread.database.cursors import Cursor, CursorCipher
 from oneread.database.lists import Listed
 from oneread.encoding import ordered
-from oneread.encoding.ranges import prefix_range
+from oneread.encoding.ranges import KeyBounds, prefix_range
 from oneread.errors import InvalidKey, InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.references import Ref
-from oneread.plans.allowance import CURRENT
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
-from oneread.plans.trace import Cost, Trace
-from oneread.store.engine import Engine
+from oneread.plans.trace import Cost, HasCost, Trace
+from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import RowRange
-from oneread.transactions.unit_of_work import VALUE
+from oneread.store.rows import RowRange, Table
 
 R = TypeVar("R")
 
-DEFAULT_LIMIT: Final = 50
-BUDGET: Final = 100
-"""Rows a page may read beyond its limit, for tombstones and what `where` leaves out."""
 MOST_VALUES: Final = 30
-"""Values of one `any_of`."""
+"""The most values of one `any_of`."""
 
 
 class AnyOf(msgspec.Struct, frozen=True):
@@ -55,18 +50,7 @@ def any_of(*values: Any) -> Any:
 
 
 class Query(msgspec.Struct, frozen=True):
-    """What a page asks for.
-
-    Arguments:
-        equal: values of the first key fields.
-        limit: rows of a page.
-        cursor: where the page before (or behind) ended.
-        backward: without a cursor, the end of the list.
-        since, until: the next key field is >= since and < until, in values, whichever way it sorts.
-        starts_with: the next key field begins with this.
-        where: a condition on the rows shown.
-        budget: rows that may be read beyond the limit.
-    """
+    """The options of a page, as `AsyncDatabase.page` documents them."""
 
     equal: tuple[Any, ...] = ()
     limit: int = DEFAULT_LIMIT
@@ -80,22 +64,22 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Page(Generic[R]):
-    """Rows of a list and the way on.
+    """Rows of a list, with cursors to the next and the previous page.
 
     Attributes:
         rows: in the list's order, whichever way the page was read.
         cost: what it cost.
-        truncated: the budget was used up before the page was full; `next` goes on from there.
+        truncated: the budget was used up before the page was full; `next` continues.
     """
 
-    __slots__ = ("_next", "_previous", "_trace", "rows", "truncated")
+    __slots__ = ("_cost", "_next", "_previous", "rows", "truncated")
 
     def __init__(
         self,
         rows: list[R],
         following: Callable[[], str] | None,
         preceding: Callable[[], str] | None,
-        trace: Costing,
+        cost: HasCost,
         *,
         truncated: bool,
     ) -> None:
@@ -103,11 +87,11 @@ class Page(Generic[R]):
         self.truncated = truncated
         self._next = following
         self._previous = preceding
-        self._trace = trace
+        self._cost = cost
 
     @property
     def next(self) -> str | None:
-        """The cursor of the page behind this one; None at the end of the list."""
+        """The cursor of the page after this one; None at the end of the list."""
         return None if self._next is None else self._next()
 
     @property
@@ -118,7 +102,7 @@ class Page(Generic[R]):
     @property
     def cost(self) -> Cost:
         """Requests, rows and bytes that this page took, and rows it skipped."""
-        return self._trace.cost
+        return self._cost.cost
 
     def __iter__(self) -> Iterator[R]:
         return iter(self.rows)
@@ -133,60 +117,24 @@ class Page(Generic[R]):
         return f"Page({self.rows!r}, next={self.next!r}, previous={self.previous!r})"
 
 
-class Costing(Protocol):
-    """What knows a page's cost: a trace, or the rows that the direct path read."""
+class PageRows(NamedTuple):
+    """What was read for a page, in the list's order.
 
-    @property
-    def cost(self) -> Cost: ...
-
-
-class _Rows:
-    """What the direct path read, counted when somebody asks."""
-
-    __slots__ = ("_found",)
-
-    def __init__(self, found: list[tuple[bytes, bytes]]) -> None:
-        self._found = found
-
-    @property
-    def cost(self) -> Cost:
-        return Cost(1, len(self._found), sum(len(key) + len(shown) for key, shown in self._found))
-
-
-def direct(engine: Engine, of: Listed, query: Query, cipher: CursorCipher) -> Page[Any] | None:
-    """The page by one method of a local engine, where one range is read and rows hold what is shown; else None.
-
-    Stepping a plan would cost as much as the read. A test proves that this and `page` answer alike.
+    `edges` are its first and last key, None when nothing was read; `more` is whether rows follow in the direction of
+    reading; a page is `truncated` when the budget ended it.
     """
-    if of.docs is None or query.where is not None or any(type(value) is AnyOf for value in query.equal):
-        return None
-    _check(of, query)
-    branch = _branch(of, query, query.equal)
-    bound = _Bound(of, query, (branch,), cipher)
-    cursor = None if query.cursor is None else bound.opened()
-    within = branch.within if cursor is None else _resumed(branch, 0, (branch,), cursor)
-    backward = query.backward if cursor is None else cursor.backward
-    found = engine.column(of.table, within, query.limit + 1, VALUE, reverse=backward)
-    counted = _Rows(found)
-    allowance = CURRENT.get()
-    if allowance is not None:
-        cost = counted.cost
-        allowance.charge(cost.requests, cost.rows, cost.bytes)
-    more = len(found) > query.limit
-    if more:
-        found = found[:-1]
-    if backward:
-        found = found[::-1]
-    rows = of.docs([shown for _key, shown in found])
-    edges = (found[0][0], found[-1][0]) if found else None
-    return bound.page(rows, edges, cursor, counted, backward=backward, more=more, truncated=False)
+
+    shown: list[Any]
+    edges: tuple[bytes, bytes] | None
+    more: bool
+    truncated: bool = False
 
 
 def _check(of: Listed, query: Query) -> None:
-    """Raises InvalidQuery for a limit, budget or condition that cannot be."""
+    """Raises InvalidQuery for a limit, budget or condition out of bounds."""
     if type(query.limit) is not int or not 0 < query.limit <= of.max_limit:
         raise InvalidQuery(
-            "the limit of a page is at least 1 and at most the view's max_limit",
+            "the limit of a page is a whole number from 1 to the view's max_limit",
             view=of.cls,
             limit=query.limit,
             max_limit=of.max_limit,
@@ -194,7 +142,7 @@ def _check(of: Listed, query: Query) -> None:
     if type(query.backward) is not bool:
         raise InvalidQuery("backward is True or False", view=of.cls, backward=query.backward)
     if type(query.budget) is not int or query.budget < 0:
-        raise InvalidQuery("the budget of a page is at least 0", budget=query.budget)
+        raise InvalidQuery("the budget of a page is a whole number, at least 0", budget=query.budget)
     if query.where is not None and not isinstance(query.where, Expression):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidQuery("`where` takes a condition: field(Purchase.quantity) > 0", view=of.cls, where=query.where)
     if query.where is not None:
@@ -205,7 +153,7 @@ def _check_condition(of: Listed, where: Expression) -> None:
     """Raises InvalidQuery for a condition that no row of the page can pass."""
     for path in where.paths():
         if not issubclass(of.cls, path.declared_in):
-            raise InvalidQuery("`where` is about fields of what the page shows", view=of.cls, path=str(path))
+            raise InvalidQuery("`where` takes fields of what the page shows", view=of.cls, path=str(path))
     found = of.conditions.refusal(where)
     if found is not None:
         raise InvalidQuery(
@@ -220,26 +168,18 @@ def _check_condition(of: Listed, where: Expression) -> None:
 
 def page(of: Listed, query: Query, cipher: CursorCipher, trace: Trace) -> Plan[Page[Any]]:
     """Reads one page: one scan for each value of `any_of`, as a rule; more only where rows were skipped."""
-    _check(of, query)
-    branches = _branches(of, query)
-    bound = _Bound(of, query, branches, cipher)
-    cursor = bound.opened()
-    backward = query.backward if cursor is None else cursor.backward
-    ranges = [_resumed(branch, place, branches, cursor) for place, branch in enumerate(branches)]
-    reader = _Reader(of, ranges, [len(branch.prefix) for branch in branches], query, backward=backward)
-    found, more = yield from reader.read()
-    rows = reader.kept() if query.where is not None else (yield from of.shown(found[::-1] if backward else found))
-    trace.skipped += reader.skipped
-    return bound.page(rows, reader.edges(found), cursor, trace, backward=backward, more=more, truncated=reader.spent)
+    bound = BoundQuery(of, query, cipher)
+    reading = yield from _read(bound)
+    trace.skipped += reading.skipped
+    # With a condition every row was already shown to test it.
+    shown = reading.tested if query.where is not None else (yield from of.show(reading.found))
+    return bound.page(PageRows(shown, reading.edges, reading.more, reading.truncated), trace)
 
 
-def planned(of: Listed, query: Query, cipher: CursorCipher) -> tuple[list[RowRange], bool]:
+def planned_ranges(of: Listed, query: Query, cipher: CursorCipher) -> tuple[list[RowRange], bool]:
     """The ranges that a page would read and whether backwards, refused as the page would be; nothing is read."""
-    _check(of, query)
-    branches = _branches(of, query)
-    cursor = _Bound(of, query, branches, cipher).opened()
-    ranges = [_resumed(branch, place, branches, cursor) for place, branch in enumerate(branches)]
-    return ranges, query.backward if cursor is None else cursor.backward
+    bound = BoundQuery(of, query, cipher)
+    return bound.ranges(), bound.backward
 
 
 class _Branch:
@@ -253,9 +193,9 @@ class _Branch:
 
 
 def _branches(of: Listed, query: Query) -> list[_Branch]:
-    several = [place for place, value in enumerate(query.equal) if isinstance(value, AnyOf)]
-    if not several:
+    if AnyOf not in map(type, query.equal):
         return [_branch(of, query, query.equal)]
+    several = [place for place, value in enumerate(query.equal) if isinstance(value, AnyOf)]
     if len(several) > 1:
         raise InvalidQuery("a page takes any_of(...) for one key field at most", view=of.cls)
     (place,) = several
@@ -273,18 +213,18 @@ def _branches(of: Listed, query: Query) -> list[_Branch]:
 def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     values = of.flat(equal)
     if len(values) > of.width:
-        raise InvalidKey("more values than the key has", view=of.cls, given=equal)
+        raise InvalidKey("more values than the key has elements", view=of.cls, given=equal)
     prefix = of.prefix + of.encoders[len(values)](values)
     if query.since is None and query.until is None and query.starts_with is None:
         start, stop = prefix_range(prefix)
     elif len(values) == of.width:
-        raise InvalidQuery("since, until and starts_with need a key field that is not given", view=of.cls, given=equal)
+        raise InvalidQuery("since, until and starts_with need a further key field", view=of.cls, given=equal)
     elif len(values) in of.hashed:
-        raise InvalidQuery("a hashed value has no order; give it as a value", view=of.cls, given=equal)
+        raise InvalidQuery("a hashed key field has no order: give a value, not a bound", view=of.cls, given=equal)
     else:
         since, until = _edge(of, equal, query.since), _edge(of, equal, query.until)
         start, stop = of.codec.bounded_range(
-            values, prefix=of.prefix, since=since, until=until, starts_with=query.starts_with
+            values, KeyBounds(since, until=until), prefix=of.prefix, starts_with=query.starts_with
         )
     return _Branch(prefix, RowRange(start, stop or b""))
 
@@ -304,180 +244,168 @@ def _edge(of: Listed, equal: tuple[Any, ...], bound: Any) -> Any:
     return values[-1]
 
 
-def _resumed(branch: _Branch, place: int, branches: Sequence[_Branch], cursor: Cursor | None) -> RowRange:
-    """A branch's range on the far side of a cursor.
+class BoundQuery:
+    """A query bound to its list: the ranges it reads, and the cursors that belong to it.
 
-    Rows of all branches are ordered by what follows their prefix, then by branch.
+    Raises:
+        InvalidQuery, InvalidKey: the list cannot answer this.
+        InvalidCursor: the cursor belongs elsewhere.
     """
-    if cursor is None or not cursor.key:
-        return branch.within
-    own = next((number for number, each in enumerate(branches) if cursor.key.startswith(each.prefix)), place)
-    suffix = cursor.key[len(branches[own].prefix) :]
-    behind = place > own
-    here = branch.prefix + suffix
-    start, stop = branch.within.start, branch.within.stop
-    if cursor.backward:
-        edge = here + b"\x00" if place < own else here
-        return RowRange(start, min(stop, edge) if stop else edge)
-    edge = here if behind else here + b"\x00"
-    return RowRange(max(start, edge), stop)
 
-
-class _Bound:
-    """A query bound to its list: what its cursors must agree with."""
-
-    def __init__(self, of: Listed, query: Query, branches: Sequence[_Branch], cipher: CursorCipher) -> None:
-        self._of = of
-        self._query = query
-        self._branches = branches
+    def __init__(self, of: Listed, query: Query, cipher: CursorCipher) -> None:
+        _check(of, query)
+        self.of = of
+        self.query = query
+        self.branches = _branches(of, query)
         self._cipher = cipher
+        self._cursor = None if query.cursor is None else self._opened(query.cursor)
+        self.backward = query.backward if self._cursor is None else self._cursor.backward
+
+    def ranges(self) -> list[RowRange]:
+        """What each branch has left on the far side of the cursor.
+
+        Rows of all branches are ordered by what follows their prefix (the suffix), then by branch.
+        """
+        cursor = self._cursor
+        if cursor is None or not cursor.key:
+            return [branch.within for branch in self.branches]
+        own = next(number for number, branch in enumerate(self.branches) if cursor.key.startswith(branch.prefix))
+        suffix = cursor.key[len(self.branches[own].prefix) :]
+        ranges: list[RowRange] = []
+        for number, branch in enumerate(self.branches):
+            # Of the rows with the cursor's suffix, those of earlier branches come before the cursor; its own row is
+            # never read again.
+            is_before = number < own or (number == own and not cursor.backward)
+            ranges.append(_cut(branch.within, branch.prefix + suffix + b"\x00" * is_before, backward=cursor.backward))
+        return ranges
+
+    def page(self, rows: PageRows, cost: HasCost) -> Page[Any]:
+        """The page with the cursors on both sides of it."""
+        cursor, edges = self._cursor, rows.edges
+        if edges is None:
+            edges = (b"", b"") if cursor is None or self.backward else (cursor.key + b"\x00", cursor.key)
+        first, last = edges
+        came_from_here = cursor is not None
+        has_previous, has_next = (rows.more, came_from_here) if self.backward else (came_from_here, rows.more)
+        return Page(
+            rows.shown,
+            self._cursor_at(last, backward=False) if has_next else None,
+            self._cursor_at(first, backward=True) if has_previous else None,
+            cost,
+            truncated=rows.truncated,
+        )
+
+    def _opened(self, text: str) -> Cursor:
+        of = self.of
+        return self._cipher.decode(text, view=of.view, generation=of.generation, equality=self._equality())
+
+    def _cursor_at(self, key: bytes, *, backward: bool) -> Callable[[], str]:
+        of = self.of
+        return lambda: self._cipher.encode(Cursor(of.view, of.generation, backward, self._equality(), key))
 
     def _equality(self) -> bytes:
         """The hash of everything that chose the list, so that a cursor of another page is refused."""
-        parts: list[Any] = [branch.within.start for branch in self._branches] + [
-            branch.within.stop for branch in self._branches
-        ]
-        if self._query.where is not None:
-            parts.append(self._query.where.canonical())
+        parts: list[Any] = [branch.within.start for branch in self.branches]
+        parts += [branch.within.stop for branch in self.branches]
+        if self.query.where is not None:
+            parts.append(self.query.where.canonical())
         return blake2b(ordered.encode(tuple(parts)), digest_size=cursors.EQUALITY_BYTES).digest()
 
-    def opened(self) -> Cursor | None:
-        """The query's cursor, checked."""
-        if self._query.cursor is None:
-            return None
-        return self._cipher.decode(
-            self._query.cursor,
-            view=self._of.view,
-            generation=self._of.generation,
-            equality=self._equality(),
-        )
 
-    def _made(self, key: bytes, *, backward: bool) -> Callable[[], str]:
-        return lambda: self._cipher.encode(Cursor(self._of.view, self._of.generation, backward, self._equality(), key))
-
-    def page(
-        self,
-        rows: list[Any],
-        edges: tuple[bytes, bytes] | None,
-        cursor: Cursor | None,
-        trace: Costing,
-        *,
-        backward: bool,
-        more: bool,
-        truncated: bool,
-    ) -> Page[Any]:
-        """The page with the cursors on both sides of it."""
-        if edges is None:
-            edges = (b"", b"") if cursor is None or backward else (cursor.key + b"\x00", cursor.key)
-        first, last = edges
-        came_from_here = cursor is not None
-        has_next = came_from_here if backward else more
-        has_previous = more if backward else came_from_here
-        return Page(
-            rows,
-            self._made(last, backward=False) if has_next else None,
-            self._made(first, backward=True) if has_previous else None,
-            trace,
-            truncated=truncated,
-        )
+def _cut(within: RowRange, edge: bytes, *, backward: bool) -> RowRange:
+    """What a range has left below an edge, or from it on."""
+    if backward:
+        return RowRange(within.start, min(within.stop, edge) if within.stop else edge)
+    return RowRange(max(within.start, edge), within.stop)
 
 
-class _Reader:
-    """Reads the rows of a page from one or several ranges, merged."""
+class _Reading(NamedTuple):
+    """The rows of one page in the list's order, and how reading ended.
 
-    def __init__(self, of: Listed, ranges: list[RowRange], cuts: list[int], query: Query, *, backward: bool) -> None:
-        self._of = of
-        self._ranges = ranges
-        self._cuts = cuts
-        self._limit = query.limit
-        self._left = query.limit + query.budget
-        self._backward = backward
-        self._living = of.living
-        self._test = None if query.where is None else compiled_condition(query.where)
-        self._next: int | None = None
-        self._waiting: list[list[Found]] = [[] for _ in ranges]
-        self._open = [not within.is_empty for within in ranges]
-        self.skipped = 0
-        self.spent = False
-        self._seen: list[bytes] = []
-        self._kept: list[Any] = []
+    `tested` is what a condition was tested on, one for each row; without a condition it is empty.
+    """
 
-    def read(self) -> Plan[tuple[list[Found], bool]]:
-        """The rows of the page in reading order, and whether there are more."""
-        rows: list[Found] = []
-        while True:
-            yield from self._refill()
-            found = self._first()
-            if found is None:
-                return rows, False
-            if len(rows) == self._limit:
-                return rows, True
-            if self._left == 0:
-                self.spent = True
-                return rows, True
-            self._left -= 1
-            self._take()
-            self._seen.append(found[0])
-            if (self._living is None or self._living(found)) and (
-                self._test is None or (yield from self._passes(found))
-            ):
-                rows.append(found)
-            else:
-                self.skipped += 1
+    found: list[Found]
+    tested: list[Any]
+    edges: tuple[bytes, bytes] | None
+    skipped: int
+    more: bool
+    truncated: bool
 
-    def _passes(self, found: Found) -> Plan[bool]:
-        assert self._test is not None
-        (row,) = yield from self._of.shown([found])
-        if not self._test(row):
-            return False
-        self._kept.append(row)
-        return True
 
-    def kept(self) -> list[Any]:
-        """What the rows that passed the condition show, in the list's order."""
-        return self._kept[::-1] if self._backward else self._kept
+def _read(bound: BoundQuery) -> Plan[_Reading]:
+    of, query, backward = bound.of, bound.query, bound.backward
+    passes = None if query.where is None else compiled_condition(query.where)
+    sources = [
+        _Source(within, len(branch.prefix)) for branch, within in zip(bound.branches, bound.ranges(), strict=True)
+    ]
+    most = query.limit + query.budget
+    keys: list[bytes] = []
+    found: list[Found] = []
+    tested: list[Any] = []
+    while True:
+        yield from _refill(sources, of.table, min(query.limit, most - len(keys)) + 1, backward=backward)
+        source = _next_source(sources, backward=backward)
+        if source is None or len(found) == query.limit or len(keys) == most:
+            break
+        row = source.waiting.pop()
+        keys.append(row[0])
+        if of.is_shown is not None and not of.is_shown(row):
+            continue
+        if passes is not None:
+            (shown,) = yield from of.show([row])
+            if not passes(shown):
+                continue
+            tested.append(shown)
+        found.append(row)
+    truncated = source is not None and len(found) < query.limit
+    # A truncated page ends where reading ended, so that the next one does not read skipped rows again.
+    ends = keys if truncated or not found else [key for key, _row in found]
+    if backward:
+        found, tested, ends = found[::-1], tested[::-1], ends[::-1]
+    edges = (ends[0], ends[-1]) if ends else None
+    return _Reading(found, tested, edges, len(keys) - len(found), source is not None, truncated)
 
-    def edges(self, found: list[Found]) -> tuple[bytes, bytes] | None:
-        """The first and the last key of the page, in the list's order.
 
-        A page that was cut short ends where reading ended.
-        """
-        keys = self._seen if self.spent or not found else [key for key, _row in found]
-        if not keys:
-            return None
-        return (keys[-1], keys[0]) if self._backward else (keys[0], keys[-1])
+class _Source:
+    """One range of a merged read: rows read ahead, the next one last, and the range behind them."""
 
-    def _refill(self) -> Plan[None]:
-        """Lets every range that has rows left show one."""
-        wanting = [place for place, rows in enumerate(self._waiting) if not rows and self._open[place]]
-        if not wanting:
-            return
-        size = min(self._limit, self._left) + 1
-        scans = [Scan(self._of.table, self._ranges[place], size, self._backward) for place in wanting]
-        if len(scans) == 1:
-            answers = [(yield from scans[0])]
-        else:
-            answers = yield from Together([scan.__iter__() for scan in scans])
-        for place, rows in zip(wanting, answers, strict=True):
-            self._open[place] = len(rows) == size
-            self._waiting[place] = rows[::-1]
-            if rows:
-                within, last = self._ranges[place], rows[-1][0]
-                self._ranges[place] = (
-                    RowRange(within.start, last) if self._backward else RowRange(last + b"\x00", within.stop)
-                )
+    __slots__ = ("cut", "rest", "waiting")
 
-    def _place(self) -> int | None:
-        waiting = [place for place, rows in enumerate(self._waiting) if rows]
-        if len(waiting) < 2:  # noqa: PLR2004 - nothing to compare
-            return waiting[0] if waiting else None
-        keyed = [(self._waiting[place][-1][0][self._cuts[place] :], place) for place in waiting]
-        return (max(keyed) if self._backward else min(keyed))[1]
+    def __init__(self, within: RowRange, cut: int) -> None:
+        self.rest = None if within.is_empty else within
+        self.cut = cut
+        self.waiting: list[Found] = []
 
-    def _first(self) -> Found | None:
-        self._next = self._place()
-        return None if self._next is None else self._waiting[self._next][-1]
+    def put(self, rows: list[Found], rest: RowRange | None) -> None:
+        self.waiting = rows[::-1]
+        self.rest = rest
 
-    def _take(self) -> None:
-        if self._next is not None:
-            self._waiting[self._next].pop()
+
+def _refill(sources: list[_Source], table: Table, size: int, *, backward: bool) -> Plan[None]:
+    """Reads `size` rows ahead in every range that has none waiting and is not exhausted."""
+    wanting = [(source, source.rest) for source in sources if not source.waiting and source.rest is not None]
+    if not wanting:
+        return
+    scans = [Scan(table, within, size, backward) for _source, within in wanting]
+    if len(scans) == 1:
+        answers = [(yield from scans[0])]
+    else:
+        answers = yield from Together([scan.__iter__() for scan in scans])
+    for (source, within), rows in zip(wanting, answers, strict=True):
+        # Fewer rows than asked for: the range is exhausted.
+        rest = None if len(rows) < size else _behind(within, rows[-1][0], backward=backward)
+        source.put(rows, rest)
+
+
+def _behind(within: RowRange, last: bytes, *, backward: bool) -> RowRange:
+    return RowRange(within.start, last) if backward else within.behind(last)
+
+
+def _next_source(sources: list[_Source], *, backward: bool) -> _Source | None:
+    """The source of the next row: ordered by what follows the prefix of its branch, then by branch."""
+    waiting = [(number, source) for number, source in enumerate(sources) if source.waiting]
+    if len(waiting) < 2:  # noqa: PLR2004 - nothing to compare
+        return waiting[0][1] if waiting else None
+    keyed = [(source.waiting[-1][0][source.cut :], number) for number, source in waiting]
+    return sources[(max(keyed) if backward else min(keyed))[1]]

@@ -1,4 +1,4 @@
-"""Patches: changes of single fields, applied to the entity as it stands when the commit reads it.
+"""Patches: changes of single fields, applied to the entity that the commit reads.
 
 See "Semantics" of the decisions page.
 """
@@ -26,22 +26,22 @@ _ADDED: Final[dict[type, tuple[type, ...]]] = {
     datetime: (timedelta,),
     date: (timedelta,),
 }
-"""What can be added to a value of this type; to others what is of the same type, as text to text.
+"""The types that can be added to a value of this type; other types take their own only, as text does.
 
-The sum of an int and a float is refused by an int's field.
+An int field refuses the sum of an int and a float.
 """
 _DAY: Final = timedelta(days=1)
 
 
 class FieldStep(msgspec.Struct, frozen=True):
-    """A change that depends on the value that is there."""
+    """A change that depends on the stored value."""
 
     name: str
     apply: Callable[[Any], Any]
 
 
 def add(amount: Any) -> Any:
-    """`db.patch(Purchase, "537626", 1, quantity=add(1))`: adds to the number that is there.
+    """`db.patch(Purchase, "537626", 1, quantity=add(1))`: adds to the stored number.
 
     Atomic, so no increment is lost.
     """
@@ -54,14 +54,14 @@ def append(element: Any) -> Any:
 
 
 def remove(element: Any) -> Any:
-    """Takes every element that equals this one out of a list, set or tuple; quiet when there is none."""
+    """Removes every element that equals this one from a list, set or tuple; none is no error."""
     return FieldStep(
         "remove", lambda value: type(value)(each for each in _several(value) if not _equals(each, element))
     )
 
 
 def set_to(value: Any) -> Any:
-    """`db.patch(Car, 1, if_version=set_to(7))`: sets a field, also one that is called like a parameter of `patch`."""
+    """`db.patch(Car, 1, if_version=set_to(7))`: sets a field, also one named like a parameter of `patch`."""
     return FieldStep("set_to", lambda _old: value)
 
 
@@ -71,17 +71,16 @@ def as_arguments(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def own_version(model: Any, changes: dict[str, Any], if_version: Any) -> int | None:
-    """The version that a patch is conditional on; a step given for a field called `if_version` goes to `changes`.
+    """The version that a patch requires; a step for a field called `if_version` goes to `changes` instead.
 
-    Raises:
-        UsageError: the model has such a field, and what is given may be meant for it or for the version.
+    Raises UsageError when the model has such a field and the argument could mean the field or the version.
     """
     if if_version is UNSET:
         return None
     if "if_version" in getattr(model, "__struct_fields__", ()):
         if not isinstance(if_version, FieldStep):
             raise UsageError(
-                "this model has a field `if_version`: set_to(...) changes it, and a version is given to `save`",
+                "this model has a field `if_version`: change it with set_to(...), and give a version to `save`",
                 model=model, if_version=if_version,
             )  # fmt: skip
         changes["if_version"] = if_version
@@ -92,7 +91,7 @@ def own_version(model: Any, changes: dict[str, Any], if_version: Any) -> int | N
 
 def _sum(value: Any, amount: Any) -> Any:
     if type(amount) not in _ADDED.get(type(value), (type(value),)):
-        raise TypeError("these two cannot be added")
+        raise TypeError("these two types cannot be added")
     if type(value) is Decimal:
         return _EXACT.add(value, amount)
     if type(value) is float and float(amount) != amount and amount == amount:  # noqa: PLR0124  NaN differs from itself
@@ -109,7 +108,7 @@ def _equals(each: Any, element: Any) -> bool:
 
 def _several(value: Any) -> Any:
     if not isinstance(value, (list, tuple, set, frozenset)):
-        raise TypeError("neither a list nor a set")
+        raise TypeError("not a list, set or tuple")
     return value
 
 
@@ -120,11 +119,11 @@ def _joined(value: Any, element: Any) -> Any:
 
 
 def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """The function that makes the new entity of the old one.
+    """The function from the old entity to the new one.
 
     Raises:
-        InvalidValue: a field is unknown, or part of the key; when applied: the old value does not take the step.
-        NotFound: when applied: the old entity is of another variant.
+        InvalidValue: a field is unknown, or part of the key; when called: a step does not apply to the old value.
+        NotFound: when called: the old entity is of another variant.
     """
     if not changes:
         raise InvalidValue("a patch needs at least one field", model=model.__name__)
@@ -132,26 +131,26 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
     for name in changes:
         if name in keys:
             raise InvalidValue(
-                "a part of the key cannot be patched; save a new entity and delete the old one",
+                "a patch cannot change a part of the key; save a new entity and delete the old one",
                 model=model.__name__,
                 field=name,
             )
 
-    def changed(entity: Any) -> Any:
+    def apply(entity: Any) -> Any:
         kind = type(entity)
         if not isinstance(entity, model):
             raise NotFound("there is no such entity; another variant has this key", model=model, variant=kind)
         for name in changes:
             if name not in kind.__struct_fields__:
-                raise InvalidValue("there is no such field", model=kind.__name__, field=name)
+                raise InvalidValue("the model has no such field", model=kind.__name__, field=name)
         return msgspec.structs.replace(
-            entity, **{name: _applied(entity, name, change) for name, change in changes.items()}
+            entity, **{name: _apply_change(entity, name, change) for name, change in changes.items()}
         )
 
-    return changed
+    return apply
 
 
-def _applied(entity: Any, name: str, change: Any) -> Any:
+def _apply_change(entity: Any, name: str, change: Any) -> Any:
     if not isinstance(change, FieldStep):
         return change
     value = getattr(entity, name)
@@ -159,5 +158,5 @@ def _applied(entity: Any, name: str, change: Any) -> Any:
         return change.apply(value)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InvalidValue(
-            "the value that is there does not take this", model=type(entity).__name__, field=name, verb=change.name
+            "this step does not apply to the stored value", model=type(entity).__name__, field=name, verb=change.name
         ) from error

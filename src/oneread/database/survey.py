@@ -1,11 +1,10 @@
-"""How large a store is: by table from the engine's own counts, by model and view by reading every row.
+"""How large a store is: by table from the engine's own counts, by model and view from reading every row.
 
 See docs/formats/rows.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -15,10 +14,11 @@ from oneread.derivations.schema_rows import stored_schema
 from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
-from oneread.plans.scans import check_ascending
-from oneread.store.requests import Found, Scan
+from oneread.plans.scans import scan_all
+from oneread.store.engine import Statistics
+from oneread.store.keys import KIND_BYTES, PREFIX_BYTES, pointer_part
+from oneread.store.requests import Found
 from oneread.store.rows import TABLES, RowRange, Table
-from oneread.store.statistics import Statistics
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import BODY
 
@@ -27,19 +27,17 @@ BATCH: Final = 2000
 
 Standing: TypeAlias = Literal["readable", "building", "retired", "", "unknown"]
 
-_PREFIX: Final[Mapping[Table, int]] = {"roots": 2, "views": 4, "counts": 4}
-
 
 class SurveyPart(msgspec.Struct, frozen=True):
-    """The rows of one model, view, or kind of row.
+    """The rows of one model, view, or other prefix.
 
     Arguments:
-        table: they lie in.
-        name: whose they are, as the store calls it; a number in hexadecimal where nobody knows them.
-        rows: how many.
-        bytes: of their keys, columns' names and values; an engine adds its own.
-        deleted: those of entities that are deleted.
-        state: of a view.
+        table: the table they are in.
+        name: the model or view, as the store names it; an unknown prefix in hexadecimal.
+        rows: their number.
+        bytes: of keys, column names and values; an engine's own overhead is not counted.
+        deleted: tombstones of entities.
+        state: the state of a view.
     """
 
     table: Table
@@ -54,13 +52,13 @@ class Survey(msgspec.Struct, frozen=True):
     """What a store holds.
 
     Arguments:
-        schema_version: of the schema that stands in the store.
-        unfinished: whether a backfill has something to do.
+        schema_version: of the schema in the store.
+        unfinished: whether a backfill has work to do.
         views: name to state.
-        tasks: fan-outs that wait in the outbox.
-        engine: what the engine says about itself; None when it says nothing.
-        parts: rows by model and view, when they were asked for.
-        set_aside: holders whose copies could not follow their source.
+        tasks: fan-outs waiting in the outbox.
+        engine: the engine's own figures; None when it has none.
+        parts: rows by model and view, of an exact survey.
+        set_aside: holders whose copies could not be updated.
     """
 
     schema_version: int
@@ -73,12 +71,9 @@ class Survey(msgspec.Struct, frozen=True):
 
 
 def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Plan[Survey]:
-    """What a store holds. A few requests; with `exact`, every row is read, `BATCH` a request.
+    """Surveys a store: a few requests; with `exact`, every row is read, `BATCH` a request.
 
-    Arguments:
-        engine: what the engine says about itself.
-        progress: told of every scan.
-        exact: whether rows are counted by model and view. Rows that are written meanwhile may be missed or not.
+    Rows that are written meanwhile may be missed or counted.
     """
     stored = yield from stored_schema()
     tasks = yield from count_tasks()
@@ -89,19 +84,19 @@ def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Pla
         names = _Names(stored)
         for table in TABLES:
             total = None if engine is None else engine.tables[table].rows
-            parts.extend((yield from _counted(table, names, progress, total)))
+            parts.extend((yield from _count_rows(table, names, progress, total)))
     return Survey(stored.version, stored.unfinished, views, tasks, engine, tuple(parts), aside)
 
 
 class _Names:
-    """What the first bytes of a key stand for."""
+    """The names of the prefixes of keys."""
 
     def __init__(self, stored: StoredSchema) -> None:
-        self._kinds = {number.to_bytes(2, "big"): name for name, number in stored.kinds.items()}
+        self._kinds = {number.to_bytes(KIND_BYTES, "big"): name for name, number in stored.kinds.items()}
         self._views: dict[bytes, tuple[str, Standing]] = {
             view.prefix: (name, view.state) for name, view in stored.views.items()
         }
-        self._views.update({gone.prefix: (gone.name, "retired") for gone in stored.retired})
+        self._views.update({view.prefix: (view.name, "retired") for view in stored.retired})
 
     def of(self, table: Table, prefix: bytes) -> tuple[str, Standing]:
         """The name and state of the rows under a prefix."""
@@ -116,12 +111,12 @@ class _Names:
 
 
 def _prefix_of(table: Table, key: bytes) -> bytes:
-    """The bytes of a key that say whose row it is."""
+    """The bytes of a key that name its model, view or kind of row."""
     if table == "system":
         return key.partition(b":")[0]
-    if table == "views" and key[:2] in (BACK_REFERENCES, HOLDS):
-        return key[:2]
-    return key[: _PREFIX[table]]
+    if table == "views" and pointer_part(key) in (BACK_REFERENCES, HOLDS):
+        return pointer_part(key)
+    return key[: PREFIX_BYTES[table]]
 
 
 class _Count(msgspec.Struct):
@@ -130,19 +125,18 @@ class _Count(msgspec.Struct):
     deleted: int = 0
 
 
-def _counted(table: Table, names: _Names, progress: Reporter, total: int | None) -> Plan[list[SurveyPart]]:
+def _count_rows(table: Table, names: _Names, progress: Reporter, total: int | None) -> Plan[list[SurveyPart]]:
     counts: dict[bytes, _Count] = {}
-    within, done = RowRange(b"", b""), 0
-    while True:
-        rows = yield from Scan(table, within, BATCH, families="dm")
-        check_ascending(table, within, rows)
-        for prefix, several in _runs(table, rows):
+    done = 0
+
+    def add(rows: list[Found]) -> None:
+        nonlocal done
+        for prefix, several in _by_prefix(table, rows):
             _add(counts.setdefault(prefix, _Count()), several, roots=table == "roots")
         done += len(rows)
         progress(Progress(f"counting rows of {table}", done, total))
-        if len(rows) < BATCH:
-            break
-        within = within.behind(rows[-1][0])
+
+    yield from scan_all(table, RowRange(b"", b""), add, BATCH)
     found: list[SurveyPart] = []
     for prefix, count in counts.items():
         name, state = names.of(table, prefix)
@@ -150,15 +144,15 @@ def _counted(table: Table, names: _Names, progress: Reporter, total: int | None)
     return found
 
 
-def _runs(table: Table, rows: list[Found]) -> list[tuple[bytes, list[Found]]]:
-    """Rows by whose they are; they come sorted, so that mostly the first and the last tell it for all."""
+def _by_prefix(table: Table, rows: list[Found]) -> list[tuple[bytes, list[Found]]]:
+    """Rows by prefix. They are sorted, so where the first and the last agree, all do."""
     if not rows:
         return []
     first, last = _prefix_of(table, rows[0][0]), _prefix_of(table, rows[-1][0])
     if first == last:
         return [(first, rows)]
     middle = len(rows) // 2
-    return _runs(table, rows[:middle]) + _runs(table, rows[middle:])
+    return _by_prefix(table, rows[:middle]) + _by_prefix(table, rows[middle:])
 
 
 def _add(count: _Count, rows: list[Found], *, roots: bool) -> None:

@@ -1,72 +1,62 @@
 """Access: how a view or a copy reaches a value from an entity, one or two hops away, as generated code.
 
-A path through a copy reads what the carrier holds; a path through a plain reference, or to a field that the copy does
-not show, makes the carrier hold that value out of sight ("hidden copy"), in its emitted record. So whatever a view
-needs of an entity is in that entity's own row. See "Semantics" of the decisions page.
+A path through a copy reads the copied field. A path through a plain reference, or to a field that the copy does not
+show, makes the holder store that value as a hidden copy in its record. So all that a view needs of an entity is in that
+entity's own row. See "Semantics" of the decisions page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, TypeAlias, get_args, get_origin
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types, unwrap
+from oneread.models.annotations import FieldType, Names, type_of, types_of
 from oneread.models.fields import FACTORY, defaults_of
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, is_copied
 from oneread.models.registry import reference_target
-from oneread.models.set_order import is_set
-
-Names: TypeAlias = Mapping[str, Any]
 
 FieldRoute: TypeAlias = tuple[str, ...]
 """Field names from a model to a value."""
 
 
-class Hidden(NamedTuple):
-    """A value of another entity that a carrier holds for its views' or copies' sake."""
+class HiddenRoute(NamedTuple):
+    """A value of another entity that a holder stores for its views or copies."""
 
     reference: str
-    """The carrier's field that refers to the other entity."""
+    """The holder's field that refers to the other entity."""
     target: type[Model[Any]]
     route: FieldRoute
     """From the other entity to the value."""
 
     @property
     def name(self) -> str:
-        """What the value is called in the carrier's emitted record."""
+        """What the value is called in the holder's record."""
         return ".".join((self.reference, *self.route))
 
 
 class Access(NamedTuple):
-    """How to reach one value.
-
-    Arguments:
-        code: an expression over `e` (the entity) and `u` (its hidden copies by name); None where anything on the way is
-            absent.
-        type: the value's declared type, None taken off.
-        optional: whether None is possible.
-        target: the model that the value refers to, if it is a reference or a copy.
-        copy: the copy class, if it is a copy.
-        many: the value is a list or set, each element of which counts.
-        hidden: the hidden copy this reads.
-        through: where the value comes from, when it is another entity's.
-        unordered: of `many`: the elements are those of a set.
-    """
+    """How to reach one value."""
 
     code: str
+    """An expression over `e` (the entity) and `u` (its hidden copies by name); None if anything on the way is None."""
     type: Any
+    """The declared type without None."""
     optional: bool
     target: type[Model[Any]] | None = None
+    """The model that a reference or a copy refers to."""
     copy: type[Copy[Any]] | None = None
     many: bool = False
-    hidden: Hidden | None = None
-    through: Hidden | None = None
+    """The value is a list or set, each element of which counts."""
+    hidden: HiddenRoute | None = None
+    """The hidden copy that this reads."""
+    through: HiddenRoute | None = None
+    """Where the value comes from when it belongs to another entity."""
     unordered: bool = False
+    """Of `many`: the elements are those of a set."""
 
 
 class Accesses:
@@ -77,13 +67,9 @@ class Accesses:
         self._resolving: list[tuple[type, FieldRoute]] = []
 
     def of_path(self, where: type, field: str, given: Any, model: type) -> Access:
-        """The access of what a rule or a copied field names.
+        """The access of a rule's path (`Purchase.quantity`, `within(...)`, `each(...)`), which must start at `model`.
 
-        Arguments:
-            where: the declaration that names it, for errors.
-            field: of that declaration, for errors.
-            given: `Purchase.quantity`, `within(...)`, `each(...)`.
-            model: the model it must start at, or a base of it.
+        `where` and `field` are the declaration that has the path, for errors.
         """
         path: Path = path_of(given)
         if not issubclass(model, path.declared_in):
@@ -109,22 +95,18 @@ class Accesses:
 
     def elements_of(self, access: Access, where: type, field: str) -> Access | None:
         """The access of the elements of a list or set; None for anything else."""
-        if get_origin(access.type) not in (list, set, frozenset):
+        collection = type_of(access.type, self.names, where, field)
+        if collection.several is None:
             return None
-        inner = get_args(access.type)[0]
-        found = reference_target(inner, where, field, self.names)
+        inner = collection.several.present.bare
+        found = reference_target(collection.several)
         return access._replace(
-            type=unwrap(inner).bare,
+            type=inner,
             many=True,
             target=found[0] if found else None,
             copy=found[1] if found else None,
-            unordered=is_set(access.type),
+            unordered=collection.kind == "set",
         )
-
-    def bare(self, annotation: Any) -> tuple[Any, bool]:
-        """A resolved type without its wrappers, and whether None is allowed."""
-        bare, optional, _metadata = unwrap(annotation)
-        return bare, optional
 
     def of_route(self, model: type, route: FieldRoute) -> Access:
         """The access that starts at `model`.
@@ -152,17 +134,10 @@ class Accesses:
         return access
 
     def _first(self, model: type, name: str) -> Access:
-        types = field_types(model, self.names)
+        types = types_of(model, self.names)
         if name not in types:
             raise InvalidDeclaration("there is no such field", model=model, field=name)
-        return self._typed(f"e.{name}", types[name], model, name)
-
-    def _typed(self, code: str, annotation: Any, owner: type, name: str) -> Access:
-        bare, optional, _metadata = unwrap(annotation)
-        found = reference_target(annotation, owner, name, self.names)
-        if found is None:
-            return Access(code, bare, optional)
-        return Access(code, bare, optional, found[0], found[1])
+        return _typed(f"e.{name}", types[name])
 
     def _inside(self, model: type, access: Access, name: str) -> Access:
         """A field of a nested struct."""
@@ -170,12 +145,11 @@ class Accesses:
             raise InvalidDeclaration(
                 "a path goes through structs, copies and references only", model=model, field=name, type=access.type
             )
-        types = field_types(access.type, self.names)
+        types = types_of(access.type, self.names)
         if name not in types:
             raise InvalidDeclaration("there is no such field", model=access.type, field=name)
-        return self._typed(_guarded(access.code, name), types[name], access.type, name)._replace(
-            optional=access.optional or unwrap(types[name]).optional
-        )
+        found = _typed(_guarded(access.code, name), types[name])
+        return found._replace(optional=access.optional or found.optional)
 
     def _onwards(self, model: type, first: str, access: Access, rest: FieldRoute) -> Access:
         """Through a copy or a reference."""
@@ -184,20 +158,19 @@ class Accesses:
         if copy is None or not is_copied(copy, rest[0]):
             if rest == ("ref",) and copy is not None:
                 return access
-            return self._hidden(model, access, Hidden(first, access.target, rest))
+            return self._hidden(model, access, HiddenRoute(first, access.target, rest))
         source = self.source_route(copy, rest[0])
         self.of_route(access.target, source)  # a circle of copies shows here
-        types = field_types(copy, self.names)
-        shown = self._typed(_guarded(access.code, rest[0]), types[rest[0]], copy, rest[0])
+        shown = _typed(_guarded(access.code, rest[0]), types_of(copy, self.names)[rest[0]])
         optional = access.optional or copy.missing_ok or copy.on_delete == "clear"
         if shown.target is not None:
-            return self._hidden(model, access, Hidden(first, access.target, (*source, *rest[1:])))
+            return self._hidden(model, access, HiddenRoute(first, access.target, (*source, *rest[1:])))
         for name in rest[1:]:
             shown = self._inside(copy, shown, name)
-        through = Hidden(first, access.target, (*source, *rest[1:]))
+        through = HiddenRoute(first, access.target, (*source, *rest[1:]))
         return shown._replace(optional=optional or shown.optional, through=through)
 
-    def _hidden(self, model: type, access: Access, hidden: Hidden) -> Access:
+    def _hidden(self, model: type, access: Access, hidden: HiddenRoute) -> Access:
         far = self.of_route(hidden.target, hidden.route)
         if far.copy is not None or far.many:
             raise InvalidDeclaration("a path ends at a plain value or a reference", model=model, path=hidden.name)
@@ -220,6 +193,12 @@ class Accesses:
         if default is not msgspec.NODEFAULT and not isinstance(default, FACTORY):
             raise InvalidDeclaration("a copied field has no default, or within(...)", declaration=copy, field=name)
         return (name,)
+
+
+def _typed(code: str, given: FieldType) -> Access:
+    """The access of a value of this type."""
+    target, copy = reference_target(given) or (None, None)
+    return Access(code, given.present.bare, given.optional, target, copy)
 
 
 def _guarded(code: str, name: str) -> str:

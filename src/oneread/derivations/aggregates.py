@@ -1,7 +1,7 @@
-"""Aggregates: counts and exact sums by group, and the least and greatest of them.
+"""Aggregates: counts and exact sums by group, and the least and greatest values.
 
-Counts and sums are deltas on one row a group; a mean is divided on read; least and greatest are rows of a hidden index
-each, so that they go back when the entity that had them changes. See docs/formats/rows.md.
+Counts and sums are deltas on one row for each group; a mean is divided on read. Least and greatest have a hidden index
+each, so the next one takes over when the entity that had the value changes. See docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import msgspec
 
 from oneread.derivations.access import Access
 from oneread.derivations.derivation import (
-    PREFIX_BYTES,
     Compiling,
     Keyspace,
     LocalFind,
@@ -27,13 +26,13 @@ from oneread.derivations.derivation import (
 )
 from oneread.derivations.emitted_record import ROWS, SUMS, short_hash
 from oneread.derivations.indexes import check_type, condition
-from oneread.derivations.keyed import VALUES_BYTES, Emit, ViewKey
+from oneread.derivations.keyed import Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate
 from oneread.encoding.codec import Codec
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded
-from oneread.models.annotations import field_types
+from oneread.models.annotations import Names, field_types, unwrap
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind, element
@@ -41,7 +40,9 @@ from oneread.models.set_order import has_one_form
 from oneread.models.wide import pack_wide, unpack_wide
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine
+from oneread.store.engine import LocalReads
+from oneread.store.keys import VIEW_BYTES, row_part
+from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found, Read
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import Number, decode_amounts, digits_of, exact_number, plain
@@ -51,31 +52,57 @@ MEAN_DIGITS: Final = 28
 _EXTREMA: Final = ("least", "greatest")
 
 _MEAN = Context(prec=MEAN_DIGITS)
+_MEAN_TYPES: Final[dict[type, type]] = {int: Decimal, Decimal: Decimal, float: float, timedelta: timedelta}
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Slot(NamedTuple):
-    """One number of a group's row.
-
-    Arguments:
-        code: the expression of the amount that an entity contributes; None for nothing.
-        whole: it is an int.
-    """
+    """One number of a group's row: the expression of the amount that an entity contributes, None for nothing."""
 
     code: str
-    whole: bool
+    is_int: bool
 
 
 class Extremum(NamedTuple):
-    """One least or greatest: a hidden index."""
+    """One least or greatest: a hidden index of rows (group, value, source key)."""
 
     field: str
     prefix: bytes
-    token: bytes
-    signature: str
-    code: str
+    descending: bool
+    access: Access
     codec: Codec
-    type: Any
+
+    @property
+    def token(self) -> bytes:
+        return ROWS + self.prefix
+
+    def scope(self, place: int) -> dict[str, Any]:
+        """The functions and values that `lines` and `row_lines` use, for the hidden index with this number."""
+        packed = _packed if has_one_form(self.access.type) else _packed_in_digits
+        return {f"extreme{place}": self.codec.encode, f"packed{place}": packed, f"X{place}": self.prefix}
+
+    def lines(self, place: int) -> list[str]:
+        """The statements that make the value's key, row and digest; views of one entity share them in `made`."""
+        name = repr(f"{self.access.code} {'greatest' if self.descending else 'least'}")
+        return [
+            f"x{place} = made.get({name})",
+            f"if x{place} is None:",
+            f"    value = {self.access.code}",
+            f"    x{place} = () if value is None else (extreme{place}((value,)), *packed{place}(value))",
+            f"    made[{name}] = x{place}",
+            f"extrema{place} = record[TOKENS[{place + 1}]] = []",
+        ]
+
+    def row_lines(self, place: int) -> list[str]:
+        """The statements that add the row of one group."""
+        return [
+            f"if x{place}:",
+            f"    element, doc, digest = x{place}",
+            f"    if len(found) + len(element) > {VALUES_BYTES}: refuse_long({self.field!r})",
+            "    place = found + element + suffix",
+            f"    extrema{place}.append([place, digest])",
+            f"    shown[X{place} + place] = doc",
+        ]
 
 
 class Folded(NamedTuple):
@@ -86,12 +113,7 @@ class Folded(NamedTuple):
 
 
 class AggregateView:
-    """One aggregate, compiled.
-
-    Arguments:
-        cls: the declaration.
-        compiling: what it is compiled with; `prefixes` are of the hidden index of each least(...) and greatest(...).
-    """
+    """One aggregate, compiled; `compiling.prefixes` are those of the hidden indexes."""
 
     table: Table = "counts"
     can_find = True
@@ -122,7 +144,7 @@ class AggregateView:
                     view=cls,
                     field=part.field,
                 )
-        self._slots: dict[str, Slot] = {"contributions": Slot("1", whole=True)}
+        self._slots: dict[str, Slot] = {"contributions": Slot("1", is_int=True)}
         self.folded: list[Folded] = []
         self.extrema: list[Extremum] = []
         self._taken: list[tuple[str, Access, Callable[[Any], object]]] = []
@@ -132,12 +154,12 @@ class AggregateView:
         if not self.folded and not self.extrema:
             raise InvalidDeclaration("an aggregate needs a fold: count(), total(...), mean(...), ...", view=cls)
         self._decoders = {
-            each.prefix: msgspec.msgpack.Decoder(tuple[each.type]).decode  # type: ignore[name-defined]
+            each.prefix: msgspec.msgpack.Decoder(tuple[each.access.type]).decode  # type: ignore[name-defined]
             for each in self.extrema
         }
         self.tokens: tuple[bytes, ...] = (SUMS + prefix, *(each.token for each in self.extrema))
         self.width = len(self._slots)
-        self.emit: Emit = self._generated()
+        self.emit: Emit = self._emitter()
 
     def _fold(self, name: str, rule: Rule, prefixes: Mapping[str, bytes]) -> None:
         if rule.fold is None:
@@ -177,52 +199,42 @@ class AggregateView:
         self.folded.append(Folded(name, _mean(place, values, _MEANS[kind])))
 
     def _extremum(self, name: str, rule: Rule, access: Access, prefix: bytes) -> None:
-        codec = Codec((element(name, access.type, self.cls, descending=rule.fold == "greatest"),))
-        signature = f"{access.code} {rule.fold}"
+        is_greatest = rule.fold == "greatest"
+        codec = Codec((element(name, access.type, self.cls, descending=is_greatest),))
         self._taken.append((name, access, lambda value: codec.encode((value,))))
-        self.extrema.append(Extremum(name, prefix, ROWS + prefix, signature, access.code, codec, access.type))
+        self.extrema.append(Extremum(name, prefix, is_greatest, access, codec))
 
-    def _generated(self) -> Emit:
-        """The function that adds the entity's contribution to each of its groups."""
-        scope = _SCOPE | {"PREFIX": self.prefix, "TOKENS": self.tokens, "refuse": self._refuse, "long": self._too_long}
+    def _emitter(self) -> Emit:
+        """Generates the function that adds the entity's contribution to each of its groups."""
+        scope = _SCOPE | {"PREFIX": self.prefix, "TOKENS": self.tokens}
+        scope |= {"refuse": self._refuse, "refuse_long": self._refuse_long}
+        before = [*self._amounts_lines(), "sums = record[TOKENS[0]] = []"]
+        each = ["sums.append([found, recorded])", "deltas.append((PREFIX + found, amounts, 1))"]
+        for place, extremum in enumerate(self.extrema):
+            scope |= extremum.scope(place)
+            before += extremum.lines(place)
+            each += extremum.row_lines(place)
+        return self.key.emitter(scope, condition(self.cls, self.model, self._accesses), before, each)
+
+    def _amounts_lines(self) -> list[str]:
+        """The statements that make the amounts, as numbers and as the record keeps them; views share them in `made`."""
         slots = list(self._slots.values())
         amounts = f"({', '.join(slot.code for slot in slots)},)"
-        before = [
+        recorded = [f"amounts[{at}]" if slot.is_int else f"text(amounts[{at}])" for at, slot in enumerate(slots)]
+        return [
             f"both = made.get({amounts!r})",
             "if both is None:",
             "    try:",
             f"        amounts = {amounts}",
-            f"        both = made[{amounts!r}] = amounts, {_wired(slots)}",
+            f"        both = made[{amounts!r}] = amounts, [{', '.join(recorded)}]",
             "    except LimitExceeded as error: refuse(error)",
-            "amounts, wired = both",
-            "sums = record[TOKENS[0]] = []",
+            "amounts, recorded = both",
         ]
-        each = ["sums.append([found, wired])", "deltas.append((PREFIX + found, amounts, 1))"]
-        for place, extremum in enumerate(self.extrema):
-            scope |= {f"extreme{place}": extremum.codec.encode, f"X{place}": extremum.prefix}
-            scope[f"packed{place}"] = _packed if has_one_form(extremum.type) else _packed_in_digits
-            before += [
-                f"x{place} = made.get({extremum.signature!r})",
-                f"if x{place} is None:",
-                f"    value = {extremum.code}",
-                f"    x{place} = () if value is None else (extreme{place}((value,)), *packed{place}(value))",
-                f"    made[{extremum.signature!r}] = x{place}",
-                f"extrema{place} = record[TOKENS[{place + 1}]] = []",
-            ]
-            each += [
-                f"if x{place}:",
-                f"    element, doc, digest = x{place}",
-                f"    if len(found) + len(element) > {VALUES_BYTES}: long({extremum.field!r})",
-                "    place = found + element + suffix",
-                f"    extrema{place}.append([place, digest])",
-                f"    shown[X{place} + place] = doc",
-            ]
-        return self.key.function(scope, condition(self.cls, self.model, self._accesses), before, each)
 
     def _refuse(self, error: LimitExceeded) -> NoReturn:
         raise InvalidValue(error.message, model=self.model.__name__, view=self.cls.__name__, **error.facts) from error
 
-    def _too_long(self, field: str) -> NoReturn:
+    def _refuse_long(self, field: str) -> NoReturn:
         raise InvalidKey(
             "the values of a group and its extremum are too long together",
             view=self.cls,
@@ -231,13 +243,7 @@ class AggregateView:
         )
 
     def instance(self, group: tuple[Any, ...], numbers: list[Number], extrema: Mapping[str, Any]) -> Any:
-        """The row as the user sees it.
-
-        Arguments:
-            group: values of the key's elements.
-            numbers: of the group's row; empty for an empty group.
-            extrema: field to its least or greatest value.
-        """
+        """The row as the user sees it; `group` are the key's values, `numbers` are empty for an empty group."""
         fields: dict[str, Any] = dict(extrema)
         start = 0
         for part in self.key.parts:
@@ -249,7 +255,7 @@ class AggregateView:
                 fields[each.field] = each.read(numbers)
             except OverflowError as error:
                 raise LimitExceeded(
-                    "the sum of this group is beyond what a timedelta can hold",
+                    "the sum of this group is too large for a timedelta",
                     view=self.cls,
                     field=each.field,
                     group=group,
@@ -257,11 +263,11 @@ class AggregateView:
         return self.cls(**fields)
 
     def extremum_value(self, extremum: Extremum, packed: bytes) -> Any:
-        """The value that a row of a hidden index holds."""
+        """Decodes the value of a row of a hidden index."""
         try:
             return self._decoders[extremum.prefix](packed)[0]
         except msgspec.MsgspecError:  # an int beyond 64 bits
-            return msgspec.convert(unpack_wide(packed), tuple[extremum.type])[0]  # type: ignore[name-defined]
+            return msgspec.convert(unpack_wide(packed), tuple[extremum.access.type])[0]  # type: ignore[name-defined]
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, values, decode = self.cls.__name__, key_values(self.key), self.key.codec.decode_prefix
@@ -295,12 +301,12 @@ class AggregateView:
         return self.instance(values, found[0], dict(zip([each.field for each in self.extrema], found[1:], strict=True)))
 
     def _extreme(self, extremum: Extremum, group: bytes) -> Plan[Any]:
-        """The least or greatest value of a group: what the first row of its hidden index holds."""
+        """Reads the least or greatest value of a group: that of the first row of its hidden index."""
         start, stop = prefix_range(extremum.prefix + group)
         found = yield from first_row("views", RowRange(start, stop or b""))
         return None if found is None else self.extremum_value(extremum, found[1][VALUE].value)
 
-    def local_find(self, engine: Engine) -> LocalFind | None:
+    def local_find(self, engine: LocalReads) -> LocalFind | None:
         prefix, encode, point, column = self.prefix, self.key.codec.encode, engine.point, engine.column
 
         def find(values: tuple[Any, ...]) -> tuple[Any, int, int]:
@@ -324,7 +330,7 @@ class AggregateView:
         return find
 
     def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
-        groups = [key[len(self.prefix) :] for key, _row in found]
+        groups = [row_part(key) for key, _row in found]
         wanted = [self._extreme(each, group) for group in groups for each in self.extrema]
         values = (yield from Together(wanted)) if wanted else []
         width, names = len(self.extrema), [each.field for each in self.extrema]
@@ -338,7 +344,7 @@ class AggregateView:
         ]
 
     def explain_find(self, place: bytes) -> list[str]:
-        group = place[PREFIX_BYTES:]
+        group = row_part(place)
         return [
             f"read counts {place.hex()}",
             *(
@@ -373,11 +379,45 @@ class AggregateView:
                     "value",
                     found="scan",
                     paged="each",
-                    ends=(each.type, path),
+                    ends=(each.access.type, path),
                 )
                 for each, path in extrema
             ),
         )
+
+
+def check_folds(view: type[Aggregate[Any]], names: Names) -> None:
+    """Checks that the fields of folds are annotated with what their folds return."""
+    types = field_types(view, names)
+    for name, rule in rules_of(view).items():
+        if rule.kind == "fold":
+            _check_fold(view, name, rule, types[name], names)
+
+
+def keyspace_fields(view: type[Aggregate[Any]]) -> list[str]:
+    """The fields of least(...) and greatest(...): each has a hidden index."""
+    return [name for name, rule in rules_of(view).items() if rule.fold in _EXTREMA]
+
+
+def _check_fold(view: type, name: str, rule: Rule, annotation: Any, names: Names) -> None:
+    bare, optional, _metadata = unwrap(annotation)
+    if rule.fold == "count" and (bare is not int or optional):
+        raise InvalidDeclaration("a count is an int", view=view, field=name, type=bare)
+    if rule.fold in ("mean", "least", "greatest") and not optional:
+        raise InvalidDeclaration("an empty group has none of these: declare it as `| None`", view=view, field=name)
+    if rule.fold == "mean":
+        source = _type_at(path_of(rule.field).steps[-1], names)
+        if source in _MEAN_TYPES and bare is not _MEAN_TYPES[source]:
+            raise InvalidDeclaration(
+                "a mean has another type", view=view, field=name, declared=bare, mean=_MEAN_TYPES[source]
+            )
+
+
+def _type_at(step: tuple[type, str], names: Names) -> Any:
+    """The bare type of a field; None if the path is wrong, which is refused elsewhere."""
+    cls, name = step
+    annotation = field_types(cls, names).get(name)
+    return None if annotation is None else unwrap(annotation).bare
 
 
 def amounts_in(row: Row | None) -> list[Number]:
@@ -391,7 +431,7 @@ def _counts(key: bytes) -> Plan[list[Number]]:
 
 
 def _behind(group: Callable[[bytes, int], tuple[Any, int]], value: Codec) -> OwnerOffset:
-    return lambda key: value.decode_prefix(key, group(key, PREFIX_BYTES)[1])[1]
+    return lambda key: value.decode_prefix(key, group(key, VIEW_BYTES)[1])[1]
 
 
 def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:
@@ -429,28 +469,22 @@ def _mean(place: int, values: int, divided: Callable[[Number, Number], Any]) -> 
 
 
 def _presence(access: Access) -> Slot:
-    return Slot(f"(None if {access.code} is None else 1)" if access.optional else "1", whole=True)
+    return Slot(f"(None if {access.code} is None else 1)" if access.optional else "1", is_int=True)
 
 
 def _amount(access: Access) -> Slot:
     if access.type is int:
-        return Slot(access.code, whole=True)
+        return Slot(access.code, is_int=True)
     if access.type is timedelta:
-        return Slot(f"(None if (x := {access.code}) is None else x // microsecond)", whole=True)
-    return Slot(f"(None if (x := {access.code}) is None else exact(x))", whole=False)
-
-
-def _wired(slots: list[Slot]) -> str:
-    """The expression of what the record keeps of amounts."""
-    codes = [f"amounts[{place}]" if slot.whole else f"text(amounts[{place}])" for place, slot in enumerate(slots)]
-    return f"[{', '.join(codes)}]"
+        return Slot(f"(None if (x := {access.code}) is None else x // microsecond)", is_int=True)
+    return Slot(f"(None if (x := {access.code}) is None else exact(x))", is_int=False)
 
 
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
 def _packed(value: Any) -> tuple[bytes, bytes]:
-    """A value of a hidden index, as `unpack_wide` reads it, and what the record keeps of it: its key says all."""
+    """A value as a row of a hidden index holds it, and what the record keeps of it: nothing, the row's key has it."""
     try:
         return _pack((value,)), b""
     except OverflowError:
@@ -458,7 +492,7 @@ def _packed(value: Any) -> tuple[bytes, bytes]:
 
 
 def _packed_in_digits(value: Any) -> tuple[bytes, bytes]:
-    """`_packed` for a type whose equal values have one key and several forms: 1.0 and 1.00, 0.0 and -0.0."""
+    """`_packed` for types whose equal values have one key but several forms, as 1.0 and 1.00, or 0.0 and -0.0."""
     doc, _nothing = _packed(value)
     return doc, short_hash(doc)
 

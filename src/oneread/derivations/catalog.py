@@ -11,69 +11,54 @@ from typing import Any
 import msgspec
 
 from oneread.derivations import emitted_record
-from oneread.derivations.access import Access, Accesses, Hidden
-from oneread.derivations.aggregates import AggregateView
-from oneread.derivations.copies import (
-    NO_SOURCE,
-    CopiedValues,
-    Getter,
-    Reference,
-    Source,
-    check_copy,
-    compiled,
-    filling,
-    nullable_copy_classes,
-    references_of,
-)
-from oneread.derivations.derivation import CompiledView, Compiling, compile_view, register
+from oneread.derivations.access import Accesses
+from oneread.derivations.aggregates import AggregateView, check_folds, keyspace_fields
+from oneread.derivations.copies import NO_SOURCE, Source
+from oneread.derivations.derivation import VIEW_KINDS, CompiledView, Compiling, ViewKind, kind_of_view
 from oneread.derivations.entity_type import EntityState, EntityType
-from oneread.derivations.indexes import IndexView
+from oneread.derivations.indexes import IndexView, check_unique, unique_option
 from oneread.derivations.probes import Probes
-from oneread.derivations.rules import rules_of
+from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, UsageError
-from oneread.models.annotations import Named, field_types
-from oneread.models.fingerprints import text_of
-from oneread.models.layout import LAST_ID, Layout
+from oneread.models.annotations import Named
+from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.older import OlderLayout
 from oneread.models.registry import EntityKind, root_model
-from oneread.models.set_order import holds_sets
-from oneread.models.versions import StoredLayout, view_prefix
+from oneread.models.versions import StoredLayout
+from oneread.store.keys import kind_part, view_prefix
+from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.root import Root
 
-register(Index, IndexView)
-register(Aggregate, AggregateView)
+VIEW_KINDS[Index] = ViewKind(IndexView, check_unique, options=unique_option)
+VIEW_KINDS[Aggregate] = ViewKind(AggregateView, check_folds, keyspace_fields)
 
 
 class SchemaNumbers(msgspec.Struct, frozen=True):
-    """What the store calls each declaration.
-
-    Arguments:
-        kinds: a model's stored name to its id.
-        layouts: an entity class's stored name to the id of its current layout.
-        views: a view's stored name (and `view.field` for a least or greatest) to (id, generation).
-        older: layouts that rows may still have, by the stored name of their entity class.
-        last: the last number that was given to anything.
-    """
+    """The numbers that a store has given to declarations, by stored name."""
 
     kinds: Mapping[str, int]
+    """Of models."""
     layouts: Mapping[str, int]
+    """Of the current layouts of entity classes."""
     views: Mapping[str, tuple[int, int]]
+    """(id, generation) of views, and of `view.field` for fields with a keyspace of their own."""
     older: Mapping[str, tuple[StoredLayout, ...]] = {}
-    last: int = LAST_ID
+    """Layouts that rows of an entity class may still have."""
+    last: int = LAST_NUMBER
+    """The last number that was given."""
 
 
 def stored_name(cls: type[Model[Any] | View[Any]]) -> str:
-    """What a declaration is called in the store."""
+    """The name of a declaration in the store."""
     own = cls.__dict__.get("stored_as")
     return own if isinstance(own, str) else cls.__name__
 
 
-def extremum_names(view: type[View[Any]]) -> dict[str, str]:
-    """Field to stored name of each least or greatest of an aggregate."""
-    folds = {name: rule for name, rule in rules_of(view).items() if rule.fold in ("least", "greatest")}
-    return {name: f"{stored_name(view)}.{name}" for name in folds}
+def keyspace_names(view: type[View[Any]]) -> dict[str, str]:
+    """Field to stored name of each field of a view that has a keyspace of its own."""
+    return {name: f"{stored_name(view)}.{name}" for name in kind_of_view(view).keyspace_fields(view)}
 
 
 class Catalog:
@@ -82,173 +67,100 @@ class Catalog:
     def __init__(
         self, models: tuple[type[Model[Any]], ...], views: tuple[type[View[Any]], ...], numbers: SchemaNumbers
     ) -> None:
-        self._names = Named((*models, *views))
-        self._accesses = Accesses(self._names)
-        self._numbers = numbers
-        self.models = models
-        roots = {root_model(cls) for cls in models}
-        self.kinds: dict[type, EntityKind] = {
-            cls: EntityKind(cls, numbers.kinds[stored_name(cls)], self._names, numbers.last)
-            for cls in sorted(roots, key=stored_name)
-        }
-        self.kinds.update({cls: self.kinds[root_model(cls)] for cls in models})
-        self._by_prefix = {kind.prefix: kind for kind in self.kinds.values()}
-        self._references = {
-            cls: references_of(cls, self._accesses, self.kinds, field_types(cls, self._names)) for cls in models
-        }
-        self._nullable = nullable_copy_classes(
-            {each.copy for refs in self._references.values() for each in refs.values() if each.copy is not None}
-        )
-        self._told: dict[type, dict[str, tuple[Getter, Any]]] = {}
-        self._awaited: set[type] = set()
-        self.probes = Probes(self._accesses)
-        self._compile_copies()
-        self.views: dict[type, CompiledView] = {}
-        for view in views:
-            self._add_view(view)
-        self._wire_hidden()
-        self.entity_types: dict[type, EntityType] = {cls: self._entity_type(cls) for cls in models}
-        self._hiding = frozenset(each.kind.prefix for each in self.entity_types.values() if each.has_hidden)
-        self._any_type: dict[bytes, EntityType] = {
-            kind.prefix: self.entity_types[self._any_class(kind)] for kind in self.kinds.values()
-        }
-
-    @property
-    def names(self) -> Mapping[str, Any]:
+        self.names: Mapping[str, Any] = Named((*models, *views))
         """The declared classes by name."""
-        return self._names
+        self.models = models
+        self._numbers = numbers
+        self.kinds: dict[type, EntityKind] = self._number_kinds()
+        self._by_prefix = {kind.prefix: kind for kind in self.kinds.values()}
+        accesses = Accesses(self.names)
+        references = ReferenceBuilder(models, self.kinds, accesses)
+        self._nullable = references.nullable_copies()
+        self.views: dict[type, CompiledView] = {view: self._compile_view(view, accesses) for view in views}
+        for view in self.views.values():
+            references.add_view(view)
+        self.entity_types: dict[type, EntityType] = {cls: self._compile_model(cls, references) for cls in models}
+        self.probes = self._add_probes(accesses)
+        self._references = tuple(each for cls in models for each in self.entity_types[cls].references)
+        self._with_hidden = frozenset(each.kind.prefix for each in self.entity_types.values() if each.has_hidden)
+        self._any_type = {self.kinds[cls].prefix: self.entity_types[cls] for cls in reversed(models)}
 
-    def _any_class(self, kind: EntityKind) -> type[Model[Any]]:
-        return next(cls for cls in self.models if self.kinds[cls] is kind)
+    def _number_kinds(self) -> dict[type, EntityKind]:
+        roots = sorted({root_model(cls) for cls in self.models}, key=stored_name)
+        numbers, last = self._numbers.kinds, self._numbers.last
+        kinds = {cls: EntityKind(cls, numbers[stored_name(cls)], self.names, last) for cls in roots}
+        return {**kinds, **{cls: kinds[root_model(cls)] for cls in self.models}}
 
-    def _compile_copies(self) -> None:
-        for cls, references in self._references.items():
-            for reference in references.values():
-                copy = reference.copy
-                if copy is None:
-                    continue
-                found = check_copy(copy, reference.kind.cls, self._accesses, field_types(copy, self._names))
-                reference.fill = filling(copy, found)
-                reference.routes = tuple((name, ".".join(self._accesses.source_route(copy, name))) for name in found)
-                for name, access in found.items():
-                    route = ".".join(self._accesses.source_route(copy, name))
-                    self._tell(reference, route, access)
-                    if access.hidden is not None:
-                        self._hide(reference.kind.cls, access.hidden)
-                if not found:
-                    self._tell(reference, "", Access("None", type(None), optional=True))
-                layout: Layout[Any] = Layout(copy, None, nullable=self._nullable, names=self._names)
-                self.probes.add_copy(reference, copy, layout)
-                self._check_options(cls, reference)
-
-    def _check_options(self, cls: type, reference: Reference) -> None:
-        if reference.many and reference.on_delete == "clear":
-            raise InvalidDeclaration(
-                "a list of references is kept or refused, not cleared", model=cls, field=reference.name
-            )
-
-    def _tell(self, reference: Reference, route: str, access: Access) -> None:
-        """The source must tell its carriers when this value changes."""
-        target = reference.kind.cls
-        self._told.setdefault(target, {})[route] = compiled(access.code), access.type | None
-        if reference.missing_ok:
-            self._awaited.add(target)
-
-    def _hide(self, cls: type[Model[Any]], hidden: Hidden) -> None:
-        """Lets every class of the kind that has the reference carry a hidden copy, and what that needs further on."""
-        far = self._accesses.of_route(hidden.target, hidden.route)
-        get = compiled(far.code)
-        for model in self.models:
-            if not issubclass(model, cls):
-                continue
-            reference = self._references[model][hidden.reference]
-            if any(name == hidden.name for name, _get, _type in reference.hidden):
-                continue
-            if reference.many:
-                raise InvalidDeclaration(
-                    "a path cannot go through a list of references", model=model, field=hidden.reference
-                )
-            reference.hidden = (*reference.hidden, (hidden.name, get, far.type | None))
-            reference.tracked = True
-            self._tell(reference, ".".join(hidden.route), far)
-        if far.hidden is not None:
-            self._hide(hidden.target, far.hidden)
-
-    def _add_view(self, view: type[View[Any]]) -> None:
-        model = self._viewed(view)
+    def _compile_view(self, view: type[View[Any]], accesses: Accesses) -> CompiledView:
         numbers = self._numbers.views
-        prefixes = {field: view_prefix(*numbers[name]) for field, name in extremum_names(view).items()}
+        prefixes = {field: view_prefix(*numbers[name]) for field, name in keyspace_names(view).items()}
         prefix = view_prefix(*numbers[stored_name(view)])
-        compiling = Compiling(model, prefix, prefixes, self._accesses, self.kinds, self._nullable)
-        compiled_view = self.views[view] = compile_view(view, compiling)
-        for field, access, check in compiled_view.taken_values():
-            if access.through is not None:
-                self.probes.add_value(access.through, view, field, check)
+        compiling = Compiling(self._viewed(view), prefix, prefixes, accesses, self.kinds, self._nullable)
+        return kind_of_view(view).compile(view, compiling)
 
     def _viewed(self, view: type[View[Any]]) -> type[Model[Any]]:
         """The entity class that a view is about."""
         given = view.type_arguments[0] if view.type_arguments else None
         name = getattr(given, "__forward_arg__", given)
-        model = self._names.get(name) if isinstance(name, str) else given
+        model = self.names.get(name) if isinstance(name, str) else given
         if not (isinstance(model, type) and issubclass(model, Model)):
             raise InvalidDeclaration("say whose view it is: class Recent(Index[Purchase])", view=view, given=given)
-        if model not in self._references:
+        if model not in self.kinds:
             raise InvalidDeclaration("the model of this view is not in the schema", view=view, model=model)
         return model
 
-    def _wire_hidden(self) -> None:
-        """Every path of a view that leaves the entity makes its carriers hold the value out of sight."""
-        for view in self.views:
-            model = self._viewed(view)
-            for name, rule in rules_of(view).items():
-                if rule.field is not None:
-                    hidden = self._accesses.of_path(view, name, rule.field, model).hidden
-                    if hidden is not None:
-                        self._hide(model, hidden)
-
-    def _entity_type(self, cls: type[Model[Any]]) -> EntityType:
+    def _compile_model(self, cls: type[Model[Any]], references: ReferenceBuilder) -> EntityType:
         kind = self.kinds[cls]
         layout: Layout[Any] = Layout(
-            cls, self._numbers.layouts[stored_name(cls)], nullable=self._nullable, names=self._names
+            cls, self._numbers.layouts[stored_name(cls)], nullable=self._nullable, names=self.names
         )
         kind.layouts.add(layout)
         for older in self._numbers.older.get(stored_name(cls), ()):
-            kind.layouts.add_older(OlderLayout(older, layout, self._names))
+            kind.layouts.add_older(OlderLayout(older, layout, self.names))
         derivations = tuple(view for view in self.views.values() if self.kinds[view.model] is kind)
-        told = self._told.get(kind.cls)
-        getters = None if told is None else self._copied_values(kind.cls, told)
-        return EntityType(cls, kind, layout, self._references[cls], derivations, getters)
+        return EntityType(
+            cls, kind, layout, references.references(cls), derivations, references.copied_values(kind.cls)
+        )
 
-    def _copied_values(self, cls: type[Model[Any]], told: dict[str, tuple[Getter, Any]]) -> CopiedValues:
-        meaning = "\n".join(f"{route}: {text_of(told[route][1], cls, route, self._names)}" for route in sorted(told))
-        sets = any(holds_sets(kind, self._names) for _get, kind in told.values())
-        return CopiedValues(told, missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
+    def _add_probes(self, accesses: Accesses) -> Probes:
+        """The checks of new values that copies and views of other entities take."""
+        probes = Probes(accesses)
+        for entity_type in self.entity_types.values():
+            for reference in entity_type.references:
+                if reference.copy is not None:
+                    layout: Layout[Any] = Layout(reference.copy, None, nullable=self._nullable, names=self.names)
+                    probes.add_copy(reference, reference.copy, layout)
+        for cls, view in self.views.items():
+            for field, access, check in view.taken_values():
+                if access.through is not None:
+                    probes.add_value(access.through, cls, field, check)
+        return probes
 
     def kind_of(self, key: bytes) -> EntityKind:
-        """The kind that a commit row belongs to."""
+        """The kind of a root row."""
         try:
-            return self._by_prefix[key[:2]]
+            return self._by_prefix[kind_part(key)]
         except KeyError:
             raise Corrupt("a row belongs to a model that this schema does not have", key=key.hex()) from None
 
     def name_of(self, key: bytes) -> str:
-        """A commit row's key as a person reads it."""
+        """A root row's key for people: `Customer(7)`."""
         kind = self.kind_of(key)
         return f"{kind.cls.__name__}({', '.join(map(repr, kind.parts_of(key)))})"
 
     def type_of(self, entity: Any) -> EntityType:
-        """The carrier of an entity's class."""
+        """The entity type of an entity's class."""
         try:
             return self.entity_types[type(entity)]
         except KeyError:
-            raise UsageError("this is no entity of a model of the schema", given=type(entity)) from None
+            raise UsageError("not an entity of a model of the schema", given=type(entity)) from None
 
     def any_type_of(self, key: bytes) -> EntityType:
-        """A carrier of the kind that a commit row belongs to, for what all variants have in common."""
+        """An entity type of the kind of a root row, for what all variants have in common."""
         return self._any_type[self.kind_of(key).prefix]
 
     def state(self, key: bytes, root: Root) -> EntityState:
-        """What a commit row says."""
+        """The state that a root row holds."""
         record = emitted_record.decode_record(root.emitted)
         if root.body is None:
             return EntityState(None, {}, record)
@@ -262,7 +174,7 @@ class Catalog:
         return EntityState(entity, used, record, older.unfilled, older.stored.retell)
 
     def source(self, key: bytes, root: Root) -> Source:
-        """A commit row as those who copy from it see it."""
+        """A root row as its holders see it."""
         if root.body is None:
             return (
                 self.any_type_of(key).source_of_deleted(emitted_record.decode_record(root.emitted))
@@ -279,30 +191,28 @@ class Catalog:
         )
 
     def is_current(self, key: bytes, root: Root) -> bool:
-        """Whether a commit row is written, and has told its views, as is declared now (commit protocol, rule 17)."""
+        """Whether a root row has the current layout and a record of all declared views (commit protocol, rule 17)."""
         record = emitted_record.decode_record(root.emitted)
         if root.body is None:
             return self.any_type_of(key).covers_views(record, alive=False)
         entity_type = self.entity_types[self.kind_of(key).layouts.class_of(root.body)]
         layout = entity_type.layout
-        if root.body[:2] not in (layout.prefix, layout.wide_prefix) or not entity_type.covers_views(record, alive=True):
+        if not root.body.startswith((layout.prefix, layout.wide_prefix)) or not entity_type.covers_views(
+            record, alive=True
+        ):
             return False
         return not entity_type.needs_state or entity_type.is_current(self.state(key, root))
 
     def sources_of(self, key: bytes, body: bytes) -> list[bytes]:
-        """The commit rows that a document refers to."""
+        """The root rows that a document refers to."""
         entity = self.kind_of(key).layouts.decode(body)
         return [source for keys in self.entity_types[type(entity)].refs(entity).values() for source in keys]
 
     def may_lack(self, key: bytes, body: bytes) -> bool:
-        """Whether a row may lack values of its sources: hidden ones, or copied ones that older layouts do not show."""
-        return key[:2] in self._hiding or self.kind_of(key).layouts.older(body) is not None
+        """Whether a row may lack values of its sources: hidden copies, or fields that older layouts of copies lack."""
+        return kind_part(key) in self._with_hidden or self.kind_of(key).layouts.older(body) is not None
 
     def may_be_held(self, key: bytes) -> bool:
         """Whether any reference forbids the delete of rows of this kind."""
         kind = self.kind_of(key)
-        return any(
-            each.kind is kind and each.on_delete == "refuse"
-            for references in self._references.values()
-            for each in references.values()
-        )
+        return any(each.kind is kind and each.on_delete == "refuse" for each in self._references)

@@ -15,16 +15,14 @@ from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
 from oneread.derivations.emitted_record import LAST_VALUES, first_writes, record_diff
-from oneread.derivations.entity_type import EntityState, EntityType, FilledEntity, Refs
+from oneread.derivations.entity_type import EntityState, EntityType, FilledEntity, FillInputs, Refs
 from oneread.errors import AlreadyExists, Conflict, InvalidValue, LimitExceeded, NotFound
 from oneread.models.fields import CREATED
+from oneread.store.limits import BODY_BYTES
 from oneread.transactions.commit import NO_CHANGE, Change, CommittedRows, Decision
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import NO_ROOT, Root, parse_root
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
-
-BODY_BYTES: Final = 1_000_000
-"""Largest document of an entity, the same on every engine."""
 
 Mode: TypeAlias = Literal["save", "create", "keep"]
 """What happens to an existing entity: `save` replaces it, `create` raises AlreadyExists, `keep` leaves it."""
@@ -99,7 +97,7 @@ class _Writing:
     ) -> Decision:
         """Decides to store an entity as given, with its copies filled."""
         before, written = attempt.before, self.written
-        filled = entity_type.fill(self.key, entity, refs, before, SourceCache(self._catalog, rows))
+        filled = entity_type.fill(self.key, entity, refs, FillInputs(before, SourceCache(self._catalog, rows)))
         written.entity, written.version, written.created = filled.entity, attempt.version, before.entity is None
         return decision(self._catalog, entity_type, self.key, filled, attempt)
 
@@ -266,15 +264,9 @@ class FollowSource(_Writing):
         refs = entity_type.refs(before.entity)
         if self._source not in _flat(refs):
             return NO_CHANGE
-        filled = entity_type.fill(
-            self.key,
-            before.entity,
-            refs,
-            before,
-            SourceCache(self._catalog, sources),
-            told=(self._source,),
-            untold=entity_type.missing_views(before.record),
-        )
+        missing = entity_type.missing_views(before.record)
+        inputs = FillInputs(before, SourceCache(self._catalog, sources), (self._source,), missing)
+        filled = entity_type.fill(self.key, before.entity, refs, inputs)
         recommit = decision(self._catalog, entity_type, self.key, filled, attempt)
         root = recommit.root
         if root is not None and root.emitted == seen.emitted and not recommit.fans_out:
@@ -317,8 +309,8 @@ class Reemit(_Writing):
             return self._of_deleted(seen, before, version)
         entity_type = self._catalog.type_of(before.entity)
         known = SourceCache(self._catalog, sources)
-        told = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
-        filled = entity_type.fill(self.key, before.entity, refs, before, known, told=told)
+        readable = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
+        filled = entity_type.fill(self.key, before.entity, refs, FillInputs(before, known, readable))
         found = decision(self._catalog, entity_type, self.key, filled, Attempt(seen, before, version))
         assert found.root is not None
         same = found.root.emitted == seen.emitted and found.root.body == seen.body

@@ -6,17 +6,16 @@ two moments" of the API page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import datetime
 from typing import Any, Final, get_args, get_origin
 from uuid import UUID
 
-from oneread.derivations.rules import NonePlace, Rule, Size, rules_of
+from oneread.derivations.derivation import kind_of_view
+from oneread.derivations.rules import BucketSize, NonePlace, Rule, rules_of
 from oneread.derivations.storable import check_storable
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types, unwrap
+from oneread.models.annotations import Names, field_types, types_of, unwrap
 from oneread.models.condition_checks import refuse_declared
 from oneread.models.expressions import Expression
 from oneread.models.fields import Marker, defaults_of
@@ -25,9 +24,6 @@ from oneread.models.paths import path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import root_model
 
-Names = Mapping[str, Any]
-
-_MEANS: Final[dict[type, type]] = {int: Decimal, Decimal: Decimal, float: float, timedelta: timedelta}
 _MADE: Final[dict[str, tuple[type, str]]] = {
     "generated": (UUID, "GENERATED makes a UUID: id: Key[UUID] = GENERATED"),
     "created": (datetime, "CREATED is an instant: made_at: datetime = CREATED"),
@@ -47,8 +43,8 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
     """A model's options, the defaults that its database fills, and what a variant says again."""
     check_options(model)
     types = field_types(model, names)
-    for name, annotation in types.items():
-        check_storable(model, name, annotation, names)
+    for each in types_of(model, names).values():
+        check_storable(each)
     for name, default in defaults_of(model).items():
         if isinstance(default, Marker):
             _check_marker(model, name, default, unwrap(types[name]).bare)
@@ -96,43 +92,18 @@ def _check_marker(model: type, name: str, marker: Marker, bare: Any) -> None:
 def check_view(view: type[View[Any]], names: Names) -> None:
     """A view's options, rules and condition."""
     check_options(view)
-    if type(getattr(view, "unique", False)) is not bool:
-        raise InvalidDeclaration("unique is True or False", view=view)
-    types = field_types(view, names)
     for name, rule in rules_of(view).items():
         _check_words(view, name, rule)
-        if rule.kind == "fold":
-            _check_fold(view, name, rule, types[name], names)
+    kind_of_view(view).check(view, names)
     if isinstance(view.where, Expression):
         refuse_declared(view, view.where, names)
 
 
 def _check_words(view: type, name: str, rule: Rule) -> None:
-    for word, known in ((rule.none, get_args(NonePlace)), (rule.size, get_args(Size))):
+    for word, known in ((rule.none, get_args(NonePlace)), (rule.size, get_args(BucketSize))):
         if word is not None and word not in known:
             raise InvalidDeclaration("an unknown word in this rule", view=view, field=name, given=word, known=known)
     if rule.kind == "shown" and path_of(rule.field).every:
         raise InvalidDeclaration(
             "a row shows the whole list: shown(Post.tags); each(...) is for by(...)", view=view, field=name
         )
-
-
-def _check_fold(view: type, name: str, rule: Rule, annotation: Any, names: Names) -> None:
-    bare, optional, _ = unwrap(annotation)
-    if rule.fold == "count" and (bare is not int or optional):
-        raise InvalidDeclaration("a count is an int", view=view, field=name, type=bare)
-    if rule.fold in ("mean", "least", "greatest") and not optional:
-        raise InvalidDeclaration("an empty group has none of these: declare it as `| None`", view=view, field=name)
-    if rule.fold == "mean":
-        source = _type_at(path_of(rule.field).steps[-1], names)
-        if source in _MEANS and bare is not _MEANS[source]:
-            raise InvalidDeclaration(
-                "a mean has another type", view=view, field=name, declared=bare, mean=_MEANS[source]
-            )
-
-
-def _type_at(step: tuple[type, str], names: Names) -> Any:
-    """The bare type of a field; None where the path itself is wrong, which others refuse."""
-    cls, name = step
-    annotation = field_types(cls, names).get(name)
-    return None if annotation is None else unwrap(annotation).bare

@@ -1,8 +1,8 @@
-"""Copies: what an entity holds of others, how it is filled, and what a source must tell its carriers.
+"""Copies: what an entity holds of others, and how copies are filled and follow their source.
 
-A carrier asks its source once, when a reference is new; from then on the source tells: whenever the hash of all values
-that anybody copies from it changes, every carrier is given the new ones. See "Copies" of the decisions page and rules
-3, 13 and 14 of the commit protocol.
+A holder reads its source once, when the reference is new. Afterwards the source pushes: whenever the digest of all
+values that are copied from it changes, each holder gets the new ones. See "Copies" of the decisions page and rules 3,
+13 and 14 of the commit protocol.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted_record import SOURCE_DELETED, short_hash
+from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.annotations import unwrap
 from oneread.models.fields import Marker, defaults_of
@@ -28,22 +29,18 @@ Getter = Callable[[Any, Mapping[str, Any]], Any]
 
 
 def compiled(expression: str, scope: dict[str, Any] | None = None) -> Getter:
-    """The function of `e` and `u` that an expression made by `access` stands for.
-
-    Nothing a user wrote is in its text but field names.
-    """
-    getter: Getter = eval(f"lambda e, u: {expression}", scope or {})  # noqa: S307 - the text is generated
-    return getter
+    """The function of `e` and `u` that an expression made by `access` stands for."""
+    return function("get", "e, u", [f"return {expression}"], scope or {})
 
 
 _IN_ANY_ORDER: Final = b"\x01"
-"""Begins the digest of values among which is no set."""
+"""First byte of a digest of values that hold no set."""
 
 _IN_ORDER: Final = b"\x02"
-"""Begins the digest of values whose sets were put in order first, or that hold an int beyond 64 bits."""
+"""First byte of a digest of values whose sets were put in order, or that hold an int beyond 64 bits."""
 
 MEANING: Final = "#"
-"""What stands beside the last values of a deleted entity, no path: a digest of their types."""
+"""Key of the digest of their types among the last values of a deleted entity; it is not a path."""
 
 Fill = Callable[[Ref[Any], Any, Mapping[str, Any]], Copy[Any]]
 """(reference, the source's entity, its hidden copies by name) to the copy."""
@@ -52,16 +49,15 @@ Fill = Callable[[Ref[Any], Any, Mapping[str, Any]], Copy[Any]]
 def filling(copy: type[Copy[Any]], found: Mapping[str, Access]) -> Fill:
     """The function that makes a copy, generated: a copied field's name to where its value is in the source."""
     values = "".join(f", {name}={access.code}" for name, access in found.items())
-    made: Fill = eval(f"lambda r, e, u: COPY(ref=r, deleted=False{values})", {"COPY": copy})  # noqa: S307 - generated
-    return made
+    return function("fill", "r, e, u", [f"return COPY(ref=r, deleted=False{values})"], {"COPY": copy}, copy.__name__)
 
 
-def _nothing_copied(*_arguments: Any) -> Any:
+def _nothing_copied(*_arguments: object) -> Copy[Any]:
     raise AssertionError("a plain reference has no copy to fill")
 
 
 class Source(NamedTuple):
-    """A source as a carrier sees it."""
+    """A source as its holders see it."""
 
     entity: Any
     """None when it is absent or deleted."""
@@ -69,65 +65,73 @@ class Source(NamedTuple):
     existed: bool
     """Whether it was ever written."""
     last: Mapping[str, Any] = {}
-    """What a deleted one told last, by route."""
+    """The last values of a deleted one, by route."""
 
 
 NO_SOURCE = Source(None, {}, existed=False)
 
 
-class Reference:
+class HiddenCopy(NamedTuple):
+    """A value that a holder stores for its views, not shown: its name, its getter in the source, its type."""
+
+    name: str
+    get: Getter
+    type: Any
+
+
+class Reference(NamedTuple):
     """One field of a model that refers to other entities.
 
-    Arguments:
-        name: the field.
-        kind: the table it refers to.
-        access: of the field itself.
-        missing_ok: a new reference to nothing is allowed.
-        on_delete: what the delete of a source does.
-        blank: what the field is when it is left out; empty when it must be given.
+    `blank` is what the field is when it is left out, empty when it must be given; `routes` are where the fields of a
+    copy are in the source.
     """
 
-    def __init__(
-        self,
-        name: str,
-        kind: EntityKind,
-        access: Access,
-        *,
-        missing_ok: bool,
-        on_delete: str,
-        blank: tuple[Any, ...] = (),
-    ) -> None:
-        self.name = name
-        self.kind = kind
-        self.copy = access.copy
-        self.many = access.many
-        self._unordered = access.unordered
-        self.missing_ok = missing_ok
-        self.on_delete = on_delete
-        self.blank = blank
-        self.fill: Fill = _nothing_copied
-        self.routes: tuple[tuple[str, str], ...] = ()
-        self.hidden: tuple[tuple[str, Getter, Any], ...] = ()
-        self.tracked = self.copy is not None
+    name: str
+    kind: EntityKind
+    access: Access
+    missing_ok: bool
+    on_delete: str
+    blank: tuple[Any, ...] = ()
+    fill: Fill = _nothing_copied
+    routes: tuple[tuple[str, str], ...] = ()
+    hidden: tuple[HiddenCopy, ...] = ()
+
+    @property
+    def copy(self) -> type[Copy[Any]] | None:
+        return self.access.copy
+
+    @property
+    def many(self) -> bool:
+        return self.access.many
+
+    @property
+    def tracked(self) -> bool:
+        """Whether the source must reach the holder when it changes."""
+        return self.access.copy is not None or bool(self.hidden)
 
     def keys(self, entity: Any) -> list[bytes]:
-        """The commit rows that the field refers to, each once; none for no entity, or one of another variant."""
+        """The root rows that the field refers to, each once; none for no entity, or one of another variant."""
         value = getattr(entity, self.name, None)
         if value is None:
             return []
+        access = self.access
         try:
-            if self.many:
+            if access.many:
                 keys = dict.fromkeys([self.kind.key(ref.key) for ref in value])
-                return sorted(keys) if self._unordered else list(keys)
-            ref: Any = value if self.copy is None else value.ref if type(value) is self.copy else None
+                return sorted(keys) if access.unordered else list(keys)
+            ref: Any = value if access.copy is None else value.ref if type(value) is access.copy else None
             return [self.kind.key(ref.key)]
         except (AttributeError, TypeError) as error:
             raise InvalidValue(
                 "a value does not fit its field", model=type(entity).__name__, field=self.name, value=value
             ) from error
 
+    def keeps_last_values(self, source: Source) -> bool:
+        """Whether holders keep the last values of this source: it was deleted, and `on_delete` does not clear them."""
+        return source.entity is None and source.existed and self.on_delete != "clear"
+
     def filled(self, copy: Copy[Any], source: Source) -> Copy[Any]:
-        """The copy with the source's values, or with None for each where there is no source yet."""
+        """The copy with the source's values, or with None for each when there is no source."""
         if source.entity is not None:
             return self.fill(copy.ref, source.entity, source.used)
         assert self.copy is not None
@@ -136,20 +140,16 @@ class Reference:
 
     def updated_copy(self, copy: Copy[Any], source: Source) -> Copy[Any]:
         """The copy after its source changed: new values, or what `on_delete` says."""
-        if source.entity is not None or not source.existed or self.on_delete == "clear":
+        if not self.keeps_last_values(source):
             return self.filled(copy, source)
         last = {name: source.last[route] for name, route in self.routes if route in source.last}
         return msgspec.structs.replace(copy, deleted=True, **last)
 
-    def last_hidden_values(self, source: Source, held: Mapping[str, Any]) -> dict[str, Any]:
-        """What the carrier goes on holding out of sight of a deleted source: what that told last, else what is held."""
-        return {
-            name: source.last.get(name.removeprefix(f"{self.name}."), held.get(name))
-            for name, _get, _type in self.hidden
-        }
-
-    def hidden_values(self, source: Source) -> dict[str, Any]:
-        """What the carrier holds out of sight of this source."""
+    def hidden_values(self, source: Source, held: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The hidden copies of this source; `held` are those of a holder that referred to it before."""
+        if held is not None and self.keeps_last_values(source):
+            last, route = source.last, len(self.name) + 1
+            return {name: last.get(name[route:], held.get(name)) for name, _get, _type in self.hidden}
         return {
             name: None if source.entity is None else get(source.entity, source.used) for name, get, _type in self.hidden
         }
@@ -166,16 +166,14 @@ class Reference:
 
 
 class CopiedValues:
-    """What a model's carriers copy from it, as one hash of the values and one of the routes to them.
+    """What holders copy from a model, as a digest of the values and one of their routes.
 
-    Code with other declarations tells other routes; where their values happen to be equal the hashes must still differ,
-    else a carrier that holds what is not told any more, or not yet, is never told again.
+    The routes are part of it because programs with other declarations announce other routes: when the values happen to
+    be equal, a holder that has the wrong ones would otherwise never be updated again.
 
-    Arguments:
-        values: route to every value that any copy, open or hidden, takes over, and its type.
-        missing_ok: somebody may hold a reference that is older than the entity.
-        meaning: the types of the values as text; what was kept under other types is not taken for these.
-        sets: one of the values may be a set, or hold one.
+    `values` are every value that any copy takes, by route, with its type; `missing_ok` says that holders may refer to
+    an entity before it exists; `meaning` is the types as text, so that values kept under other types are not mistaken
+    for these; `sets` says that a value may be a set or hold one.
     """
 
     def __init__(
@@ -185,29 +183,29 @@ class CopiedValues:
         self._getters = tuple(get for get, _type in self._values.values())
         self._routes = blake2b("\n".join(self._values).encode(), digest_size=4).digest()
         self._meaning = blake2b(meaning.encode(), digest_size=4).digest()
-        self.missing_ok = missing_ok
+        self._missing_ok = missing_ok
         self._sets = sets
         self._pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
     @property
     def types(self) -> dict[str, Any]:
-        """The type of each value that is told, by its route from the source."""
+        """The type of each copied value, by its route from the source."""
         return {route: kind for route, (_get, kind) in self._values.items()}
 
     def snapshot(self, entity: Any, used: Mapping[str, Any]) -> dict[str, Any]:
-        """The values themselves, for the record of an entity that is deleted before all its carriers were told."""
+        """The values themselves, for the record of a deleted entity: holders may not have its latest ones yet."""
         values = {route: order_sets(get(entity, used)) for route, (get, _type) in self._values.items()}
         return msgspec.to_builtins(values | {MEANING: self._meaning}, builtin_types=(bytes,))  # type: ignore[no-any-return]
 
     def last(self, kept: Mapping[str, Any]) -> dict[str, Any]:
-        """What `kept` was made of; nothing where the values had other types then: carriers keep what they show."""
+        """The values of a snapshot; none if they had other types then: holders keep what they have."""
         types = self._values
         if kept.get(MEANING, self._meaning) != self._meaning:
             return {}
         return {route: msgspec.convert(value, types[route][1]) for route, value in kept.items() if route in types}
 
     def hash(self, entity: Any, used: Mapping[str, Any]) -> bytes:
-        """What the record keeps of the values told."""
+        """What the record keeps of the copied values."""
         if entity is None:
             return SOURCE_DELETED
         values = [get(entity, used) for get in self._getters]
@@ -218,10 +216,10 @@ class CopiedValues:
                 pass
         return _IN_ORDER + short_hash(stored_form(values)) + self._routes
 
-    def is_of_before(self, recorded: Any, now: bytes) -> bool:
-        """Whether a record holds a digest that no code makes any more, of the same routes.
+    def is_of_before(self, recorded: object, now: bytes) -> bool:
+        """Whether an earlier release recorded this digest, of the same routes, from sets in the order of one process.
 
-        It was made of sets in the order of one process, so it says nothing about the values.
+        Such a digest says nothing about the values.
         """
         return (
             isinstance(recorded, bytes)
@@ -231,18 +229,18 @@ class CopiedValues:
         )
 
     def may_be_awaited(self, after: bytes) -> bool:
-        """Whether somebody may be waiting for an entity that was never written before."""
-        return self.missing_ok and after != SOURCE_DELETED
+        """Whether holders may already refer to an entity that was never written before."""
+        return self._missing_ok and after != SOURCE_DELETED
 
 
 def references_of(
     cls: type[Model[Any]], accesses: Accesses, kinds: Mapping[type, EntityKind], types: Mapping[str, Any]
 ) -> dict[str, Reference]:
-    """Every field of a model that refers, with what its declaration promises."""
-    from_fields: dict[str, Reference] = {}
+    """The referring fields of a model, without what their copies and hidden copies take from the source."""
+    references: dict[str, Reference] = {}
     defaults = defaults_of(cls)
     for name in types:
-        access = _referring(cls, name, accesses)
+        access = _access_of_reference(cls, name, accesses)
         if access is None or access.target is None:
             continue
         if access.target not in kinds:
@@ -251,14 +249,12 @@ def references_of(
             )
         missing_ok, on_delete = _policy(access, defaults[name])
         blank = _blank(types[name]) if isinstance(defaults[name], Marker) else ()
-        from_fields[name] = Reference(
-            name, kinds[access.target], access, missing_ok=missing_ok, on_delete=on_delete, blank=blank
-        )
-    return from_fields
+        references[name] = Reference(name, kinds[access.target], access, missing_ok, on_delete, blank)
+    return references
 
 
 def _blank(annotation: Any) -> tuple[Any, ...]:
-    """What `reference(...)` stands for as a default: None where that is possible, else nothing."""
+    """The default that `reference(...)` means: None if the field may be None, else none."""
     return (None,) if unwrap(annotation).optional else ()
 
 
@@ -268,7 +264,7 @@ def _policy(access: Access, default: Any) -> tuple[bool, str]:
     return getattr(default, "missing_ok", False), getattr(default, "on_delete", "keep")
 
 
-def _referring(cls: type[Model[Any]], name: str, accesses: Accesses) -> Access | None:
+def _access_of_reference(cls: type[Model[Any]], name: str, accesses: Accesses) -> Access | None:
     access = accesses.of_route(cls, (name,))
     if access.target is not None:
         return access
@@ -283,7 +279,7 @@ def _referring(cls: type[Model[Any]], name: str, accesses: Accesses) -> Access |
 
 
 def nullable_copy_classes(copies: set[type[Copy[Any]]]) -> frozenset[type]:
-    """The copy classes whose fields may be None although they are declared otherwise."""
+    """The copy classes whose fields may be None although their annotations do not say so."""
     return frozenset(copy for copy in copies if copy.missing_ok or copy.on_delete == "clear")
 
 
@@ -292,11 +288,11 @@ def check_copy(
 ) -> dict[str, Access]:
     """Where each field of a copy class comes from, checked against the source's types."""
     if copy.on_delete not in ("keep", "refuse", "clear"):
-        raise InvalidDeclaration("on_delete is keep, refuse or clear", copy=copy, on_delete=copy.on_delete)
+        raise InvalidDeclaration("on_delete: expected keep, refuse or clear", copy=copy, on_delete=copy.on_delete)
     found: dict[str, Access] = {}
     for name in copied_names(copy):
         access = accesses.of_route(target, accesses.source_route(copy, name))
-        bare, optional = accesses.bare(types[name])
+        bare, optional, _metadata = unwrap(types[name])
         if access.many or access.copy is not None:
             raise InvalidDeclaration("a copied field is a plain value or a reference", copy=copy, field=name)
         if bare != access.type:

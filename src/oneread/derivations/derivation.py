@@ -1,8 +1,8 @@
 """The contract of a kind of view: everything the library asks of one compiled view, in one place.
 
 Pages, verify, repair, backfill, costs, explain, dump and the migration plan know views through `CompiledView` alone, so
-a new kind of view is one module that implements it and calls `register`. See "The commit row remembers what it told its
-views" in docs/design/architecture.md.
+a new kind of view is one module that implements it and an entry in `VIEW_KINDS`. See "The commit row remembers what it
+told its views" in docs/design/architecture.md.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from oneread.derivations.emitted_record import Emission
 from oneread.derivations.keyed import ViewKey
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
+from oneread.models.annotations import Names
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind
+from oneread.models.versions import Description
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine
+from oneread.store.engine import LocalReads
+from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import Table
-
-PREFIX_BYTES: Final = 4
-"""In front of every row of a view: its id and generation, two bytes each."""
 
 OwnerOffset: TypeAlias = Callable[[bytes], int]
 """From the key of a derived row to where its owner's key begins. Raises Corrupt."""
@@ -34,86 +34,71 @@ LocalFind: TypeAlias = Callable[[tuple[Any, ...]], tuple[Any, int, int]]
 
 
 class Keyspace(NamedTuple):
-    """Where one view has rows of one form.
-
-    Arguments:
-        prefix: four bytes in front of every key.
-        table: `views`, or `counts` for groups and unique values.
-        name: as a person calls it: `ProductSales`, `ProductSales.dearest`.
-        kind: whose entities the rows are made of.
-        values: from a row's key to the values in it, for people. Raises Corrupt.
-        offset: for rows that belong to one entity each; None where the row's value names the owner, and for groups.
-        width: numbers of a group's row; 0 for rows that are not groups.
-        in_order: of rows in which earlier releases gave sets no order: the row as it is made now.
-        undigested: earlier releases kept no digest of these rows in the entity's record.
-    """
+    """One range of rows of a view, all of one form."""
 
     prefix: bytes
     table: Table
+    """`views`, or `counts` for groups and unique values."""
     name: str
+    """For people: `ProductSales`, `ProductSales.dearest`."""
     kind: EntityKind
+    """The entities that the rows are derived from."""
     values: Callable[[bytes], tuple[Any, ...]]
+    """From a row's key to the values in it, for people. Raises Corrupt."""
     offset: OwnerOffset | None = None
+    """For rows that belong to one entity each; None if the row's value names the owner, and for groups."""
     width: int = 0
+    """Numbers of a group's row; 0 for rows that are not groups."""
     in_order: Callable[[bytes], bytes] | None = None
+    """If earlier releases gave sets no order: from a row to the row as it is made now."""
     undigested: bool = False
+    """Earlier releases kept no digest of these rows in the entity's record."""
 
 
 class RowForm(NamedTuple):
-    """What one entity has in one keyspace of a view, for costs: what the rows hold, and which fields matter to them.
-
-    Arguments:
-        name: the declaration, or `View.field` for rows behind one field of it.
-        sort, one, many: what its rows are called in bounds of writes, of `get`, and of pages.
-        table: where they are.
-        place: the paths that their keys depend on.
-        value: the paths that what they hold depends on.
-        holds: a whole row of the view, the numbers of a group, the owner's key, or one value.
-        found: the requests by which `get` finds its row; None when it does not look here.
-        paged: the rows of a page, or one more scan for each row of a page; None when a page does not look here.
-        ends: the type and path of a value that the key ends in behind the view's own.
-        numbers: of a group's row, besides the contributions: the path whose values are summed, None for a count.
-    """
+    """The rows that one entity has in one keyspace of a view, for costs."""
 
     name: str
+    """The declaration, or `View.field` for rows behind one field of it."""
     sort: str
+    """What the rows are called in bounds of writes; `one` in those of `get`, `many` in those of pages."""
     one: str
     many: str
     table: Table
     place: frozenset[FieldRoute]
+    """The paths that the keys depend on."""
     value: frozenset[FieldRoute]
+    """The paths that the values of the rows depend on."""
     holds: Literal["row", "numbers", "owner", "value"]
+    """A whole row of the view, the numbers of a group, the owner's key, or one value."""
     found: Literal["read", "scan"] | None = None
+    """The request by which `get` finds the row; None if it does not read this keyspace."""
     paged: Literal["rows", "each"] | None = None
+    """A page reads these rows, or scans here once for each of its rows; None if it does not read this keyspace."""
     ends: tuple[Any, Path] | None = None
+    """Type and path of a value at the end of the key, behind the view's own values."""
     numbers: tuple[Path | None, ...] = ()
+    """Of a group's row, besides the contributions: the path whose values are summed, None for a count."""
 
 
 class Compiling(NamedTuple):
-    """What a view is compiled with.
-
-    Arguments:
-        model: whose entities it is about.
-        prefix: its id and generation.
-        prefixes: of its further keyspaces, by field.
-        accesses: resolve paths.
-        kinds: the models of the schema.
-        nullable: copy classes whose fields may be None although they are declared otherwise.
-    """
+    """What a view is compiled with."""
 
     model: type[Model[Any]]
     prefix: bytes
     prefixes: Mapping[str, bytes]
+    """Of the keyspaces of single fields, by field."""
     accesses: Accesses
     kinds: Mapping[type, EntityKind]
     nullable: frozenset[type]
+    """Copy classes whose fields may be None although their annotations do not say so."""
 
 
 class CompiledView(Protocol):
     """One view, compiled with the numbers of one store.
 
-    `tokens` are what it writes into the record, each also when the entity contributes nothing; `can_find` says whether
-    `get` finds a row by all values of the key; `table` is where the rows of its pages are.
+    `tokens` are its tokens in the record, present even if the entity contributes nothing; `can_find` says whether `get`
+    finds a row by all values of the key; `table` holds the rows of its pages.
     """
 
     model: type[Model[Any]]
@@ -132,37 +117,32 @@ class CompiledView(Protocol):
 
     @property
     def decode_rows(self) -> Callable[[list[bytes]], list[Any]] | None:
-        """From the values of rows to rows as users see them; None where that takes more than the values."""
+        """From the values of rows to rows as users see them; None if that takes more than the values."""
         ...
 
     def emit(
         self, entity: Any, used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission, /
     ) -> None:
-        """Adds what the entity contributes; pure.
+        """Adds the contributions of an entity whose copies are filled; pure.
 
-        Arguments:
-            entity: with its copies filled.
-            used: its hidden copies by name.
-            parts: its key's parts.
-            suffix: its key as bytes, without the prefix of its kind.
-            into: what is added to.
+        `used` are its hidden copies by name, `parts` its key's parts, `suffix` its key as bytes without the kind.
         """
         ...
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        """Every range of rows the view has: what verify compares, repair mends, and a retired view gives up."""
+        """All rows of the view: what verify compares, repair mends, and the removal of a retired view deletes."""
         ...
 
     def taken_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
-        """Field, access and check of each value that a row holds: checked at the source before a holder follows it."""
+        """Field, access and check of each value in a row: a source checks its new values before holders follow it."""
         ...
 
     def find(self, values: tuple[Any, ...]) -> Plan[Any]:
-        """The row under these values of the key's elements, or None. Called only where `can_find`."""
+        """The row under these values of the key's elements, or None. Called only if `can_find`."""
         ...
 
-    def local_find(self, engine: Engine) -> LocalFind | None:
-        """The same for engines in this process; None where there is no shorter way."""
+    def local_find(self, engine: LocalReads) -> LocalFind | None:
+        """`find` for engines in this process, without a plan; None if the view has no such way."""
         ...
 
     def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
@@ -170,34 +150,40 @@ class CompiledView(Protocol):
         ...
 
     def explain_find(self, place: bytes) -> list[str]:
-        """What `find` would ask of the store; `place` is the prefix and the values."""
+        """The requests that `find` would make; `place` is the prefix and the values."""
         ...
 
     def forms(self) -> tuple[RowForm, ...]:
-        """What one entity has in the view, for costs; as many forms as keyspaces."""
+        """The rows that one entity has in the view, for costs; as many forms as keyspaces."""
         ...
 
 
-Compiler: TypeAlias = Callable[[Any, Compiling], CompiledView]
+class ViewKind(NamedTuple):
+    """A kind of view: what is asked of its declarations before and while they are compiled."""
 
-_COMPILERS: Final[dict[type, Compiler]] = {}
+    compile: Callable[[Any, Compiling], CompiledView]
+    check: Callable[[Any, Names], None] = lambda _view, _names: None
+    """Raises InvalidDeclaration for a mistake that can be seen without other declarations."""
+    keyspace_fields: Callable[[Any], Iterable[str]] = lambda _view: ()
+    """The fields that have a keyspace of their own, whose prefixes `compile` is given."""
+    options: Callable[[Any], Description] = lambda _view: ()
+    """The class options that change the stored rows, as text: a view that differs in them is built again."""
 
 
-def register(declaration: type[View[Any]], compiler: Compiler) -> None:
-    """Makes a base class of declarations a kind of view."""
-    _COMPILERS[declaration] = compiler
+VIEW_KINDS: Final[dict[type[View[Any]], ViewKind]] = {}
+"""By the base class of declarations."""
 
 
-def compile_view(view: type[View[Any]], compiling: Compiling) -> CompiledView:
-    """Compiles a declaration by the nearest of its base classes that is a kind of view.
+def kind_of_view(view: type[View[Any]]) -> ViewKind:
+    """The kind of a declaration: that of its nearest base class that has one.
 
     Raises:
-        InvalidDeclaration: it is not a view of any kind, or cannot work.
+        InvalidDeclaration: none of its bases is a kind of view.
     """
     for base in view.__mro__:
-        if base in _COMPILERS:
-            return _COMPILERS[base](view, compiling)
-    raise InvalidDeclaration("a view is an Index or an Aggregate", view=view)
+        if base in VIEW_KINDS:
+            return VIEW_KINDS[base]
+    raise InvalidDeclaration("a view is a subclass of a kind of view", view=view, kinds=list(VIEW_KINDS))
 
 
 def key_paths(key: ViewKey) -> frozenset[FieldRoute]:
@@ -208,4 +194,4 @@ def key_paths(key: ViewKey) -> frozenset[FieldRoute]:
 def key_values(key: ViewKey) -> Callable[[bytes], tuple[Any, ...]]:
     """From a row's key to the values in it."""
     decode = key.codec.decode_prefix
-    return lambda row: decode(row, PREFIX_BYTES)[0]
+    return lambda row: decode(row, VIEW_BYTES)[0]

@@ -1,14 +1,14 @@
-"""The emitted record: what a commit row remembers of what it told its views.
+"""The emitted record: what a root row remembers of its contributions to views.
 
-A write diffs the recorded contributions against the new ones, so that changed view declarations, old code beside new
-code, backfill and most repairs are one operation: re-emit. See "The commit row remembers what it told its views" of the
+A write diffs the recorded contributions against the new ones, so changed view declarations, old programs beside new
+ones, backfill and most repairs are one operation: re-emit. See "The commit row remembers what it told its views" of the
 architecture page and docs/formats/rows.md.
 
 A record maps a token to contributions. A token is one byte of kind and, for views, the view's four-byte prefix (id,
-generation): `i` index rows [[key suffix, hash of what is shown], ...], `a` sums [[key suffix, amounts], ...], `q`
-unique values [suffix, ...], `r` sources whose back-references exist [source key, ...], `h` sources that must not be
-deleted [source key, ...], `u` values copied for views' sake, `f` the hash of what copies were told, `l` what a deleted
-entity's copies keep {route: value}.
+generation): `i` index rows [[key suffix, digest of the row], ...], `a` sums [[key suffix, amounts], ...], `q` unique
+values [suffix, ...], `r` sources with a back-reference [source key, ...], `h` sources that must not be deleted [source
+key, ...], `u` hidden copies {name: value}, `f` the digest of the values that holders copy, `l` the last values of a
+deleted entity {route: value}.
 """
 
 from __future__ import annotations
@@ -29,21 +29,18 @@ Record: TypeAlias = dict[bytes, Any]
 
 
 class Emission(NamedTuple):
-    """What an entity tells its views: filled in by each derivation in turn.
-
-    Arguments:
-        record: token to contributions, as the commit row will remember them; every token is there from the start.
-        shown: the whole key of each index row to what it shows.
-        deltas: (key in `counts`, amounts, sign) of each contribution to a sum.
-        claims: claim keys of its unique values.
-        made: elements of view keys, amounts and packed values by what they are made of; views of one entity share them.
-    """
+    """The contributions of an entity: each view adds its own."""
 
     record: Record
+    """For the root row; every token is there from the start."""
     shown: dict[bytes, bytes]
+    """The whole key of each index row to its value."""
     deltas: list[tuple[bytes, Sequence[Number | None], int]]
+    """(key in `counts`, amounts, sign) of each contribution to a sum."""
     claims: list[bytes]
+    """Claim keys of its unique values."""
     made: dict[str, Any]
+    """Encoded elements of keys, amounts and values by the code that makes them; the views of one entity share them."""
 
 
 ROWS: Final = b"i"
@@ -56,9 +53,18 @@ COPIED: Final = b"f"
 LAST_VALUES: Final = b"l"
 
 SOURCE_DELETED: Final = b"\x00"
-"""What copies were told last: that their source is gone."""
+"""In place of a digest: the source is deleted."""
 
-DiffOf: TypeAlias = Callable[[DerivedWrites, bytes, bytes, Any, Any, Mapping[bytes, bytes]], None]
+
+class _Diff(NamedTuple):
+    writes: DerivedWrites
+    key: bytes
+    """Of the root row."""
+    shown: Mapping[bytes, bytes]
+
+
+DiffOf: TypeAlias = Callable[[_Diff, bytes, Any, Any], None]
+"""Adds the writes of one token: of its prefix, the old contributions and the new ones."""
 
 _PRESENT: Final = b"\xc0"
 
@@ -75,7 +81,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def _wired(contributions: Any) -> Any:
-    """Contributions with ints beyond 64 bits, amounts or values held out of sight, as msgpack can hold them."""
+    """Contributions with ints beyond 64 bits, in amounts or hidden copies, in a form that msgpack can hold."""
     if isinstance(contributions, list):
         return [_wired(each) for each in contributions]
     if isinstance(contributions, dict):
@@ -84,38 +90,36 @@ def _wired(contributions: Any) -> Any:
 
 
 def decode_record(data: bytes | None) -> Record:
-    """The record of a commit row; a row without one has told nobody anything."""
+    """The record of a root row; empty if the row has none."""
     if data is None:
         return {}
     try:
         return _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Corrupt("the emitted record of a commit row cannot be read") from error
+        raise Corrupt("the emitted record of a root row cannot be read") from error
 
 
 def short_hash(shown: bytes) -> bytes:
-    """What a record keeps of bytes that are shown: themselves when short, else 16 bytes of BLAKE2b."""
+    """What a record keeps of a row's value: the value itself if it is short, else 16 bytes of BLAKE2b."""
     return shown if len(shown) <= 16 else blake2b(shown, digest_size=16).digest()  # noqa: PLR2004 - the length of the hash
 
 
 def record_diff(key: bytes, old: Record, new: Record, shown: Mapping[bytes, bytes]) -> DerivedWrites:
-    """The operations that turn what `old` told into what `new` tells.
+    """The writes that turn the derived rows of record `old` into those of `new`.
 
-    Arguments:
-        key: the commit row.
-        old: its recorded contributions; alone enough to take them back.
-        new: its new ones.
-        shown: what each new index row shows, by its key.
+    `key` is the root row's, `shown` the value of each new index row by its key. `old` alone is enough to take its rows
+    back, so no declaration of the view that wrote them is needed.
     """
-    operations = DerivedWrites({}, [], [], {}, {})
+    writes = DerivedWrites({}, [], [], {}, {})
+    diff = _Diff(writes, key, shown)
     for token, contributions in new.items():
         before = old.get(token)
         if before != contributions:
-            _DIFFS[token[:1]](operations, key, token[1:], before or (), contributions, shown)
+            _DIFFS[token[:1]](diff, token[1:], before or (), contributions)
     for token, before in old.items():
         if token not in new and before:
-            _DIFFS[token[:1]](operations, key, token[1:], before, (), shown)
-    return operations
+            _DIFFS[token[:1]](diff, token[1:], before, ())
+    return writes
 
 
 def first_writes(key: bytes, emission: Emission) -> DerivedWrites:
@@ -128,58 +132,47 @@ def first_writes(key: bytes, emission: Emission) -> DerivedWrites:
     return DerivedWrites(shown, [], deltas, {}, dict.fromkeys(claims, key))
 
 
-def _rows(
-    operations: DerivedWrites, _key: bytes, prefix: bytes, old: Any, new: Any, shown: Mapping[bytes, bytes]
-) -> None:
-    before = dict(old)
+def _diff_rows(diff: _Diff, prefix: bytes, old: Any, new: Any) -> None:
+    before, puts = dict(old), diff.writes.puts
     for suffix, digest in new:
         if before.pop(suffix, None) != digest:
             place = prefix + suffix
-            operations.puts[place] = shown[place]
-    operations.deletes.extend([prefix + suffix for suffix in before])
+            puts[place] = diff.shown[place]
+    diff.writes.deletes.extend([prefix + suffix for suffix in before])
 
 
-def _sums(
-    operations: DerivedWrites, _key: bytes, prefix: bytes, old: Any, new: Any, _shown: Mapping[bytes, bytes]
-) -> None:
-    operations.deltas.extend([(prefix + suffix, from_wire(amounts), -1) for suffix, amounts in old])
-    operations.deltas.extend([(prefix + suffix, from_wire(amounts), 1) for suffix, amounts in new])
+def _diff_sums(diff: _Diff, prefix: bytes, old: Any, new: Any) -> None:
+    deltas = diff.writes.deltas
+    deltas.extend([(prefix + suffix, from_wire(amounts), -1) for suffix, amounts in old])
+    deltas.extend([(prefix + suffix, from_wire(amounts), 1) for suffix, amounts in new])
 
 
-def _unique(
-    operations: DerivedWrites, key: bytes, prefix: bytes, old: Any, new: Any, _shown: Mapping[bytes, bytes]
-) -> None:
-    operations.released.update({prefix + suffix: key for suffix in old if suffix not in new})
-    for suffix in new:
-        if suffix not in old:
-            operations.claimed[prefix + suffix] = key
+def _diff_claims(diff: _Diff, prefix: bytes, old: Any, new: Any) -> None:
+    diff.writes.released.update({prefix + suffix: diff.key for suffix in old if suffix not in new})
+    diff.writes.claimed.update({prefix + suffix: diff.key for suffix in new if suffix not in old})
 
 
-def _pointing(place: Callable[[bytes, bytes], bytes]) -> DiffOf:
-    """The diff of sources that a row of `views` each points at the carrier from."""
+def _diff_pointers(place: Callable[[bytes, bytes], bytes]) -> DiffOf:
+    """The diff of sources, each of which has a row of `views` that names the holder."""
 
-    def diff_of(
-        operations: DerivedWrites, key: bytes, _prefix: bytes, old: Any, new: Any, _shown: Mapping[bytes, bytes]
-    ) -> None:
-        operations.deletes.extend([place(source, key) for source in old if source not in new])
-        for source in new:
-            if source not in old:
-                operations.puts[place(source, key)] = _PRESENT
+    def diff_of(diff: _Diff, _prefix: bytes, old: Any, new: Any) -> None:
+        diff.writes.deletes.extend([place(source, diff.key) for source in old if source not in new])
+        diff.writes.puts.update({place(source, diff.key): _PRESENT for source in new if source not in old})
 
     return diff_of
 
 
-def _nothing(*_arguments: Any) -> None:
-    """What copies were told and what was used are memory, not rows."""
+def _no_rows(_diff: _Diff, _prefix: bytes, _old: Any, _new: Any) -> None:
+    """Hidden copies, the digest of copied values and last values have no rows."""
 
 
 _DIFFS: Final[dict[bytes, DiffOf]] = {
-    ROWS: _rows,
-    SUMS: _sums,
-    UNIQUE: _unique,
-    REFERENCES: _pointing(back_reference_key),
-    HELD: _pointing(hold_key),
-    HIDDEN: _nothing,
-    COPIED: _nothing,
-    LAST_VALUES: _nothing,
+    ROWS: _diff_rows,
+    SUMS: _diff_sums,
+    UNIQUE: _diff_claims,
+    REFERENCES: _diff_pointers(back_reference_key),
+    HELD: _diff_pointers(hold_key),
+    HIDDEN: _no_rows,
+    COPIED: _no_rows,
+    LAST_VALUES: _no_rows,
 }

@@ -1,4 +1,4 @@
-"""Carriers: everything oneread does with an entity of one class when it is written, put together once.
+"""Entity types: everything oneread does with an entity of one class when it is written, put together once.
 
 See rules 3, 4, 13 and 14 of the commit protocol.
 """
@@ -19,40 +19,51 @@ from oneread.derivations.keyed import reference_signature
 from oneread.models.fields import CREATED, GENERATED, UPDATED, defaults_of
 from oneread.models.layout import Layout
 from oneread.models.model import Model
+from oneread.models.references import Copy
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
+from oneread.store.keys import entity_part
 from oneread.transactions.root import Root
 
 Refs: TypeAlias = dict[str, list[bytes]]
-"""Field name to the keys of the commit rows that it refers to."""
+"""Field name to the keys of the root rows that it refers to."""
 
 
 class SourceMap(Protocol):
-    """Sources by the key of their commit row; an unknown key is nobody."""
+    """Sources by the key of their root row; `NO_SOURCE` for an unknown key."""
 
     def __getitem__(self, key: bytes, /) -> Source: ...
 
 
 class EntityState(NamedTuple):
-    """What a commit row says.
-
-    Arguments:
-        entity: None when it is absent or deleted.
-        used: hidden copies by name.
-        record: the emitted record.
-        unfilled: copies that lack values, because the row was written under an older layout.
-        retell: those who copy from it must be told anew, whatever they were told.
-    """
+    """What a root row holds."""
 
     entity: Any
+    """None when it is absent or deleted."""
     used: Mapping[str, Any]
+    """Hidden copies by name."""
     record: Record
     unfilled: frozenset[str] = frozenset()
+    """Copies that lack values, because the row was written under an older layout."""
     retell: bool = False
+    """The row's older layout requires that its holders are notified once more."""
+
+
+class FillInputs(NamedTuple):
+    """What the copies of an entity are filled from."""
+
+    before: EntityState
+    """Its copies are taken over for references that are the same."""
+    sources: SourceMap
+    """Of every new reference, and of those in `changed`."""
+    changed: Container[bytes] = ()
+    """Sources whose values are read again although the reference is the same."""
+    skipped: AbstractSet[bytes] = frozenset()
+    """Tokens of views that are left out, as if they were not declared."""
 
 
 class FilledEntity(NamedTuple):
-    """An entity as it shall stand."""
+    """An entity as it is to be stored."""
 
     entity: Any
     body: bytes
@@ -60,16 +71,7 @@ class FilledEntity(NamedTuple):
 
 
 class EntityType:
-    """One entity class.
-
-    Arguments:
-        cls: the class, a model or a variant of one.
-        kind: the table it lives in.
-        layout: of its documents.
-        references: its fields that refer.
-        derivations: the views of its kind; those of other variants contribute nothing.
-        told: what others copy from it; None when nobody does.
-    """
+    """One entity class, a model or a variant; `told` are the values that holders copy, None if no model copies any."""
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class EntityType:
         self._empty_tokens = frozenset(self.empty_record())
         self._hidden_names = tuple(name for each in self._hidden for name, _get, _type in each.hidden)
         self._living = self._empty_tokens | {HIDDEN} if self._hidden else self._empty_tokens
-        self._hidden_types = {name: kind for each in self._hidden for name, _get, kind in each.hidden}
+        self._hidden_types = {name: type_ for each in self._hidden for name, _get, type_ in each.hidden}
 
     def used_in(self, record: Record) -> dict[str, Any]:
         """The hidden copies that a record holds, by name."""
@@ -111,27 +113,8 @@ class EntityType:
         types = self._hidden_types
         return {name: msgspec.convert(value, types[name]) for name, value in values.items() if name in types}
 
-    def fill(
-        self,
-        key: bytes,
-        entity: Any,
-        refs: Refs,
-        before: EntityState,
-        sources: SourceMap,
-        told: Container[bytes] = (),
-        untold: AbstractSet[bytes] = frozenset(),
-    ) -> FilledEntity:
-        """The entity with its copies filled, its document, and what it tells.
-
-        Arguments:
-            key: the commit row.
-            entity: as the caller wants it; copies may be unfilled.
-            refs: what its fields refer to, from `refs`.
-            before: what the commit row says; its copies are taken over where the reference is the same.
-            sources: of every reference that is not the same as before, and of those in `told`.
-            told: keys of the sources whose values are taken anew although the reference is the same: of those that
-                changed, or may have.
-            untold: tokens of views that are left out, as if they were not declared.
+    def fill(self, key: bytes, entity: Any, refs: Refs, inputs: FillInputs) -> FilledEntity:
+        """Fills the copies of an entity and computes its document and its contributions.
 
         Raises:
             InvalidValue: a field does not fit its type or constraint.
@@ -139,77 +122,58 @@ class EntityType:
             InvalidKey: a value that a view needs in its key cannot be in a key.
         """
         filled = {
-            each.name: self._fill_copy(each, entity, refs[each.name], before, sources, told)
+            each.name: self._fill_copy(each, entity, refs[each.name][0], inputs)
             for each in self._copies
             if refs[each.name]
         }
         for each in self._plain:
-            self._check(each, entity, refs[each.name], before, sources)
-        body, seen = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
-        used = self._used(refs, before, sources, told) if self._hidden else {}
-        return FilledEntity(seen, body, self.emission(seen, used, key, refs, untold))
+            self._check(each, entity, refs[each.name], inputs)
+        body, stored = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
+        used = self._used(refs, inputs) if self._hidden else {}
+        return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs.skipped))
 
     def refs(self, entity: Any) -> Refs:
-        """The commit rows that each referring field names."""
+        """The root rows that each referring field names."""
         return {each.name: each.keys(entity) for each in self.references}
 
-    def _fill_copy(
-        self,
-        reference: Reference,
-        entity: Any,
-        keys: list[bytes],
-        before: EntityState,
-        sources: SourceMap,
-        told: Container[bytes],
-    ) -> Any:
-        key = keys[0]
+    def _fill_copy(self, reference: Reference, entity: Any, key: bytes, inputs: FillInputs) -> Copy[Any]:
+        before = inputs.before
         old: Any = getattr(before.entity, reference.name, None)
         if type(old) is reference.copy and reference.kind.key(old.ref.key) == key:
-            wanted = key in told or reference.name in before.unfilled
-            return reference.updated_copy(old, sources[key]) if wanted else old
-        source = sources[key]
+            is_stale = key in inputs.changed or reference.name in before.unfilled
+            return reference.updated_copy(old, inputs.sources[key]) if is_stale else old
+        source = inputs.sources[key]
         if source.entity is None:
             reference.refuse_missing(entity)
         return reference.filled(getattr(entity, reference.name), source)
 
-    def _check(
-        self, reference: Reference, entity: Any, keys: list[bytes], before: EntityState, sources: SourceMap
-    ) -> None:
-        known = reference.keys(before.entity)
+    def _check(self, reference: Reference, entity: Any, keys: list[bytes], inputs: FillInputs) -> None:
+        known = reference.keys(inputs.before.entity)
         for key in keys:
-            if key not in known and sources[key].entity is None:
+            if key not in known and inputs.sources[key].entity is None:
                 reference.refuse_missing(entity)
 
-    def _used(self, refs: Refs, before: EntityState, sources: SourceMap, told: Container[bytes]) -> dict[str, Any]:
+    def _used(self, refs: Refs, inputs: FillInputs) -> dict[str, Any]:
+        held = inputs.before.used
         used: dict[str, Any] = {}
         for each in self._hidden:
             keys = refs[each.name]
-            same = keys == each.keys(before.entity) and all(name in before.used for name, _get, _type in each.hidden)
-            if same and not any(key in told for key in keys):
-                used.update({name: before.used.get(name) for name, _get, _type in each.hidden})
+            same = keys == each.keys(inputs.before.entity) and all(name in held for name, _get, _type in each.hidden)
+            if same and not any(key in inputs.changed for key in keys):
+                used.update({name: held.get(name) for name, _get, _type in each.hidden})
             else:
-                used.update(
-                    self._hidden_of(each, sources[keys[0]] if keys else NO_SOURCE, before.used if same else None)
-                )
+                source = inputs.sources[keys[0]] if keys else NO_SOURCE
+                used.update(each.hidden_values(source, held if same else None))
         return used
 
-    def _hidden_of(self, reference: Reference, source: Source, held: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The hidden values of a source; a deleted one leaves its last to those who held some, unless that is cleared.
-
-        `held` is None for a reference that is new.
-        """
-        if held is not None and source.entity is None and source.existed and reference.on_delete != "clear":
-            return reference.last_hidden_values(source, held)
-        return reference.hidden_values(source)
-
     def missing_views(self, record: Record) -> AbstractSet[bytes]:
-        """Tokens of views that a record tells nothing of, not even that there is nothing."""
+        """Tokens of views that are not in a record, which has an entry even for a view without contributions."""
         return self._empty.keys() - record.keys()
 
     def emission(
-        self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs, untold: AbstractSet[bytes] = frozenset()
+        self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs, skipped: AbstractSet[bytes] = frozenset()
     ) -> Emission:
-        """What an entity tells its views, its copies and its hidden copies being right.
+        """The contributions of an entity whose copies and hidden copies are filled.
 
         Raises:
             InvalidKey: a value that a view needs in its key cannot be in a key.
@@ -220,14 +184,14 @@ class EntityType:
             {},
             [],
             [],
-            {code: keys[0][2:] for name, code in self._elements if (keys := refs[name])},
+            {code: entity_part(keys[0]) for name, code in self._elements if (keys := refs[name])},
         )
-        parts, suffix = self.kind.parts(entity), key[2:]
+        parts, suffix = self.kind.parts(entity), entity_part(key)
         for derivation in self.derivations:
-            if not untold or untold.isdisjoint(derivation.tokens):
+            if not skipped or skipped.isdisjoint(derivation.tokens):
                 derivation.emit(entity, used, parts, suffix, into)
         record = into.record
-        for token in untold:
+        for token in skipped:
             del record[token]
         if self.tracked:
             record[REFERENCES] = list(dict.fromkeys([source for each in self.tracked for source in refs[each.name]]))
@@ -242,14 +206,14 @@ class EntityType:
         return into
 
     def tombstone_record(self, before: EntityState) -> Record:
-        """What a deleted entity tells: nothing, and its carriers that it is gone; they may yet lack its last values."""
+        """The record of a deleted entity: no contributions, but its last values, which holders may not have yet."""
         record = self.empty_record()
         if self.told is not None:
             record[LAST_VALUES] = self.told.snapshot(before.entity, before.used)
         return record
 
     def empty_record(self) -> Record:
-        """What an entity tells that is not there."""
+        """The record of an entity without contributions: absent or deleted."""
         record = dict(self._empty)
         if self.tracked:
             record[REFERENCES] = []
@@ -260,10 +224,9 @@ class EntityType:
         return record
 
     def stale_sources(self, before: EntityState, refs: Refs) -> list[bytes]:
-        """Sources that must be asked although the references stay.
+        """Sources that must be read although the references are the same.
 
-        Code that does not look through them wrote the row, and did not hold what is looked at, or show all that is
-        shown now.
+        A program with other declarations wrote the row, without hidden copies or fields of copies that are needed now.
         """
         return [
             key
@@ -273,21 +236,22 @@ class EntityType:
         ]
 
     def with_all_copies(self, before: EntityState, sources: SourceMap) -> EntityState:
-        """The state with all of its copies; those that code which did not know them left out are asked for."""
+        """The state with all of its copies: those that a program with other declarations left out are filled."""
         if not self._hidden and not before.unfilled:
             return before
         refs = self.refs(before.entity)
+        inputs = FillInputs(before, sources)
         filled = {
-            each.name: self._fill_copy(each, before.entity, refs[each.name], before, sources, ())
+            each.name: self._fill_copy(each, before.entity, refs[each.name][0], inputs)
             for each in self._copies
             if each.name in before.unfilled and refs[each.name]
         }
         entity = msgspec.structs.replace(before.entity, **filled) if filled else before.entity
-        used = self._used(refs, before, sources, ()) if self._hidden else before.used
+        used = self._used(refs, inputs) if self._hidden else before.used
         return before._replace(entity=entity, used=used)
 
     def covers_views(self, record: Record, *, alive: bool) -> bool:
-        """Whether a record has told every declared view something, and no other (commit protocol, rule 17)."""
+        """Whether a record has the tokens of all declared views, and no others (commit protocol, rule 17)."""
         if not alive:
             return frozenset(record) - {LAST_VALUES} == self._empty_tokens
         return record.keys() == self._living and (
@@ -295,10 +259,9 @@ class EntityType:
         )
 
     def is_current(self, before: EntityState) -> bool:
-        """Whether a commit row has told what is declared, all of it and nothing else.
+        """Whether a record is what the current declarations would make, as far as tokens, holds and copied values show.
 
-        Code under other declarations may have written it: then a view is missing, or what its carriers were told is
-        something else, or a hold.
+        A program with other declarations may have written it.
         """
         record, entity = before.record, before.entity
         if not self.covers_views(record, alive=entity is not None):
@@ -321,29 +284,29 @@ class EntityType:
         return list(dict.fromkeys([source for each in self.holding for source in each.keys(entity)]))
 
     def source_of_deleted(self, record: Record) -> Source:
-        """A deleted entity as those who copy from it see it."""
+        """A deleted entity as its holders see it."""
         last = {} if self.told is None else self.told.last(record.get(LAST_VALUES) or {})
         return Source(None, {}, existed=True, last=last)
 
     def fans_out(self, before: EntityState | None, after: Record) -> bool:
-        """Whether carriers of copies must be told. `before` is None when the row was never written."""
+        """Whether holders must be notified. `before` is None when the row was never written."""
         if self.told is None:
             return False
         if before is None:
             return self.told.may_be_awaited(after[COPIED])
-        told = before.record.get(COPIED)
-        if self.told.is_of_before(told, after[COPIED]):
+        digest = before.record.get(COPIED)  # None if nothing was copied when the row was written, which differs too
+        if self.told.is_of_before(digest, after[COPIED]):
             now = self.told.hash(before.entity, before.used)
-            told = now if self.told.is_of_before(told, now) else told
-        return bool(told != after[COPIED])  # a row from before anybody copied it has none, which differs too
+            digest = now if self.told.is_of_before(digest, now) else digest
+        return bool(digest != after[COPIED])
 
     def must_notify_again(self, before: EntityState) -> bool:
-        """Whether carriers must be told although what they were told may look the same."""
+        """Whether holders must be notified although the digest of the copied values may be the same."""
         return before.retell and self.told is not None
 
-    def root(self, version: int, settled: FilledEntity) -> Root:
-        """The commit row of a settled entity."""
-        return Root(version, settled.body, emitted_record.encode_record(settled.emission.record))
+    def root(self, version: int, filled: FilledEntity) -> Root:
+        """The root row of a filled entity."""
+        return Root(version, filled.body, emitted_record.encode_record(filled.emission.record))
 
 
 _PLAIN = (bytes,)

@@ -7,13 +7,12 @@ index class, ready to decode, so that a page is one range read. See docs/formats
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.derivation import (
-    PREFIX_BYTES,
     Compiling,
     Keyspace,
     LocalFind,
@@ -25,8 +24,9 @@ from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash
 from oneread.derivations.keyed import STARTS, Emit, KeyRule, ViewKey, in_utc
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
+from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration, OnereadError
-from oneread.models.annotations import Names, field_types, unwrap
+from oneread.models.annotations import FieldType, Names, field_types, type_of, types_of, unwrap
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
@@ -34,10 +34,12 @@ from oneread.models.model import Model
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
-from oneread.models.set_order import holds_sets, is_set, order_sets
+from oneread.models.set_order import order_sets
+from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan
-from oneread.store.engine import Engine
+from oneread.store.engine import LocalReads
+from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import RowRange, Table
 from oneread.transactions.unit_of_work import VALUE, first_row
@@ -69,7 +71,7 @@ class IndexView:
         )
         self._empty = _emptying(referring)
         shapes = [each for field in self.layout.fields for each in (field, *field.fields)]
-        self._had_no_order = any(each.sets and _is_deep(each.concrete, accesses.names) for each in shapes)
+        self._had_no_order = any(each.sets and _is_deep(each.type) for each in shapes)
         self.unique = self.can_find = cls.unique
         if self.unique and any(part.access.through is not None for part in self.key.parts):
             raise InvalidDeclaration("a unique value is the entity's own, never copied from another", view=cls)
@@ -94,7 +96,7 @@ class IndexView:
             present = " and ".join(f"{part.access.code} is not None" for part in self.key.parts)
             before.append("claimed = record[TOKENS[1]] = []")
             each += [f"if {present}:", "    claimed.append(found)", "    claims.append(PREFIX + found)"]
-        return self.key.function(scope, condition(self.cls, self.model, accesses), before, each)
+        return self.key.emitter(scope, condition(self.cls, self.model, accesses), before, each)
 
     def _wide(self, row: tuple[Any, ...]) -> bytes:
         return self.layout.wide_prefix + pack_wide(row)
@@ -117,7 +119,7 @@ class IndexView:
         name, values, decode = self.cls.__name__, key_values(self.key), self.key.codec.decode_prefix
         in_order = self._in_order if self._had_no_order else None
         rows = Keyspace(
-            self.prefix, "views", name, kind, values, lambda key: decode(key, PREFIX_BYTES)[1], in_order=in_order
+            self.prefix, "views", name, kind, values, lambda key: decode(key, VIEW_BYTES)[1], in_order=in_order
         )
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
 
@@ -129,7 +131,7 @@ class IndexView:
         found = yield from first_row("views", RowRange(within.start, within.stop or b""))
         return None if found is None else self.decode_rows([found[1][VALUE].value])[0]
 
-    def local_find(self, engine: Engine) -> LocalFind | None:  # noqa: ARG002 - part of the contract
+    def local_find(self, engine: LocalReads) -> LocalFind | None:  # noqa: ARG002 - part of the contract
         return None
 
     def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
@@ -152,6 +154,15 @@ class IndexView:
         return (rows, RowForm(name, "claim", "claim", "claims", "counts", place, frozenset(), "owner"))
 
 
+def check_unique(view: type[Index[Any]], _names: Names) -> None:
+    if type(view.unique) is not bool:
+        raise InvalidDeclaration("unique is True or False", view=view)
+
+
+def unique_option(view: type[Index[Any]]) -> Description:
+    return (("unique", "true"),) if view.unique else ()
+
+
 def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:
     """The function that takes the copied fields out of the copies of rows, generated: one statement a field."""
     scope: dict[str, Any] = {}
@@ -161,10 +172,7 @@ def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]],
         scope |= {f"out{place}_{number}": getattr(copy, name).__delete__ for number, name in enumerate(names)}
         lines += [f"copy = row.{field}", "if copy is not None:"]
         lines += [f"    out{place}_{number}(copy)" for number in range(len(names))] or ["    pass"]
-    body = "\n".join(["def empty(rows):", "    for row in rows:", *(f"        {line}" for line in lines or ["pass"])])
-    exec(compile(body, "<emptying of an index>", "exec"), scope)  # noqa: S102 - the text holds names of declared fields only
-    made: Callable[[list[Any]], None] = scope["empty"]
-    return made
+    return function("empty", "rows", ["for row in rows:", *indented(lines or ["pass"])], scope)
 
 
 def _row_code(
@@ -209,21 +217,18 @@ def _shown_code(
         raise InvalidDeclaration("an index has key rules and shown(...) fields only", view=cls, field=name)
     check_type(cls, name, annotation, access, optional=access.optional)
     if access.copy is None:
-        return f"in_order({access.code})" if holds_sets(annotation, accesses.names) else access.code
-    copied = field_types(access.copy, accesses.names)
-    several = {
-        field: f"in_order(c.{field})"
-        for field in copied_names(access.copy)
-        if holds_sets(copied[field], accesses.names)
-    }
+        holds_sets = type_of(annotation, accesses.names).holds_sets
+        return f"in_order({access.code})" if holds_sets else access.code
+    copied = types_of(access.copy, accesses.names)
+    several = {field: f"in_order(c.{field})" for field in copied_names(access.copy) if copied[field].holds_sets}
     fields = ", ".join(several.get(field, f"c.{field}") for field in ("ref", "deleted", *copied_names(access.copy)))
     return f"(None if (c := {access.code}) is None else ({fields}))"
 
 
-def _is_deep(annotation: Any, names: Names) -> bool:
+def _is_deep(given: FieldType) -> bool:
     """Whether sets are inside of other values; one that is a field's whole value always had an order in rows."""
-    bare = unwrap(annotation).bare
-    return not is_set(bare) or any(holds_sets(each, names) for each in get_args(bare))
+    present = given.present
+    return present.kind != "set" or any(each.holds_sets for each in present.parts)
 
 
 def check_type(cls: type[View[Any]], name: str, annotation: Any, access: Access, *, optional: bool) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt, UsageError
 from oneread.plans.plan import Plan
+from oneread.plans.scans import fetch_data, scan_all
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
@@ -115,12 +116,7 @@ def sources_with_pending_tasks() -> Plan[set[bytes]]:
 
 def _over(within: RowRange, take: Callable[[list[Found]], None]) -> Plan[None]:
     """Gives every row of a range of `system` to `take`, in batches."""
-    while True:
-        rows = yield from Scan("system", within, BATCH)
-        take(rows)
-        if len(rows) < BATCH:
-            return
-        within = within.behind(rows[-1][0])
+    return scan_all("system", within, take, BATCH, fetch_data)
 
 
 def _waiting(catalog: Catalog, key: bytes, row: Row) -> WaitingTask:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from oneread.derivations.access import Accesses, Hidden
+from oneread.derivations.access import Accesses, HiddenRoute
 from oneread.derivations.copies import Getter, Reference, Source, compiled
 from oneread.errors import InvalidValue, OnereadError
 from oneread.models.layout import Layout
@@ -41,7 +41,7 @@ class Probes:
         self._accesses = accesses
         self._by_model: dict[type, list[Probe]] = {}
 
-    def add_value(self, through: Hidden, holder: type, field: str, check: Callable[[Any], object]) -> None:
+    def add_value(self, through: HiddenRoute, holder: type, field: str, check: Callable[[Any], object]) -> None:
         """A view holds a value that comes from another entity, or from one further on."""
         access = self._accesses.of_route(through.target, through.route)
         self._of(through.target).append(Probe(holder, field, compiled(access.code), check))

@@ -21,7 +21,7 @@ Summable = TypeVar("Summable", int, float, Decimal, timedelta)
 NonePlace: TypeAlias = Literal["first", "last"]
 """Where entities stand whose value is None; without it they are not in the view."""
 
-Size: TypeAlias = Literal["minute", "hour", "day", "week", "month", "year"]
+BucketSize: TypeAlias = Literal["minute", "hour", "day", "week", "month", "year"]
 """The length of a time bucket; a week starts on Monday. Buckets are in UTC."""
 
 Fold: TypeAlias = Literal["count", "total", "mean", "least", "greatest"]
@@ -46,7 +46,7 @@ class Rule(msgspec.Struct, frozen=True):
     descending: bool = False
     none: NonePlace | None = None
     hashed: bool = False
-    size: Size | None = None
+    size: BucketSize | None = None
     fold: Fold | None = None
 
 
@@ -93,7 +93,7 @@ def oldest(field: datetime | None) -> datetime:
     return cast("datetime", Rule("key", field))
 
 
-def bucket(field: datetime | None, size: Size) -> datetime:
+def bucket(field: datetime | None, size: BucketSize) -> datetime:
     """Groups by a stretch of time, in UTC; the value is its start."""
     return cast("datetime", Rule("key", field, size=size))
 

@@ -14,6 +14,7 @@ from oneread.derivations import rules
 from oneread.models.declared import Declared
 from oneread.models.expressions import Expression
 from oneread.models.references import Ref
+from oneread.store.limits import MAX_LIMIT
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     type_arguments: ClassVar[tuple[Any, ...]] = ()
     where: ClassVar[Expression | None] = None
     stored_as: ClassVar[str | None] = None
-    max_limit: ClassVar[int] = 1000
+    max_limit: ClassVar[int] = MAX_LIMIT
 
     if TYPE_CHECKING:
 

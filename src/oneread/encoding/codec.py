@@ -5,15 +5,13 @@ See docs/formats/keys.md.
 
 from typing import Final, Literal, NamedTuple
 
-from oneread.encoding import framing
 from oneread.encoding.fastpath import Encoder, compile_decoder, compile_encoder
-from oneread.encoding.framing import take_tag
-from oneread.encoding.ordered import TOO_LONG
 from oneread.encoding.parts import EncodedPart, part_of
-from oneread.encoding.ranges import ByteRange, bounded_range, prefix_range
+from oneread.encoding.ranges import ByteRange, KeyBounds, bounded_range, prefix_range
 from oneread.encoding.values import Value, complement, kind_of
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey
 
+TOO_LONG: Final = "the key is longer than its limit"
 TRAILING: Final = "bytes follow the last element of the key"
 
 
@@ -26,7 +24,6 @@ class Element(NamedTuple):
         descending: sorts from greatest to least.
         none: where None sorts, whatever the direction; without it None is refused.
         max_length: bytes the element may have.
-        elements: of a tuple with a fixed shape; without them a tuple may hold anything.
     """
 
     name: str
@@ -34,7 +31,6 @@ class Element(NamedTuple):
     descending: bool = False
     none: Literal["first", "last"] | None = None
     max_length: int | None = None
-    elements: "tuple[Element, ...]" = ()
 
 
 class Codec:
@@ -50,7 +46,7 @@ class Codec:
             raise InvalidDeclaration("two elements of a key have one name", fields=names)
         self.elements = elements
         self.max_length = max_length
-        self.parts: tuple[EncodedPart, ...] = tuple(_compiled(element) for element in elements)
+        self.parts: tuple[EncodedPart, ...] = tuple(part_of(element) for element in elements)
         self.encode = compile_encoder(self.parts, max_length, self._encode)
         """The key of a tuple of values, or of its first few: `(values) -> bytes`.
 
@@ -72,12 +68,12 @@ class Codec:
             raise InvalidKey(TOO_LONG, field=self.parts[longest].name, length=length, limit=self.max_length)
         return b"".join(elements)
 
-    def _decode(self, data: bytes, offset: int, count: int) -> tuple[tuple[object, ...], int]:
+    def _decode(self, data: bytes, offset: int) -> tuple[tuple[object, ...], int]:
         if not 0 <= offset <= len(data):
             raise Corrupt("the offset lies outside the key")
         complemented = complement(data)
         values: list[object] = []
-        for part in self.parts[:count]:
+        for part in self.parts:
             value, offset = part.take(data, complemented, offset)
             values.append(value)
         return tuple(values), offset
@@ -97,20 +93,20 @@ class Codec:
         """All values of a whole key, of the declared types, up to equality; instants in UTC.
 
         Raises:
-            Corrupt: these bytes are no such key.
+            Corrupt: these bytes are not such a key.
         """
         values, end = self._decode_all(data, 0)
         if end != len(data):
             raise Corrupt(TRAILING)
         return values
 
-    def decode_prefix(self, data: bytes, offset: int = 0, count: int | None = None) -> tuple[tuple[object, ...], int]:
-        """The values of the first `count` elements (default: all), read from `offset`, and the offset behind them.
+    def decode_prefix(self, data: bytes, offset: int = 0) -> tuple[tuple[object, ...], int]:
+        """The values of all elements, read from `offset`, and the offset behind them.
 
         Raises:
-            Corrupt: there are no such elements.
+            Corrupt: the elements are not there.
         """
-        return self._decode_all(data, offset) if count is None else self._decode(data, offset, count)
+        return self._decode_all(data, offset)
 
     def prefix_range(self, values: tuple[object, ...], *, prefix: bytes = b"") -> ByteRange:
         """The keys that begin with exactly these values, behind `prefix` (a view's id, say)."""
@@ -119,26 +115,14 @@ class Codec:
     def bounded_range(
         self,
         values: tuple[object, ...],
+        bounds: KeyBounds[Value],
         *,
         prefix: bytes = b"",
-        since: Value = None,
-        after: Value = None,
-        until: Value = None,
-        through: Value = None,
         starts_with: str | bytes | None = None,
     ) -> ByteRange:
-        """The keys that begin with these values and whose next element lies between bounds, in values' order.
+        """The keys that begin with these values, behind `prefix`, and whose next element lies between bounds.
 
-        Args:
-            values: the elements before the bounded one.
-            prefix: raw bytes before the key.
-            since: the element is >= this.
-            after: it is > this.
-            until: it is < this.
-            through: it is <= this.
-            starts_with: it begins with this text or these bytes.
-
-        A bound of None bounds nothing, and an element of None lies in no such range.
+        An element of None lies in no such range.
 
         Raises:
             InvalidKey: a value or bound is not of its declared type, or no element is left to be bounded.
@@ -148,14 +132,10 @@ class Codec:
             raise InvalidKey("no element is left to be bounded", given=position, limit=len(self.parts))
         part = self.parts[position]
         head = prefix + self.prefix_encoder(position)(values)
-        bounds = {
-            name: None if bound is None else part.put(bound)
-            for name, bound in (("since", since), ("after", after), ("until", until), ("through", through))
-        }
-        bounded = bounded_range(head, descending=part.descending, **bounds)
-        return (
-            bounded if starts_with is None else bounded.intersection(prefix_range(head + _opening(part, starts_with)))
-        )
+        bounded = bounded_range(head, bounds.map(part.put), descending=part.descending)
+        if starts_with is None:
+            return bounded
+        return bounded.intersection(prefix_range(head + _opening(part, starts_with)))
 
 
 def _opening(part: EncodedPart, start: str | bytes) -> bytes:
@@ -164,28 +144,3 @@ def _opening(part: EncodedPart, start: str | bytes) -> bytes:
         raise InvalidKey("only text can start with text, and bytes with bytes", field=part.name, value=start)
     opening = part.put_ascending(start)[:-1]
     return complement(opening) if part.descending else opening
-
-
-def _compiled(element: Element) -> EncodedPart:
-    if not element.elements:
-        return part_of(element)
-    if element.type is not tuple:
-        raise InvalidDeclaration("only a tuple has elements", field=element.name, type=element.type)
-    shape = Codec(element.elements)
-
-    def put(value: object) -> bytes:
-        if not isinstance(value, tuple) or len(value) != len(element.elements):
-            raise InvalidKey("not a tuple of the declared length", field=element.name, value=value)
-        return b"\x04" + shape.encode(tuple(value)) + b"\x00"
-
-    def take(data: bytes, complemented: bytes, offset: int) -> tuple[object, int]:
-        values: list[object] = []
-        offset += 1
-        for part in shape.parts:
-            value, offset = part.take(data, complemented, offset)
-            values.append(value)
-        if take_tag(data, offset) != framing.END:
-            raise Corrupt(framing.NOT_CANONICAL)
-        return tuple(values), offset + 1
-
-    return part_of(element, put=put, take=take)

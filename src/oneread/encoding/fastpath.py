@@ -2,12 +2,13 @@
 
 Must not decide anything: where a value is not plainly right it calls the slow function, which encodes again from the
 beginning, or raises. Generated because a key is encoded on every request: a loop over parts costs several times as much
-as straight code. The source holds no text of a user's, only numbered names. See docs/formats/keys.md.
+as straight code. See docs/formats/keys.md and encoding/codegen.py.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, cast
 
+from oneread.encoding.codegen import function, indented
 from oneread.encoding.framing import COMPLEMENT, escape, unescape
 from oneread.encoding.numeric import SMALL, SMALL_DESCENDING
 from oneread.encoding.parts import EncodedPart
@@ -15,7 +16,6 @@ from oneread.encoding.values import putter_of
 
 Encoder: TypeAlias = Callable[[tuple[object, ...]], bytes]
 Decoder: TypeAlias = Callable[[bytes, int], tuple[tuple[object, ...], int]]
-SlowDecoder: TypeAlias = Callable[[bytes, int, int], tuple[tuple[object, ...], int]]
 
 _SMALL_END: Final = len(SMALL)
 
@@ -32,20 +32,22 @@ def compile_encoder(parts: Sequence[EncodedPart], max_length: int | None, slow: 
     # Below the least limit nothing can be too long; above it the slow function looks at each.
     check = [f"if len(key) > {min(limits)}: return slow(values)"] if limits else []
     unpacking = [f"{''.join(f'v{number},' for number in range(len(parts)))} = values"] if parts else []
-    source = _source(
-        "encode(values)",
+    encode = function(
+        "encode",
+        "values",
         [
             f"if type(values) is not tuple or len(values) != {len(parts)}: return slow(values)",
             *unpacking,
             "try:",
-            *_indented([*lines, "pass"]),
+            *indented([*lines, "pass"]),
             "except UnicodeEncodeError: return slow(values)",
             f"key = {' + '.join(_merged(terms)) or repr(b'')}",
             *check,
             "return key",
         ],
+        names,
     )
-    return cast("Encoder", _compiled(source, "encode", names))
+    return cast("Encoder", encode)
 
 
 def _is_open(part: EncodedPart) -> bool:
@@ -83,7 +85,7 @@ def _encoder_lines(number: int, part: EncodedPart, names: dict[str, object]) -> 
         return [f"{element} = put{number}({value})"]
     none = [] if part.none is None else [f"elif {value} is None: {element} = {part.none_element!r}"]
     # A subclass, an int for a float, a wrong type: the part's own method knows what to do, or what to say.
-    return [f"if type({value}) is T{number}:", *_indented(lines), *none, "else: return slow(values)"]
+    return [f"if type({value}) is T{number}:", *indented(lines), *none, "else: return slow(values)"]
 
 
 def _plain_lines(number: int, part: EncodedPart, names: dict[str, object]) -> list[str] | None:
@@ -108,7 +110,7 @@ def _plain_lines(number: int, part: EncodedPart, names: dict[str, object]) -> li
     return [f"{element} = {table}[{value}] if 0 <= {value} < {_SMALL_END} else {call}"]
 
 
-def compile_decoder(parts: Sequence[EncodedPart], slow: SlowDecoder) -> Decoder:
+def compile_decoder(parts: Sequence[EncodedPart], slow: Decoder) -> Decoder:
     """A function from a key and an offset to all declared values and the offset behind them."""
     names: dict[str, object] = {
         "slow": slow,
@@ -123,19 +125,21 @@ def compile_decoder(parts: Sequence[EncodedPart], slow: SlowDecoder) -> Decoder:
     if any("complemented" in line for line in lines):
         lines.insert(0, "complemented = data.translate(COMPLEMENT)")
     values = "".join(f"v{number}," for number in range(len(parts)))
-    source = _source(
-        "decode(data, offset)",
+    decode = function(
+        "decode",
+        "data, offset",
         [
-            f"if not 0 <= offset <= len(data): return slow(data, offset, {len(parts)})",
+            "if not 0 <= offset <= len(data): return slow(data, offset)",
             "start = offset",
             "try:",
-            *_indented([*lines, "pass"]),
+            *indented([*lines, "pass"]),
             # Torn or not UTF-8, or a bound that is not there: the slow function says which.
-            f"except (IndexError, ValueError): return slow(data, start, {len(parts)})",
+            "except (IndexError, ValueError): return slow(data, start)",
             f"return ({values}), offset",
         ],
+        names,
     )
-    return cast("Decoder", _compiled(source, "decode", names))
+    return cast("Decoder", decode)
 
 
 def _decoder_lines(number: int, part: EncodedPart) -> list[str]:
@@ -144,7 +148,7 @@ def _decoder_lines(number: int, part: EncodedPart) -> list[str]:
         return [f"{value}, offset = take{number}(data, complemented, offset)"]
     read, other = ("complemented", "data") if part.descending else ("data", "complemented")
     general = [
-        f"if {read}[offset] not in tags{number}: return slow(data, start, {number + 1})",
+        f"if {read}[offset] not in tags{number}: return slow(data, start)",
         f"{value}, offset = plain{number}({read}, {other}, offset)",
     ]
     if part.descending:
@@ -152,7 +156,7 @@ def _decoder_lines(number: int, part: EncodedPart) -> list[str]:
     if part.type in (str, bytes):
         decoded = ".decode()" if part.type is str else ""
         return [
-            f"if data[offset] != {min(part.tags)}: return slow(data, start, {number + 1})",
+            f"if data[offset] != {min(part.tags)}: return slow(data, start)",
             "end = data.index(0, offset)",
             f"{value} = data[offset + 1 : end]",
             f"if 1 in {value}: {value} = unescape({value})",
@@ -171,16 +175,3 @@ def _decoder_lines(number: int, part: EncodedPart) -> list[str]:
             f"else: {value}, offset = take{number}(data, b'', offset)",
         ]
     return general
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
-
-
-def _source(signature: str, body: list[str]) -> str:
-    return "\n".join([f"def {signature}:", *_indented(body)])
-
-
-def _compiled(source: str, name: str, names: dict[str, object]) -> object:
-    exec(compile(source, "<a generated key codec>", "exec"), names)  # noqa: S102  see the module's docstring
-    return names[name]

@@ -23,8 +23,8 @@ from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey
 
 WRONG_TYPE: Final = "the value is not of the field's declared type"
 
-Put: TypeAlias = Callable[[object], bytes]
-Take: TypeAlias = Callable[[bytes, bytes, int], tuple[object, int]]
+PutElement: TypeAlias = Callable[[object], bytes]
+TakeElement: TypeAlias = Callable[[bytes, bytes, int], tuple[object, int]]
 
 
 class ElementLike(Protocol):
@@ -57,7 +57,7 @@ class EncodedPart:
         "type",
     )
 
-    def __init__(self, declared: ElementLike, tags: frozenset[int], put: Put, take: Take) -> None:
+    def __init__(self, declared: ElementLike, tags: frozenset[int], put: PutElement, take: TakeElement) -> None:
         self.name = declared.name
         self.type = declared.type
         self.descending = declared.descending
@@ -92,10 +92,8 @@ class EncodedPart:
         return self.take_ascending(data, complemented, offset)
 
 
-def part_of(declared: ElementLike, put: Put | None = None, take: Take | None = None) -> EncodedPart:
-    """The part of a declared element; `put` and `take` stand in for tuples with a declared shape."""
-    if put is not None and take is not None:
-        return EncodedPart(declared, TAGS[tuple], put, take)
+def part_of(declared: ElementLike) -> EncodedPart:
+    """The part of a declared element."""
     if issubclass(declared.type, Enum):
         return _enum_part(declared, declared.type)
     if declared.type not in TAGS:
@@ -106,7 +104,7 @@ def part_of(declared: ElementLike, put: Put | None = None, take: Take | None = N
     return EncodedPart(declared, TAGS[declared.type], put, taker_of(declared.type))
 
 
-def _putter(name: str, kind: type) -> Put:
+def _putter(name: str, kind: type) -> PutElement:
     scalar = putter_of(kind)
 
     def put(value: object) -> bytes:
@@ -117,7 +115,7 @@ def _putter(name: str, kind: type) -> Put:
     return put
 
 
-def _float_putter(name: str) -> Put:
+def _float_putter(name: str) -> PutElement:
     put_float = _putter(name, float)
 
     def put(value: object) -> bytes:

@@ -3,9 +3,13 @@
 See docs/formats/keys.md.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
 
 from oneread.encoding.framing import AFTER_VALUES, FIRST_VALUE
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 class ByteRange(NamedTuple):
@@ -35,35 +39,34 @@ def prefix_range(prefix: bytes) -> ByteRange:
     return ByteRange(prefix, successor(prefix))
 
 
-def bounded_range(
-    prefix: bytes,
-    *,
-    descending: bool = False,
-    since: bytes | None = None,
-    after: bytes | None = None,
-    until: bytes | None = None,
-    through: bytes | None = None,
-) -> ByteRange:
-    """The keys behind `prefix` whose next element lies between bounds, each a whole encoded element.
+class KeyBounds(NamedTuple, Generic[T]):
+    """KeyBounds of one element of a key; None bounds nothing.
 
-    Args:
-        prefix: the bytes before the element.
-        descending: the element, and therefore each bound given here, is complemented.
-        since: the least value that is in (>=).
-        after: the greatest value that is still out (>).
-        until: the least value that is out again (<).
-        through: the greatest value that is in (<=).
+    Arguments:
+        since: the element is >= this.
+        after: it is > this.
+        until: it is < this.
+        through: it is <= this.
+    """
+
+    since: T | None = None
+    after: T | None = None
+    until: T | None = None
+    through: T | None = None
+
+    def map(self, function: Callable[[T], U]) -> "KeyBounds[U]":
+        """The same bounds in another form."""
+        return KeyBounds(*(None if bound is None else function(bound) for bound in self))
+
+
+def bounded_range(prefix: bytes, bounds: KeyBounds[bytes], *, descending: bool = False) -> ByteRange:
+    """The keys behind `prefix` whose next element lies between bounds in the order of values, each an encoded element.
 
     None is never between bounds: an absent value is not compared.
     """
-    if descending:
+    since, after, until, through = bounds
+    if descending:  # complemented elements sort the other way round
         since, after, until, through = through, until, after, since
-    return _ascending(prefix, since=since, after=after, until=until, through=through)
-
-
-def _ascending(
-    prefix: bytes, *, since: bytes | None, after: bytes | None, until: bytes | None, through: bytes | None
-) -> ByteRange:
     bounded = ByteRange(prefix + FIRST_VALUE, prefix + AFTER_VALUES)
     if since is not None:
         bounded = bounded.intersection(ByteRange(prefix + since, None))

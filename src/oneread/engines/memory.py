@@ -15,11 +15,9 @@ from typing import Any, Final, TypeVar
 from oneread.engines import embedded
 from oneread.engines.guard import Guard
 from oneread.errors import Closed, InvalidValue, Unavailable, Unsupported
-from oneread.store.capabilities import Capabilities
-from oneread.store.engine import Answerer
+from oneread.store.engine import Answerer, Capabilities, Statistics, TableSize
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import TABLES, Cell, Row, RowMutation, RowRange, Table
-from oneread.store.statistics import Statistics, TableSize
 
 T = TypeVar("T")
 

@@ -35,6 +35,7 @@ from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, no_progress
 from oneread.plans.scans import check_ascending
+from oneread.store.keys import kind_part
 from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.commit import Change, Commit, Committer
@@ -236,10 +237,10 @@ class Backfill:
 
     def _next_rows(self) -> Plan[list[Found]]:
         for prefix in self._kinds:
-            if self._at.place[:2] > prefix:
+            if kind_part(self._at.place) > prefix:
                 continue
             within = RowRange.under(prefix)
-            if self._at.place[:2] == prefix:
+            if kind_part(self._at.place) == prefix:
                 within = within.behind(self._at.place)
             rows = yield from Scan("roots", within, BATCH, families="dm")
             check_ascending("roots", within, rows)

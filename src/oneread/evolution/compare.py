@@ -6,12 +6,12 @@ See "Schema history" of the decisions page and docs/explanation/schema-evolution
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from oneread.evolution.declared import DeclaredModel
-from oneread.models.descriptions import DescribedField, Nested, Types, fields_of, parsed, same_type, widens
+from oneread.models.descriptions import DescribedField, Nested, Type, Types, fields_of, parsed, same_type, widens
 from oneread.models.evolving import latest_names
 from oneread.models.versions import Origin, StoredLayout
 
@@ -23,8 +23,12 @@ _WHOLE: Final = "#"
 """Stands in a path for which fields a copy has, in their order."""
 
 _DECLARE_AS_WAS: Final = "declare it as it was"
+_OTHER_TYPE: Final = (
+    "not every stored value is one of this type; declare it as it was, or declare how to convert it: "
+    "evolution = (retyped(name, was=..., by=...),)"
+)
 _LACKING: Final = (
-    "entities from before show no such value until they are written anew, and never will where the source is deleted; "
+    "stored entities do not have this value until they are rewritten, and never will where the source is deleted; "
     "declare it `| None` in the Copy"
 )
 
@@ -50,6 +54,13 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
     after: str = ""
     refused: str = ""
     loses: bool = False
+
+
+class _Change(NamedTuple):
+    """How the type of a value changed; `was` is the stored type where `retyped` declares how to convert it."""
+
+    what: Literal["same", "widened", "retyped", "changed"]
+    was: tuple[str, ...] = ()
 
 
 class Comparison:
@@ -109,29 +120,29 @@ class Comparison:
                 continue
             before = former[name]
             if before != name:
-                self._tell("renamed", name, before, name)
+                self._report("renamed", name, before, name)
             self._compare_field(before, name, routes)
         for name, field in self.old.items():
             if name not in self.names and field.type.name != "Key":
-                self._tell("dropped", name, field.text, loses=not self.free)
+                self._report("dropped", name, field.text)
         order = [self.names[name] for name in self.old if name in self.names]
         if order != [name for name in self.new if name in former]:
-            self._tell("reordered", "", ", ".join(order), ", ".join(self.new))
+            self._report("reordered", "", ", ".join(order), ", ".join(self.new))
         self._compare_promises()
 
-    def _tell(
-        self, what: What, field: str, before: str = "", after: str = "", *, refused: str = "", loses: bool = False
-    ) -> None:
+    def _report(self, what: What, field: str, before: str = "", after: str = "", refused: str = "") -> None:
+        is_own = "." not in field  # a value that was copied is still in its source
         self.differences.append(
             Difference(
-                what, "model", self.declared.name, field, before, after, "" if self.free else refused, loses=loses
+                what, "model", self.declared.name, field, before, after, "" if self.free else refused,
+                loses=what == "dropped" and is_own and not self.free,
             )
-        )
+        )  # fmt: skip
 
     def _compare_keys(self) -> None:
         before = tuple(self.names.get(name, name) for name, each in self.old.items() if each.type.name == "Key")
         if before != self.declared.keys:
-            self._tell(
+            self._report(
                 "changed", "", ", ".join(before), ", ".join(self.declared.keys),
                 refused=_OF_A_KEY,
             )  # fmt: skip
@@ -139,7 +150,7 @@ class Comparison:
     def _add(self, name: str, field: DescribedField) -> None:
         self.touched.add(name)
         fits = name in self.declared.blanks
-        self._tell(
+        self._report(
             "added", name, after=field.text,
             refused="" if fits else "entities from before lack this field; give it a default, or declare it `| None`",
         )  # fmt: skip
@@ -158,39 +169,30 @@ class Comparison:
     def _refuse_other_target(self, before: str, name: str) -> None:
         old, new = dict(self.stored.targets).get(before), dict(self.declared.targets).get(name)
         if self.stored.is_known and old and new and old != new:
-            self._tell(
+            self._report(
                 "changed", name, old, new, refused="a field goes on referring to the same model; add another field"
             )
 
     def _compare_plain(self, before: str, name: str) -> None:
         old, new = self.old[before], self.new[name]
-        kept = widens(self._old_types, old.type, self._new_types, new.type)
-        if kept and widens(self._new_types, new.type, self._old_types, old.type):
-            self.origins[name] = Origin(name, before)
-            return
-        was = self._was(name, old.text)
-        if was is not None:
-            self._tell("retyped", name, old.text, new.text)
-            self.origins[name] = Origin(name, before, (was,))
+        change = self._change_of(name, old.text, (self._old_types, old.type), (self._new_types, new.type))
+        self.origins[name] = Origin(name, before, change.was)
+        if change.what in ("retyped", "changed"):
             self.touched.add(name)
-            return
-        self.origins[name] = Origin(name, before)
-        if kept:
-            self._tell("widened", name, old.text, new.text)
-            return
-        self.touched.add(name)
-        self._tell(
-            "changed", name, old.text, new.text,
-            refused=_OF_A_KEY if name in self.declared.keys else "not every value that is stored is one of this type; "
-            "declare it as it was, or say how to make one: evolution = (retyped(name, was=..., by=...),)",
-        )  # fmt: skip
+        if change.what == "changed":
+            self._report("changed", name, old.text, new.text, _OF_A_KEY if name in self.declared.keys else _OTHER_TYPE)
+        elif change.what != "same":
+            self._report(change.what, name, old.text, new.text)
 
-    def _was(self, path: str, text: str) -> str | None:
-        """What `retyped` calls the type that is stored; None where nothing is said of it."""
+    def _change_of(self, path: str, text: str, old: tuple[Types, Type], new: tuple[Types, Type]) -> _Change:
+        """How a value's type changed; `text` is the stored type as described."""
+        is_kept = widens(*old, *new)
+        if is_kept and widens(*new, *old):
+            return _Change("same")
         for given in self.declared.was.get(path, ()):
             if same_type(given, text, self._new_nested):
-                return given
-        return None
+                return _Change("retyped", (given,))
+        return _Change("widened" if is_kept else "changed")
 
     def _compare_copies(self, before: str, name: str, routes: Mapping[str, Mapping[str, str]]) -> None:
         old, new = self.old[before], self.new[name]
@@ -203,13 +205,13 @@ class Comparison:
                 self.lack(path, after=text)
                 continue
             if former[inner] != inner:
-                self._tell("renamed", path, f"{before}.{former[inner]}", path)
+                self._report("renamed", path, f"{before}.{former[inner]}", path)
             self._compare_copied(
                 f"{before}.{former[inner]}", path, old.inner[former[inner]], text, routes.get(target, {})
             )
         for inner, text in old.inner.items():
             if inner not in self.inner_names[name]:
-                self._tell("dropped", f"{name}.{inner}", text)
+                self._report("dropped", f"{name}.{inner}", text)
         self._compare_inner_order(name, list(old.inner), list(new.inner))
 
     def _compare_inner_order(self, name: str, old: list[str], new: list[str]) -> None:
@@ -218,27 +220,20 @@ class Comparison:
         if order != new:
             self.touched.add(f"{name}.{_WHOLE}")
         if [inner for inner in order if inner] != [inner for inner in new if inner in order]:
-            self._tell("reordered", name, ", ".join(order), ", ".join(new))
+            self._report("reordered", name, ", ".join(order), ", ".join(new))
 
     def _compare_copied(self, before: str, path: str, old: str, new: str, routes: Mapping[str, str]) -> None:
         (old_text, old_route), (new_text, new_route) = _of(old), _of(new)
-        if renamed_route(old_route, routes) != new_route:
-            self.lack(path, old, new)
-            return
         first, second = Types([("", old_text)], self._old_nested), Types([("", new_text)], self._new_nested)
-        kept = widens(first, first.by_name[""], second, second.by_name[""])
-        back = widens(second, second.by_name[""], first, first.by_name[""])
-        was = None if kept and back else self._was(path, old_text)
-        if was is not None:
-            self._tell("retyped", path, old_text, new_text)
+        change = self._change_of(path, old_text, (first, first.by_name[""]), (second, second.by_name[""]))
+        if change.what == "changed" or renamed_route(old_route, routes) != new_route:
+            self.lack(path, old, new)  # the value of another type or place of the source
+            return
+        self.origins[path] = Origin(path, before, change.was)
+        if change.what == "retyped":
             self.touched.add(path)
-            self.origins[path] = Origin(path, before, (was,))
-        elif kept:
-            self.origins[path] = Origin(path, before)
-            if not back:
-                self._tell("widened", path, old_text, new_text)
-        else:
-            self.lack(path, old, new)
+        if change.what != "same":
+            self._report(change.what, path, old_text, new_text)
 
     def lack(self, path: str, before: str = "", after: str = "") -> None:
         """A copied value that rows from before do not have: it comes from its source, as they are written anew."""
@@ -249,7 +244,7 @@ class Comparison:
         fits = top in self.declared.nullable or any(
             each.name == "None" for each in (parsed(text), *parsed(text).arguments)
         )
-        self._tell(
+        self._report(
             "changed" if before else "added", path, before, after or self.new[top].inner[inner],
             refused="" if fits else _LACKING,
         )  # fmt: skip
@@ -262,7 +257,7 @@ class Comparison:
         if before != after:
             tighter = (before["missing_ok"], after["missing_ok"]) == ("True", "False")
             tighter = tighter or (before["on_delete"] == "clear" != after["on_delete"])
-            self._tell(
+            self._report(
                 "changed", name, *texts,
                 refused="copies without values may be stored, which this promise rules out; declare it as it was"
                 if tighter else "",
@@ -271,9 +266,9 @@ class Comparison:
 
     def _compare_optional(self, name: str, old: DescribedField, new: DescribedField) -> None:
         if old.optional and not new.optional:
-            self._tell("changed", name, old.text, new.text, refused=f"None may be stored here; {_DECLARE_AS_WAS}")
+            self._report("changed", name, old.text, new.text, refused=f"None may be stored here; {_DECLARE_AS_WAS}")
         elif new.optional and not old.optional:
-            self._tell("widened", name, old.text, new.text)
+            self._report("widened", name, old.text, new.text)
 
     def _compare_mixed(self, before: str, name: str) -> None:
         """A reference that shows values now, or a copy that only refers now."""
@@ -282,13 +277,13 @@ class Comparison:
         bare = [each for each in (reference.type, *reference.type.arguments) if each.name == "Ref"]
         if not bare:
             self.touched.add(name)
-            self._tell(
+            self._report(
                 "changed", name, old.text, new.text, refused=f"this was another kind of field; {_DECLARE_AS_WAS}"
             )
             return
         self.origins[name] = Origin(name, before)
         self.touched.add(name)
-        self._tell("changed", name, old.text, new.text)
+        self._report("changed", name, old.text, new.text)
         self._compare_optional(name, old, new)
         for inner in new.inner:
             self.lack(f"{name}.{inner}")
@@ -299,7 +294,7 @@ class Comparison:
         before = {self.names[name]: text for name, text in self.stored.promises if name in self.names}
         for name, text in self.declared.promises:
             if name in before and before[name] != text:
-                self._tell("changed", name, before[name], text)
+                self._report("changed", name, before[name], text)
 
     @property
     def is_same(self) -> bool:

@@ -6,19 +6,20 @@ See "Schema history" of the decisions page and "The schema row" of docs/formats/
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import NoneType
-from typing import Any, get_args, is_typeddict
+from typing import Any, is_typeddict
 
 import msgspec
 
 from oneread.derivations.access import Accesses
-from oneread.derivations.catalog import Catalog, extremum_names, stored_name
+from oneread.derivations.catalog import Catalog, keyspace_names, stored_name
 from oneread.derivations.copies import Reference
+from oneread.derivations.derivation import kind_of_view
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.evolution.declared import DeclaredModel, DeclaredRule, DeclaredSchema, DeclaredView, Far, rule_text
-from oneread.models.annotations import field_types, unwrap, without_alias
+from oneread.models.annotations import FieldType, types_of
 from oneread.models.evolving import Retyped, steps_of
 from oneread.models.fields import defaults_of
 from oneread.models.fingerprints import describe, text_of
@@ -26,7 +27,6 @@ from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import root_model
-from oneread.models.shadow import is_copy
 from oneread.models.versions import Description, digest_of
 
 
@@ -53,9 +53,9 @@ class _Declarer:
 
     def model(self, cls: type[Model[Any]]) -> DeclaredModel:
         entity_type = self._catalog.entity_types[cls]
-        types = field_types(cls, self._names)
+        types = types_of(cls, self._names)
         copies = {each.name: each.copy for each in entity_type.references if each.copy is not None}
-        nested = list(_nested(cls, self._names, set()))
+        nested = _nested(types.values())
         return DeclaredModel(
             stored_name(cls),
             stored_name(root_model(cls)),
@@ -105,12 +105,12 @@ class _Declarer:
     def _fields_of(self, cls: type[msgspec.Struct]) -> Description:
         """A class's fields and types, classes spelled out; the fields of its copies included, and what they promise."""
         found: list[tuple[str, str]] = []
-        types = field_types(cls, self._names)
+        types = types_of(cls, self._names)
         for name, text, _default in describe(cls, self._names):
-            copy, optional, _metadata = unwrap(types[name])
-            if not is_copy(copy):
+            if types[name].present.kind != "copy":
                 found.append((name, text))
                 continue
+            copy, optional = types[name].present.cls, types[name].optional
             promises = f"on_delete={copy.on_delete}, missing_ok={copy.missing_ok}"
             found.append((name, f"{copy.__name__}({promises}){' | None' if optional else ''}"))
             found.extend(self._copied(name, copy))
@@ -131,21 +131,20 @@ class _Declarer:
         fields = [(rule.name, rule_text(rule, rule.path, described[stored_name(model)])) for rule in rules]
         if view.where is not None:
             fields.append(("where", view.where.canonical().hex()))
-        is_unique = bool(getattr(view, "unique", False))
-        if is_unique:
-            fields.append(("unique", "true"))
+        options = kind_of_view(view).options(view)
+        fields.extend(options)
         return DeclaredView(
             stored_name(view),
             stored_name(root_model(model)),
             stored_name(model),
             tuple(fields),
-            tuple(extremum_names(view).values()),
+            tuple(keyspace_names(view).values()),
             rules,
             view.where,
             {}
             if view.where is None
             else {".".join(path.names): self._way(model, path.names) for path in view.where.paths()},
-            is_unique,
+            options,
         )
 
     def _viewed(self, view: type[View[Any]]) -> type[Model[Any]]:
@@ -180,28 +179,13 @@ def _promises(reference: Reference) -> str:
     return f"on_delete={reference.on_delete}, missing_ok={reference.missing_ok}"
 
 
-def _may_be_none(annotation: Any) -> bool:
-    if unwrap(annotation).optional:
-        return True
-    return NoneType in get_args(without_alias(annotation))
+def _may_be_none(given: FieldType) -> bool:
+    return given.optional or any(each.bare is NoneType for each in given.parts)
 
 
-def _nested(cls: Any, names: Mapping[str, Any], seen: set[Any]) -> Iterator[type]:
-    """The classes with fields that are used as types in a class, copies and models apart."""
-    for annotation in field_types(cls, names).values():
-        yield from _classes_in(annotation, names, seen)
-
-
-def _classes_in(annotation: Any, names: Mapping[str, Any], seen: set[Any]) -> Iterator[type]:
-    annotation = without_alias(annotation)
-    for each in get_args(annotation):
-        yield from _classes_in(each, names, seen)
-    if not isinstance(annotation, type) or annotation in seen or issubclass(annotation, (Model, Copy)):
-        return
-    seen.add(annotation)
-    if field_types(annotation, names):
-        yield annotation
-        yield from _nested(annotation, names, seen)
+def _nested(types: Iterable[FieldType]) -> set[type]:
+    """The classes with fields that are used as types in fields, copies and models apart."""
+    return {each.cls for given in types for each in given.walk() if each.kind == "class" and each.fields()}
 
 
 def _is_array(cls: Any) -> bool:

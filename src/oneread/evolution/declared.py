@@ -91,7 +91,7 @@ class DeclaredView(msgspec.Struct, frozen=True):
         rules: what `fields` is made of.
         condition: its `where`.
         conditions: the ways to the values that the condition reads, by path.
-        unique: whether a value belongs to one entity.
+        options: the class options that its rows depend on.
     """
 
     name: str
@@ -102,7 +102,7 @@ class DeclaredView(msgspec.Struct, frozen=True):
     rules: tuple[DeclaredRule, ...] = ()
     condition: Expression | None = None
     conditions: dict[str, Description] = {}
-    unique: bool = False
+    options: Description = ()
 
 
 class DeclaredSchema(msgspec.Struct, frozen=True):

@@ -22,8 +22,9 @@ from oneread.models.evolving import Renamed
 from oneread.models.versions import StoredSchema, ViewState
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.plans.scans import check_ascending
-from oneread.store.requests import Scan
+from oneread.plans.scans import fetch_data, scan_all
+from oneread.store.limits import LAST_NUMBER
+from oneread.store.requests import Found
 from oneread.store.rows import RowRange
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.native import NATIVE_SYSTEM
@@ -187,14 +188,9 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
 
 
 def _count(within: RowRange) -> Plan[int]:
-    found = 0
-    while True:
-        rows = yield from Scan("roots", within, BATCH)
-        check_ascending("roots", within, rows)
-        found += len(rows)
-        if len(rows) < BATCH:
-            return found
-        within = within.behind(rows[-1][0])
+    sizes: list[int] = []
+    yield from scan_all("roots", within, lambda rows: sizes.append(len(rows)), BATCH, fetch_data)
+    return sum(sizes)
 
 
 def apply_migration(
@@ -276,18 +272,15 @@ def _refuse_populated(stored: StoredSchema, name: str, purging: SystemCommitter 
     layout = stored.layouts[name]
     numbers = {layout.number, *(older.number for older in stored.older.get(name, ()))}
     is_whole = layout.kind == name
-    within = _rows_of(stored.kinds, layout.kind)
-    while True:
-        rows = yield from Scan("roots", within, BATCH)
-        check_ascending("roots", within, rows)
+
+    def purge(rows: list[Found]) -> Plan[None]:
         for key, row in rows:
-            if BODY in row and (is_whole or int.from_bytes(row[BODY].value[:2], "big") & 0x7FFF in numbers):
+            if BODY in row and (is_whole or int.from_bytes(row[BODY].value[:2], "big") & LAST_NUMBER in numbers):
                 raise SchemaMismatch(_POPULATED, model=name, key=key.hex())
         if is_whole and rows and purging is not None:
             yield from purging.purge([key for key, _row in rows])
-        if len(rows) < BATCH:
-            return
-        within = within.behind(rows[-1][0])
+
+    yield from scan_all("roots", _rows_of(stored.kinds, layout.kind), purge, BATCH, fetch_data)
 
 
 def roll_back(

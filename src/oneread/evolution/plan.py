@@ -22,9 +22,7 @@ from oneread.evolution.declared import DeclaredModel, DeclaredSchema, DeclaredVi
 from oneread.models.descriptions import Nested, same_type
 from oneread.models.expressions import rerouted
 from oneread.models.versions import Past, Retired, StoredLayout, StoredSchema, StoredView, ViewState
-
-LAST_NUMBER: Final = 0x7FFF
-"""Two bytes, the top bit of a layout's number is taken."""
+from oneread.store.limits import LAST_NUMBER
 
 _CLASS_MISSING: Final = (
     "the store holds this and the schema does not declare it; declare it (`stored_as` after a rename of the class), "
@@ -272,11 +270,14 @@ class _Evolution:
         self._former = self._former | ({model.name: gone} if gone else {})
 
     def _binds_others(self, model: DeclaredModel) -> bool:
-        """Whether programs that do not know a new model would do wrong to its entities when they write others."""
-        holding = {name for name, text in model.promises if "on_delete=refuse" in text}
-        targets = {far.target for far in (*model.copied, *model.hidden)}
-        targets |= {target for name, target in model.targets if name in holding}
-        targets |= {target for name, target in model.targets if name in _copies(model)}
+        """Whether programs that do not know a new model can break its entities by writing or deleting others.
+
+        They can where it copies from entities that exist, or forbids that they are deleted.
+        """
+        copies = {name.partition(".")[0] for name, _text in model.fields if "." in name}
+        holds = {name for name, text in model.promises if "on_delete=refuse" in text}
+        targets = {target for name, target in model.targets if name in copies | holds}
+        targets |= {far.target for far in (*model.copied, *model.hidden)}
         return any(self._populated.get(self._kind(target), False) for target in targets)
 
     def _next_view(self, view: DeclaredView) -> None:
@@ -337,7 +338,7 @@ class _Evolution:
         if view.condition is not None:
             names = {path: self._path_before(way, path) for path, way in view.conditions.items()}
             rules.append(("where", rerouted(view.condition, names).canonical().hex()))
-        return (*rules, ("unique", "true")) if view.unique else tuple(rules)
+        return (*rules, *view.options)
 
     def _path_before(self, way: Iterable[tuple[str, str]], path: str) -> str:
         """What a path was called."""
@@ -393,14 +394,6 @@ def _behind(layout: StoredLayout, step: Comparison, *, renew: bool, retell: bool
         renew=layout.renew or renew,
         retell=layout.retell or retell,
     )
-
-
-def _copied_paths(model: DeclaredModel) -> list[str]:
-    return [name for name, _text in model.fields if "." in name]
-
-
-def _copies(model: DeclaredModel) -> set[str]:
-    return {name.partition(".")[0] for name in _copied_paths(model)}
 
 
 def _rules(fields: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]]) -> str:

@@ -6,20 +6,20 @@ field and what to write instead.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast, get_args, get_origin
+from typing import Any, TypeAlias, cast
 
-from oneread.derivations.catalog import Catalog, SchemaNumbers, extremum_names, stored_name
+from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names, stored_name
 from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
 from oneread.evolution.declare import declare_schema
 from oneread.evolution.declared import DeclaredSchema
-from oneread.models.annotations import Named, Names, field_types, unwrap
+from oneread.models.annotations import Named, Names, types_of
 from oneread.models.evolving import steps_of
 from oneread.models.model import Model
 from oneread.models.references import Copy
 from oneread.models.registry import root_model
-from oneread.models.shadow import is_ref
+from oneread.store.limits import INLINE_HOLDERS
 
 Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[View[Any]]
 
@@ -36,7 +36,7 @@ class Schema:
         InvalidDeclaration: something is missing, of the wrong type, unbounded, or depends on itself.
     """
 
-    def __init__(self, *declarations: Declaration, inline: int = 1000) -> None:
+    def __init__(self, *declarations: Declaration, inline: int = INLINE_HOLDERS) -> None:
         self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is(each, Model))
         self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is(each, View))
         self.inline = inline
@@ -98,7 +98,7 @@ class Schema:
 
 
 def _hidden(view: type[View[Any]]) -> tuple[str, ...]:
-    return tuple(extremum_names(view).values())
+    return tuple(keyspace_names(view).values())
 
 
 def _is(given: Any, base: type) -> bool:
@@ -107,10 +107,10 @@ def _is(given: Any, base: type) -> bool:
 
 def _check_bounds(model: type[Model[Any]], names: Names) -> None:
     """A list of references must say how long it may become: each element is rows in every index by it."""
-    for name, annotation in field_types(model, names).items():
-        bare, _optional, metadata = unwrap(annotation)
-        several = get_origin(bare) in (list, set, frozenset) and is_ref(unwrap(get_args(bare)[0]).bare)
-        if several and not any(getattr(each, "max_length", None) for each in metadata):
+    for name, given in types_of(model, names).items():
+        element = given.present.several
+        refers = element is not None and element.present.kind == "reference"
+        if refers and not any(getattr(each, "max_length", None) for each in given.metadata):
             raise InvalidDeclaration(
                 "a list of references needs a declared maximum: Annotated[list[Ref[Tag]], msgspec.Meta(max_length=20)]",
                 model=model,

@@ -8,14 +8,46 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import types
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import (
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    MutableSequence,
+    MutableSet,
+    Sequence,
+)
+from collections.abc import Set as AbstractSet
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
 from inspect import get_annotations
-from types import NoneType, SimpleNamespace
-from typing import Annotated, Any, Final, NamedTuple, NewType, Union, get_args, get_origin, get_type_hints, is_typeddict
+from itertools import chain
+from types import NoneType, SimpleNamespace, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Required,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+from uuid import UUID
 
 from oneread.errors import InvalidDeclaration
+from oneread.models.model import Model
+from oneread.models.references import Copy, Ref
 
 Names = Mapping[str, Any]
 
@@ -34,6 +66,7 @@ class Named(dict[str, Any]):
     def __init__(self, classes: Iterable[type]) -> None:
         super().__init__((each.__name__, each) for each in classes)
         self.resolved: dict[Any, Mapping[str, Any]] = {}
+        self.trees: dict[Any, Mapping[str, FieldType]] = {}
 
 
 class _Scope:
@@ -114,15 +147,144 @@ def written_annotations(cls: type) -> dict[str, tuple[Any, type]]:
     }
 
 
-class Unwrapped(NamedTuple):
-    """An annotation without its wrappers."""
+TypeKind: TypeAlias = Literal[
+    "scalar", "enum", "literal", "union", "list", "set", "mapping", "tuple", "class", "reference", "copy", "model",
+    "variable", "ellipsis", "qualified", "other",
+]  # fmt: skip
+"""`class` has fields; `qualified` is Required or NotRequired; `ellipsis` is that of `tuple[int, ...]`."""
 
+_LISTS: Final = frozenset({list, Sequence, MutableSequence, Collection})
+_SETS: Final = frozenset({set, frozenset, AbstractSet, MutableSet})
+_MAPPINGS: Final = frozenset({dict, Mapping, MutableMapping})
+_CONTAINERS: Final[Mapping[Any, TypeKind]] = {
+    **dict.fromkeys(_LISTS, "list"),
+    **dict.fromkeys(_SETS, "set"),
+    **dict.fromkeys(_MAPPINGS, "mapping"),
+    tuple: "tuple",
+}
+_SCALARS: Final = frozenset(
+    {bool, int, float, Decimal, str, bytes, bytearray, date, datetime, time, timedelta, UUID, NoneType, Any}
+)
+
+
+class FieldType(NamedTuple):
+    """A resolved annotation as a tree: NewType, `type` aliases and Annotated are taken off each node.
+
+    The fields of a class are not part of the tree, so that a recursive class has a finite one: `fields` and `walk` look
+    into it.
+    """
+
+    kind: TypeKind
     bare: Any
-    optional: bool
-    metadata: tuple[Any, ...]
+    """The annotation without aliases and Annotated."""
+    cls: Any
+    """The same without arguments: `list` of `list[int]`."""
+    parts: tuple[FieldType, ...]
+    """The alternatives of a union, or the arguments of a container or generic class."""
+    layers: tuple[tuple[Any, ...], ...]
+    """What each Annotated around this says, the innermost first."""
+    owner: type
+    """The class in which this is written, for names and errors."""
+    field: str
+    names: Names
+
+    @property
+    def _only(self) -> FieldType | None:
+        """The one alternative besides None."""
+        found = [each for each in self.parts if each.bare is not NoneType] if self.kind == "union" else ()
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def present(self) -> FieldType:
+        """The type without `| None`, when one alternative is left."""
+        only = self._only
+        return self if only is None else only.present
+
+    @property
+    def optional(self) -> bool:
+        return self._only is not None
+
+    @property
+    def metadata(self) -> tuple[Any, ...]:
+        """What Annotated says around this and around `present`, the outermost first."""
+        only = self._only
+        return (*chain(*reversed(self.layers)), *(() if only is None else only.metadata))
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values of a Literal, or the members of an Enum."""
+        return tuple(self.cls) if self.kind == "enum" else get_args(self.bare)
+
+    @property
+    def several(self) -> FieldType | None:
+        """The type of the elements of a `list[...]`, `set[...]` or `frozenset[...]`; None for other types."""
+        return self.parts[0] if self.cls in (list, set, frozenset) and self.parts else None
+
+    @property
+    def allows_none(self) -> bool:
+        return (
+            self.bare in (None, NoneType, Any, object)
+            or (self.kind == "literal" and None in self.values)
+            or (self.kind == "union" and any(each.allows_none for each in self.parts))
+        )
+
+    @property
+    def holds_sets(self) -> bool:
+        """Whether a value may be a set, or hold one somewhere."""
+        return any(each.kind == "set" for each in self.walk())
+
+    def target(self) -> Any:
+        """The class that a reference names, None for a bare Ref. Raises InvalidDeclaration for an unknown name."""
+        arguments = get_args(self.bare)
+        if arguments and isinstance(arguments[0], TypeVar):  # of a copy's `ref` and an index's `source`
+            arguments = getattr(self.owner, "type_arguments", ())
+        if not arguments or isinstance(arguments[0], type):
+            return arguments[0] if arguments else None
+        return resolved(arguments[0], self.owner, self.names, self.field)
+
+    def fields(self) -> Mapping[str, FieldType]:
+        """The fields of a class; empty for a type without fields."""
+        return types_of(self.cls, self.names) if isinstance(self.cls, type) else {}
+
+    def walk(self, entered: set[Any] | None = None) -> Iterator[FieldType]:
+        """This type and every type inside of it. A class that is in `entered` is not entered again."""
+        entered = set() if entered is None else entered
+        yield self
+        for each in self.parts:
+            yield from each.walk(entered)
+        if self.kind == "class" and self.cls not in entered:
+            entered.add(self.cls)
+            for each in self.fields().values():
+                yield from each.walk(entered)
 
 
-def without_alias(annotation: Any) -> Any:
+def types_of(cls: Any, names: Names) -> Mapping[str, FieldType]:
+    """The type of every field of a class, in the order of declaration; built once for each schema."""
+    known = names.trees.get(cls) if isinstance(names, Named) else None
+    if known is None:
+        annotations = field_types(cls, names).items()
+        known = {name: type_of(each, names, cls, name) for name, each in annotations}
+        if isinstance(names, Named):
+            names.trees[cls] = known
+    return known
+
+
+def type_of(annotation: Any, names: Names, owner: type = object, field: str = "") -> FieldType:
+    """The tree of one annotation."""
+    layers: tuple[tuple[Any, ...], ...] = ()
+    annotation = _without_alias(annotation)
+    while get_origin(annotation) is Annotated:
+        inner, *more = get_args(annotation)
+        layers = (tuple(more), *layers)
+        annotation = _without_alias(inner)
+    cls = get_origin(annotation) or annotation
+    kind = _kind_of(annotation, cls)
+    arguments = () if kind in ("literal", "reference") else get_args(annotation)
+    parts = tuple(type_of(each, names, owner, field) for each in arguments)
+    return FieldType(kind, annotation, cls, parts, layers, owner, field, names)
+
+
+def _without_alias(annotation: Any) -> Any:
     """What a NewType or a `type` alias stands for."""
     while True:
         if isinstance(annotation, NewType):
@@ -133,22 +295,47 @@ def without_alias(annotation: Any) -> Any:
             return annotation
 
 
-def is_union(annotation: Any) -> bool:
-    return get_origin(annotation) in (Union, types.UnionType)
+def _kind_of(bare: Any, cls: Any) -> TypeKind:
+    if isinstance(cls, type) and cls is not UnionType:
+        return _kind_of_class(cls)
+    if cls in (Union, UnionType):
+        return "union"
+    if cls is Literal:
+        return "literal"
+    if cls in (Required, NotRequired):
+        return "qualified"
+    if bare is ...:
+        return "ellipsis"
+    return "variable" if isinstance(bare, TypeVar) else "other"
+
+
+def _kind_of_class(cls: type) -> TypeKind:
+    if cls in _SCALARS:
+        return "scalar"
+    if cls in _CONTAINERS:
+        return _CONTAINERS[cls]
+    for base, kind in _BASES.items():
+        if issubclass(cls, base):
+            return kind
+    declares_fields = any(
+        hasattr(cls, each) for each in ("__struct_fields__", "__dataclass_fields__", "__attrs_attrs__")
+    )
+    is_named = issubclass(cls, tuple | dict) and hasattr(cls, "__annotations__")  # a NamedTuple or TypedDict
+    return "class" if declares_fields or is_named else "other"
+
+
+_BASES: Final[Mapping[type, TypeKind]] = {Ref: "reference", Copy: "copy", Model: "model", Enum: "enum"}
+
+
+class Unwrapped(NamedTuple):
+    """An annotation without its wrappers."""
+
+    bare: Any
+    optional: bool
+    metadata: tuple[Any, ...]
 
 
 def unwrap(annotation: Any) -> Unwrapped:
     """Takes off Annotated, NewType, aliases, and `| None` when one alternative is left."""
-    optional, metadata = False, ()
-    while True:
-        annotation = without_alias(annotation)
-        if get_origin(annotation) is Annotated:
-            annotation, *more = get_args(annotation)
-            metadata = (*metadata, *more)
-        elif (
-            is_union(annotation)
-            and len(present := [each for each in get_args(annotation) if each is not NoneType]) == 1
-        ):
-            annotation, optional = present[0], True
-        else:
-            return Unwrapped(annotation, optional, metadata)
+    found = type_of(annotation, {})
+    return Unwrapped(found.present.bare, found.optional, found.metadata)

@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from enum import Enum
 from types import NoneType
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args, get_origin
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
 
 from oneread.errors import InvalidDeclaration, InvalidKey
-from oneread.models.annotations import Names, field_types, is_union, resolved, unwrap, without_alias
+from oneread.models.annotations import FieldType, Names, types_of
 from oneread.models.expressions import Condition, Expression, Joined, Negated
-from oneread.models.fitting import fitting
 from oneread.models.paths import Path
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import key_codec
-from oneread.models.shadow import is_copy, is_ref
+from oneread.models.shadow import fitting
 
 Accepts: TypeAlias = Callable[[str, Any], bool]
 """(relation, operand) to whether a value of a field can be in this relation to it."""
@@ -61,6 +59,7 @@ class _Field(NamedTuple):
     """What a path leads to."""
 
     type: Any
+    is_copy: bool
     nullable: bool
     accepts: Accepts
 
@@ -108,7 +107,7 @@ class ConditionChecks:
         if condition.relation in ("is_none", "is_not_none"):
             never = condition.relation == "is_none" and not field.nullable
             return _NEVER_NONE if never else "", field.type
-        if is_copy(field.type):
+        if field.is_copy:
             return _COPY, field.type
         return "" if field.accepts(condition.relation, condition.operand) else WRONG_TYPE, field.type
 
@@ -116,110 +115,92 @@ class ConditionChecks:
         """None where the path leads nowhere."""
         nullable = False
         owner = self._rows or path.declared_in
-        bare: Any = owner
+        found: FieldType | None = None
         for name in path.names:
-            owner = bare
-            types = field_types(owner, self._names) if _is_looked_into(owner) else {}
+            types = types_of(owner, self._names) if _is_looked_into(owner) else {}
             if name not in types:
                 return None
-            nullable |= allows_none(types[name]) or _may_be_empty(owner, name)
-            bare = unwrap(types[name]).bare
-        return _Field(bare, nullable, _Acceptance(self._names, owner, path.names[-1]).of(bare))
+            nullable |= types[name].allows_none or _may_be_empty(owner, name)
+            found = types[name].present
+            owner = found.bare
+        return None if found is None else _Field(found.bare, found.kind == "copy", nullable, _accepting(found))
 
 
-class _Acceptance:
-    """Makes what says which operands a type can be compared with."""
-
-    def __init__(self, names: Names, owner: type, name: str) -> None:
-        self._names = names
-        self._owner = owner
-        self._name = name
-
-    def of(self, annotation: Any) -> Accepts:
-        alternatives = [self._one(each) for each in _alternatives(annotation)]
-        return lambda relation, operand: any(each(relation, operand) for each in alternatives)
-
-    def _one(self, bare: Any) -> Accepts:
-        """Of one type that is no union; nothing but the operand's type decides for a type that says nothing."""
-        if bare in (Any, object):
-            return lambda _relation, _operand: True
-        if bare is NoneType or is_copy(bare):
-            return lambda _relation, _operand: False
-        equal = self._equal(bare)
-        contained = self._contained(bare)
-
-        def accepts(relation: str, operand: Any) -> bool:
-            if relation in _EQUALITIES:
-                return all(map(equal, operand if relation == "one_of" else (operand,)))
-            if relation in _ORDERS:
-                return equal(operand) if (get_origin(bare) or bare) is tuple else _is_ordered(bare, operand)
-            if relation == "starts_with":
-                return _is_text(bare) and type(operand) in _bases(bare)
-            return contained(operand)
-
-        return accepts
-
-    def _equal(self, bare: Any) -> Callable[[Any], bool]:
-        """Whether a value of the type can equal the operand."""
-        if bare in _COMPARED:
-            return lambda operand: type(operand) in _COMPARED[bare] and _is_reached(bare, operand)
-        if is_ref(bare):
-            return self._refers(bare)
-        if isinstance(bare, type) and issubclass(bare, Enum):
-            return lambda operand: isinstance(operand, bare) or any(member == operand for member in bare)
-        fit = fitting(bare, self._owner, self._name, self._names)
-
-        def is_value(operand: Any) -> bool:
-            try:
-                fit(operand)
-            except ValueError:
-                return False
-            return True
-
-        return is_value
-
-    def _refers(self, bare: Any) -> Callable[[Any], bool]:
-        (target,) = get_args(bare)
-        if isinstance(target, TypeVar):  # of a copy's `ref` and an index's `source`
-            target = self._owner.type_arguments[0]  # type: ignore[attr-defined]
-        codec = key_codec(resolved(target, self._owner, self._names, self._name), self._names)
-
-        def is_key(operand: Any) -> bool:
-            if not isinstance(operand, Ref) or len(operand.key) != len(codec.elements):
-                return False
-            try:
-                codec.encode(operand.key)
-            except InvalidKey:
-                return False
-            return True
-
-        return is_key
-
-    def _contained(self, bare: Any) -> Callable[[Any], bool]:
-        """Whether a value of the type can contain the operand."""
-        if _is_text(bare):
-            return lambda operand: type(operand) in _bases(bare)
-        origin = get_origin(bare) or bare
-        if not (isinstance(origin, type) and hasattr(origin, "__contains__")) or issubclass(origin, Enum):
-            return lambda _operand: False
-        arguments = [each for each in get_args(bare) if each is not ...]
-        if not arguments:
-            return lambda _operand: True
-        accepted = [self.of(each) for each in (arguments if origin is tuple else arguments[:1])]
-        return lambda operand: any(accepts("==", operand) for accepts in accepted)
+def _accepting(given: FieldType) -> Accepts:
+    """What says which operands a value of a type can be compared with."""
+    alternatives = [_accepting_one(each) for each in _alternatives(given)]
+    return lambda relation, operand: any(each(relation, operand) for each in alternatives)
 
 
-def allows_none(annotation: Any) -> bool:
-    """Whether None is a value of a type."""
-    annotation = without_alias(annotation)
-    if annotation in (None, NoneType, Any, object):
+def _accepting_one(given: FieldType) -> Accepts:
+    """Of one type that is not a union; a type that says nothing leaves it to the operand's type."""
+    bare = given.bare
+    if bare in (Any, object):
+        return lambda _relation, _operand: True
+    if bare is NoneType or given.kind == "copy":
+        return lambda _relation, _operand: False
+    equal = _equal(given)
+    contained = _contained(given)
+
+    def accepts(relation: str, operand: Any) -> bool:
+        if relation in _EQUALITIES:
+            return all(map(equal, operand if relation == "one_of" else (operand,)))
+        if relation in _ORDERS:
+            return equal(operand) if given.kind == "tuple" else _is_ordered(given, operand)
+        if relation == "starts_with":
+            return _is_text(given) and type(operand) in _bases(given)
+        return contained(operand)
+
+    return accepts
+
+
+def _equal(given: FieldType) -> Callable[[Any], bool]:
+    """Whether a value of the type can equal the operand."""
+    bare = given.bare
+    if bare in _COMPARED:
+        return lambda operand: type(operand) in _COMPARED[bare] and _is_reached(bare, operand)
+    if given.kind == "reference":
+        return _refers(given)
+    if given.kind == "enum":
+        return lambda operand: isinstance(operand, bare) or any(member == operand for member in bare)
+    fit = fitting(given)
+
+    def is_value(operand: Any) -> bool:
+        try:
+            fit(operand)
+        except ValueError:
+            return False
         return True
-    arguments = get_args(annotation)
-    if get_origin(annotation) is Annotated:
-        return allows_none(arguments[0])
-    if get_origin(annotation) is Literal:
-        return None in arguments
-    return is_union(annotation) and any(map(allows_none, arguments))
+
+    return is_value
+
+
+def _refers(given: FieldType) -> Callable[[Any], bool]:
+    codec = key_codec(given.target(), given.names)
+
+    def is_key(operand: Any) -> bool:
+        if not isinstance(operand, Ref) or len(operand.key) != len(codec.elements):
+            return False
+        try:
+            codec.encode(operand.key)
+        except InvalidKey:
+            return False
+        return True
+
+    return is_key
+
+
+def _contained(given: FieldType) -> Callable[[Any], bool]:
+    """Whether a value of the type can contain the operand."""
+    if _is_text(given):
+        return lambda operand: type(operand) in _bases(given)
+    if not (isinstance(given.cls, type) and hasattr(given.cls, "__contains__")) or given.kind == "enum":
+        return lambda _operand: False
+    parts = [each for each in given.parts if each.kind != "ellipsis"]
+    if not parts:
+        return lambda _operand: True
+    accepted = [_accepting(each) for each in (parts if given.kind == "tuple" else parts[:1])]
+    return lambda operand: any(accepts("==", operand) for accepts in accepted)
 
 
 def _is_looked_into(cls: Any) -> bool:
@@ -245,37 +226,33 @@ def _conditions(expression: Expression) -> Iterator[Condition]:
             yield from _conditions(part)
 
 
-def _alternatives(annotation: Any) -> Iterator[Any]:
-    bare = unwrap(annotation).bare
-    if is_union(bare):
-        for each in get_args(bare):
+def _alternatives(given: FieldType) -> Iterator[FieldType]:
+    present = given.present
+    if present.kind == "union":
+        for each in present.parts:
             yield from _alternatives(each)
     else:
-        yield bare
+        yield present
 
 
-_ENUM_VALUES: Final[tuple[type, ...]] = (str, bytes, int, float)
-"""Plain types that members of an Enum can be as well."""
-
-
-def _bases(bare: Any) -> tuple[type, ...]:
+def _bases(given: FieldType) -> tuple[type, ...]:
     """The plain types that values of a type are compared as."""
-    if get_origin(bare) is Literal:
-        return tuple(dict.fromkeys(map(type, get_args(bare))))
-    if isinstance(bare, type) and issubclass(bare, Enum):
-        return tuple(each for each in (str, bytes, int, float) if each in bare.__mro__)
-    return (bare,)
+    if given.kind == "literal":
+        return tuple(dict.fromkeys(map(type, given.values)))
+    if given.kind == "enum":  # a member of an Enum can be a plain value as well
+        return tuple(each for each in (str, bytes, int, float) if each in given.cls.__mro__)
+    return (given.bare,)
 
 
-def _is_text(bare: Any) -> bool:
-    return any(each in (str, bytes) for each in _bases(bare))
+def _is_text(given: FieldType) -> bool:
+    return any(each in (str, bytes) for each in _bases(given))
 
 
-def _is_ordered(bare: Any, operand: Any) -> bool:
+def _is_ordered(given: FieldType, operand: Any) -> bool:
     """Whether values of a type are before or behind the operand."""
-    if isinstance(bare, type) and isinstance(operand, bare) and issubclass(bare, Enum) and _bases(bare):
+    if given.kind == "enum" and isinstance(operand, given.cls) and _bases(given):
         return True
-    return any(type(operand) in _COMPARED.get(each, ()) for each in _bases(bare))
+    return any(type(operand) in _COMPARED.get(each, ()) for each in _bases(given))
 
 
 def _is_reached(bare: Any, operand: Any) -> bool:

@@ -37,12 +37,12 @@ def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any]) -> N
         raise InvalidDeclaration(_HIDES, declaration=name, field=field)
 
 
-Ks = TypeVarTuple("Ks", default=Unpack[tuple[Any, ...]])
+KeyTypes = TypeVarTuple("KeyTypes", default=Unpack[tuple[Any, ...]])
 
 if TYPE_CHECKING:
     Declared = msgspec.StructMeta
 
-    class Keyed(Generic[*Ks]):
+    class Keyed(Generic[*KeyTypes]):
         """Carries the types of the key's parts for type checkers."""
 else:
 
@@ -50,11 +50,8 @@ else:
         """The metaclass of every declaration."""
 
         def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], **config: Any) -> Any:
-            arguments = ()
-            if "__orig_bases__" in space:
-                written = space["__orig_bases__"]
-                for base in written:
-                    arguments = getattr(base, "key_types", None) or getattr(base, "__args__", None) or arguments
+            written = space.get("__orig_bases__", ())  # the bases as they are written: Model[str, int]
+            if written:
                 space["__orig_bases__"] = tuple(base.cls if isinstance(base, _KeyedBase) else base for base in written)
             _check_names(name, bases, space)
             try:
@@ -63,9 +60,15 @@ else:
                 raise InvalidDeclaration(
                     "this class cannot be declared", declaration=name, reason=str(error)
                 ) from error
+            arguments = _arguments_of(written)
             if arguments and any(hasattr(base, "reserved_names") for base in bases):  # elsewhere they are variables
-                made.type_arguments = tuple(arguments)
+                made.type_arguments = arguments
             return made
+
+    def _arguments_of(written: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The types in brackets behind the last base that has some."""
+        found = [getattr(base, "key_types", None) or getattr(base, "__args__", None) for base in written]
+        return tuple(next(filter(None, reversed(found)), ()))
 
     class _KeyedBase:
         """What `Model[str, int]` is at run time: a base that resolves to Model and remembers the types."""

@@ -81,13 +81,13 @@ def parsed(text: str) -> Type:
     Raises:
         Corrupt: no release of oneread wrote this text.
     """
-    reader = _Reader(text)
+    reader = _TypeParser(text)
     found = reader.alternatives()
     reader.end()
     return found
 
 
-class _Reader:
+class _TypeParser:
     """A reader of one text, from left to right."""
 
     def __init__(self, text: str) -> None:
@@ -228,10 +228,10 @@ class Types:
 
 def widens(old: Types, before: Type, new: Types, after: Type) -> bool:
     """Whether everything of the type `before` in one description can be read as the type `after` in another."""
-    return _Comparison(old, new).fits(before, after)
+    return _Widening(old, new).fits(before, after)
 
 
-class _Comparison:
+class _Widening:
     def __init__(self, old: Types, new: Types) -> None:
         self._old = old
         self._new = new

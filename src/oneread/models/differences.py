@@ -8,25 +8,16 @@ read, and a value that comes back as another one is refused. See "Values" of doc
 from __future__ import annotations
 
 import functools
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    MutableMapping,
-    MutableSequence,
-    MutableSet,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from types import NoneType
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_args, get_origin
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from oneread.errors import shown
-from oneread.models.annotations import Names, field_names, field_types, is_union, without_alias
+from oneread.models.annotations import FieldType, field_names
 from oneread.models.references import Ref
 
 EXACT: Final[frozenset[type]] = frozenset({NoneType, bool, int, float, str, bytes, UUID, date, datetime, timedelta})
@@ -35,11 +26,11 @@ EXACT: Final[frozenset[type]] = frozenset({NoneType, bool, int, float, str, byte
 An instant is the same instant in UTC.
 """
 
-_ABSTRACT: Final = frozenset({Sequence, MutableSequence, Collection, AbstractSet, MutableSet, Mapping, MutableMapping})
+_CONCRETE: Final = frozenset({list, set, frozenset, dict})
 _MISSING: Final = object()
 
 
-class Difference(NamedTuple):
+class Mismatch(NamedTuple):
     """Where the two differ first, and how.
 
     Arguments:
@@ -51,36 +42,22 @@ class Difference(NamedTuple):
     read: Any
 
 
-Found: TypeAlias = Difference | None
-Comparison: TypeAlias = Callable[[Any, Any, bool], Found]
+Compare: TypeAlias = Callable[[Any, Any, bool], "Mismatch | None"]
 
 
-def is_exact(annotation: Any) -> bool:
+def is_exact(given: FieldType) -> bool:
     """Whether every value of a type is of one of these types."""
-    annotation = without_alias(annotation)
-    arguments = get_args(annotation)
-    if get_origin(annotation) is Literal:
-        return EXACT.issuperset(map(type, arguments))
-    if get_origin(annotation) is Annotated:
-        return is_exact(arguments[0])
-    return all(map(is_exact, arguments)) if is_union(annotation) else annotation in EXACT
+    if given.kind == "literal":
+        return EXACT.issuperset(map(type, given.values))
+    return all(map(is_exact, given.parts)) if given.kind == "union" else given.bare in EXACT
 
 
-def is_abstract(annotation: Any, names: Names, known: frozenset[Any] = frozenset()) -> bool:
+def is_abstract(given: FieldType) -> bool:
     """Whether a type leaves open, anywhere, which list, set or dict a value is: a `Sequence[int]` is read as a list."""
-    annotation = without_alias(annotation)
-    if annotation is Any or get_origin(annotation) is Literal or annotation in known:
-        return False
-    cls = annotation if get_origin(annotation) is None else get_origin(annotation)
-    if cls is Ref:
-        return False
-    if cls in _ABSTRACT:
-        return True
-    fields = field_types(cls, names).values() if isinstance(cls, type) else ()
-    return any(is_abstract(each, names, known | {annotation}) for each in (*get_args(annotation), *fields))
+    return any(each.kind in ("list", "set", "mapping") and each.cls not in _CONCRETE for each in given.walk())
 
 
-def difference(given: Any, read: Any, *, loose: bool = False) -> Found:
+def difference(given: Any, read: Any, *, loose: bool = False) -> Mismatch | None:
     """The first difference; None when the value is read back as it was given.
 
     An int is the same value as an equal float or Decimal, so it may be given for one. `loose` says that one kind of
@@ -89,7 +66,7 @@ def difference(given: Any, read: Any, *, loose: bool = False) -> Found:
     kind = type(given)
     if kind is not type(read) and not (loose and _kin(kind) is not None and _kin(kind) is _kin(type(read))):
         is_exact = kind is int and type(read) in (float, Decimal) and given == read
-        return None if is_exact else Difference("", given, read)
+        return None if is_exact else Mismatch("", given, read)
     return None if kind in EXACT else _comparison(kind)(given, read, loose)  # type: ignore[arg-type]  # a class is hashable
 
 
@@ -99,7 +76,7 @@ def _kin(kind: type) -> Any:
 
 
 @functools.cache
-def _comparison(kind: type) -> Comparison:
+def _comparison(kind: type) -> Compare:
     """How two values of a type are compared."""
     for base, compare in (_SEVERAL | _OTHERS).items():
         if issubclass(kind, base):
@@ -108,48 +85,48 @@ def _comparison(kind: type) -> Comparison:
     if not names:
         return _of_values
 
-    def of_fields(given: Any, read: Any, loose: bool) -> Found:  # noqa: FBT001
+    def of_fields(given: Any, read: Any, loose: bool) -> Mismatch | None:  # noqa: FBT001
         found = (_behind(f".{name}", getattr(given, name), getattr(read, name), loose) for name in names)
         return next(filter(None, found), None)
 
     return of_fields
 
 
-def _behind(step: str, given: Any, read: Any, loose: bool) -> Found:  # noqa: FBT001
+def _behind(step: str, given: Any, read: Any, loose: bool) -> Mismatch | None:  # noqa: FBT001
     found = difference(given, read, loose=loose)
     return None if found is None else found._replace(path=step + found.path)
 
 
-def _of_values(given: Any, read: Any, _loose: bool) -> Found:  # noqa: FBT001
-    return None if given == read else Difference("", given, read)
+def _of_values(given: Any, read: Any, _loose: bool) -> Mismatch | None:  # noqa: FBT001
+    return None if given == read else Mismatch("", given, read)
 
 
-def _of_decimals(given: Any, read: Any, _loose: bool) -> Found:  # noqa: FBT001
-    return None if given.is_finite() else Difference("", given, read)
+def _of_decimals(given: Any, read: Any, _loose: bool) -> Mismatch | None:  # noqa: FBT001
+    return None if given.is_finite() else Mismatch("", given, read)
 
 
-def _of_references(given: Any, read: Any, _loose: bool) -> Found:  # noqa: FBT001
+def _of_references(given: Any, read: Any, _loose: bool) -> Mismatch | None:  # noqa: FBT001
     return _behind(".key", given.key, read.key, loose=False)
 
 
-def _of_elements(given: Iterable[Any], read: Iterable[Any], loose: bool) -> Found:  # noqa: FBT001
+def _of_elements(given: Iterable[Any], read: Iterable[Any], loose: bool) -> Mismatch | None:  # noqa: FBT001
     several, others = list(given), list(read)
     kinds = list(map(type, several))
     if kinds == list(map(type, others)) and EXACT.issuperset(kinds):
         return None
     if len(several) != len(others):
-        return Difference("", given, read)
+        return Mismatch("", given, read)
     pairs = enumerate(zip(several, others, strict=True))
     return next(filter(None, (_behind(f"[{place}]", *pair, loose) for place, pair in pairs)), None)
 
 
-def _of_sets(given: AbstractSet[Any], read: AbstractSet[Any], loose: bool) -> Found:  # noqa: FBT001
+def _of_sets(given: AbstractSet[Any], read: AbstractSet[Any], loose: bool) -> Mismatch | None:  # noqa: FBT001
     others = {_identity(each): each for each in read}
     for each in given:
         other = others.get(_identity(each), _MISSING)
         if other is _MISSING or difference(each, other, loose=loose) is not None:
-            return Difference("", given, read)
-    return None if len(given) == len(read) else Difference("", given, read)
+            return Mismatch("", given, read)
+    return None if len(given) == len(read) else Mismatch("", given, read)
 
 
 def _identity(element: Any) -> Any:
@@ -157,9 +134,9 @@ def _identity(element: Any) -> Any:
     return _MISSING if element != element else element  # noqa: PLR0124  only NaN differs from itself
 
 
-def _of_mappings(given: Mapping[Any, Any], read: Mapping[Any, Any], loose: bool) -> Found:  # noqa: FBT001
+def _of_mappings(given: Mapping[Any, Any], read: Mapping[Any, Any], loose: bool) -> Mismatch | None:  # noqa: FBT001
     if len(given) != len(read):
-        return Difference("", given, read)
+        return Mismatch("", given, read)
     for (key, value), (other, its_value) in zip(given.items(), read.items(), strict=True):
         found = difference(key, other, loose=loose)
         if found is not None:
@@ -170,11 +147,11 @@ def _of_mappings(given: Mapping[Any, Any], read: Mapping[Any, Any], loose: bool)
     return None
 
 
-_SEVERAL: Final[dict[type, Comparison]] = {
+_SEVERAL: Final[dict[type, Compare]] = {
     list: _of_elements,
     tuple: _of_elements,
     set: _of_sets,
     frozenset: _of_sets,
     dict: _of_mappings,
 }
-_OTHERS: Final[dict[type, Comparison]] = {Decimal: _of_decimals, Ref: _of_references}
+_OTHERS: Final[dict[type, Compare]] = {Decimal: _of_decimals, Ref: _of_references}

@@ -18,7 +18,7 @@ from oneread.models.paths import Path, getter, path_of
 from oneread.models.references import Ref
 
 T = TypeVar("T")
-Element = TypeVar("Element")
+Contained = TypeVar("Contained")
 Test: TypeAlias = Callable[[Any], bool]
 
 _COMPARISONS: Final = ("==", "!=", "<", "<=", ">", ">=")
@@ -60,10 +60,6 @@ class Expression(msgspec.Struct, frozen=True):
             InvalidValue: the field holds something that has no such relation to the operand.
         """
         return compile(self)(entity)
-
-    def fields(self) -> frozenset[tuple[type, tuple[str, ...]]]:
-        """What it reads: the class that declares the first field, and the names along the path."""
-        return frozenset((path.declared_in, path.names) for path in self.paths())
 
     def paths(self) -> tuple[Path, ...]:
         """What it reads, in the order it is written."""
@@ -222,13 +218,13 @@ class FieldExpression(Generic[T]):
     def contains(self: FieldExpression[str] | FieldExpression[str | None], element: str) -> Condition: ...
     @overload
     def contains(
-        self: FieldExpression[list[Element]]
-        | FieldExpression[list[Element] | None]
-        | FieldExpression[set[Element]]
-        | FieldExpression[set[Element] | None]
-        | FieldExpression[frozenset[Element]]
-        | FieldExpression[frozenset[Element] | None],
-        element: Element,
+        self: FieldExpression[list[Contained]]
+        | FieldExpression[list[Contained] | None]
+        | FieldExpression[set[Contained]]
+        | FieldExpression[set[Contained] | None]
+        | FieldExpression[frozenset[Contained]]
+        | FieldExpression[frozenset[Contained] | None],
+        element: Contained,
     ) -> Condition: ...
     def contains(self, element: Any) -> Condition:
         """The list or set has this element, or the text this text in it."""

@@ -6,8 +6,11 @@ See docs/design/api.md.
 from __future__ import annotations
 
 from typing import Any, Final, Literal, cast
+from uuid import UUID
 
 import msgspec
+
+from oneread.errors import UsageError
 
 FACTORY: Final[Any] = type(
     msgspec.defstruct("_Made", [("made", list, msgspec.field(default_factory=list))]).__struct_defaults__[0]
@@ -39,7 +42,7 @@ class Marker(msgspec.Struct, frozen=True):
 KEY: Final = Marker("key")
 
 GENERATED: Final[Any] = Marker("generated")
-"""`id: Key[UUID] = GENERATED`: a UUID of version 7 (RFC 9562), made on `save` from the database's clock."""
+"""`id: Key[UUID] = GENERATED`: a UUID of version 7 (RFC 9562), made on `save`; it sorts by the database's clock."""
 
 CREATED: Final[Any] = Marker("created")
 """`made_at: datetime = CREATED`: the instant of the first save."""
@@ -61,3 +64,19 @@ def reference(*, missing_ok: bool = False, on_delete: Literal["keep", "refuse"] 
         on_delete: "keep" leaves the reference pointing; "refuse" forbids the delete while it is referenced.
     """
     return cast("Any", Marker("reference", missing_ok, on_delete))
+
+
+RANDOM_BITS: Final = 74
+_MILLISECOND_BITS: Final = 48
+_LOW_BITS: Final = 62  # rand_b: what is behind the variant
+_VERSION: Final = 7 << 76
+_VARIANT: Final = 2 << 62
+
+
+def uuid7(milliseconds: int, random: int) -> UUID:
+    """The UUID of version 7 (RFC 9562, section 5.7) of an instant since 1970, with 74 random bits."""
+    for number, bits in ((milliseconds, _MILLISECOND_BITS), (random, RANDOM_BITS)):
+        if not 0 <= number < 1 << bits:
+            raise UsageError("a number of a generated key is out of its range", given=number, bits=bits)
+    high, low = random >> _LOW_BITS, random & (1 << _LOW_BITS) - 1
+    return UUID(int=milliseconds << 80 | _VERSION | high << 64 | _VARIANT | low)

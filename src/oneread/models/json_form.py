@@ -1,8 +1,8 @@
-"""The JSON form of entities and view rows: what a web client reads, and what it may send.
+"""The JSON form of entities and view rows: what a web client reads and may send, and, with options, a line of a dump.
 
-A reference is the list of its key's parts, a copy an object with its `ref` beside what it shows; a copy that only
-refers is its `ref` alone, so that a client can send back what it got. See "JSON" of the page of the web in the
-reference.
+A reference is the list of its key's parts. A copy is an object with its `ref` and the copied fields, or only its `ref`
+while it is not filled, so that a client can send back what it got; in a dump it is the key alone, since loading fills
+it. See "JSON" in docs/reference/web.md, and docs/formats/dumps.md.
 """
 
 from __future__ import annotations
@@ -11,47 +11,56 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from types import GenericAlias
-from typing import Any, Final, Generic, TypeVar, get_args
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
+from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue
-from oneread.models.annotations import Named, field_types, resolved, unwrap
+from oneread.models.annotations import Named
+from oneread.models.fields import defaults_of
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, Shapes, revive
 
 E = TypeVar("E")
+T = TypeVar("T")
 
 _UNSET: Final = msgspec.UNSET
 _PLACE: Final = re.compile(r"at `\$\.(\w+)")
 _FIELD: Final = re.compile(r"field `(\w+)`")
-"""How msgspec says which field is wrong, and which is missing or unknown."""
+"""How msgspec names the field that is wrong, and the one that is missing or unknown."""
+FAULTS: Final = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
+"""What msgspec raises for JSON that does not fit, or cannot be written."""
 
 
 class JsonForm(Generic[E]):
-    """How one class looks in JSON.
+    """The JSON form of one class.
 
     Raises:
         InvalidDeclaration: a type cannot be resolved from the module of its class.
     """
 
-    write: Callable[[E], dict[str, Any]]
-    """An entity as what msgspec's JSON encoder takes as it is."""
-    write_all: Callable[[Sequence[E]], list[dict[str, Any]]]
-    """Several of exactly this class."""
+    shows_copies: ClassVar[bool] = True
+    """Whether a copy is an object with the copied fields, under the names that clients see; else its key."""
 
-    def __init__(self, cls: type[E]) -> None:
+    write: Callable[[E], dict[str, object]]
+    """Converts an entity to what msgspec's JSON encoder takes."""
+    write_all: Callable[[Sequence[E]], list[dict[str, object]]]
+    """Converts several entities of exactly this class."""
+
+    def __init__(self, cls: type[E], fields: tuple[FieldShape, ...] = ()) -> None:
         self.cls = cls
         self._names = Named(())
         self._shapes = Shapes(self._names, frozenset())
-        self.fields = self._shapes.of(cls)
-        self._spelled = dict(zip(_struct_fields(cls), _encode_fields(cls), strict=True))
-        made = _functions(cls, self.fields, self._spelled)
+        self.fields = fields or self._shapes.of(cls)
+        own = _struct_fields(cls)
+        self._spelled = dict(zip(own, _encode_fields(cls) if self.shows_copies else own, strict=True))
+        made = _functions(cls, self.fields, self._spelled, copies=self.shows_copies)
         self.write, self.write_all = made["write"], made["write_all"]
         self._keys = key_names(cls) if issubclass(cls, Model) else ()
-        self._optional = _with_default(cls)
+        self._optional = {name for name, default in defaults_of(cls).items() if default is not msgspec.NODEFAULT}
 
     @functools.cached_property
     def _whole(self) -> Any:
@@ -70,40 +79,40 @@ class JsonForm(Generic[E]):
         return msgspec.json.Decoder(self._partial, dec_hook=revive).decode
 
     def decode(self, body: bytes) -> E:
-        """The entity that a client sent; its copies only refer, and fields with a default may be left out.
+        """Decodes an entity; its copies are not filled, and fields with a default may be left out.
 
         Raises:
-            InvalidValue: it is no JSON, or a field is unknown, missing, or of another type.
+            InvalidValue: the body is not JSON, or a field is unknown, missing, or of another type.
         """
-        return self._entity(self._read(self._decode_whole, body))
+        return self._read(lambda: self._entity(self._decode_whole(body)))
 
-    def convert(self, value: Any) -> E:
-        """`decode` for JSON that was parsed before."""
-        return self._entity(self._read(lambda given: msgspec.convert(given, self._whole, dec_hook=revive), value))
+    def convert(self, value: object, *, strict: bool = True) -> E:
+        """Converts JSON that was parsed before, as `decode` does; unless `strict`, numbers and instants may be text."""
+        return self._read(lambda: self._entity(msgspec.convert(value, self._whole, strict=strict, dec_hook=revive)))
 
     def changes(self, body: bytes) -> dict[str, Any]:
-        """The fields that a client sent to be changed, for `db.patch`. The key's parts are not among them.
+        """Decodes the fields that a client wants changed, for `db.patch`. The key's parts are not among them.
 
         Raises:
             InvalidValue: as `decode`.
         """
-        return dict(self._sent(self._read(self._decode_partial, body)))
+        return self._read(lambda: dict(self._sent(self._decode_partial(body))))
 
-    def _read(self, decode: Callable[[Any], Any], given: Any) -> Any:
+    def _read(self, decode: Callable[[], T]) -> T:
         try:
-            return decode(given)
-        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError) as error:
+            return decode()
+        except FAULTS as error:
             reason = str(error)
             place = _PLACE.search(reason) or _FIELD.search(reason)
             raise InvalidValue(
-                "this is not the JSON of such an entity",
+                "the JSON does not fit the model",
                 model=self.cls.__name__, field=place[1] if place else None, reason=reason,
             ) from error  # fmt: skip
 
-    def _entity(self, sent: Any) -> E:
+    def _entity(self, sent: object) -> E:
         return self.cls(**dict(self._sent(sent)))
 
-    def _sent(self, sent: Any) -> Iterator[tuple[str, Any]]:
+    def _sent(self, sent: object) -> Iterator[tuple[str, Any]]:
         """The fields that were sent, as the model holds them."""
         for field in self.fields:
             value = getattr(sent, field.name, _UNSET)
@@ -111,7 +120,7 @@ class JsonForm(Generic[E]):
                 continue
             if value is not None:
                 if field.kind == "copy":
-                    value = field.cls.of(*value.ref)
+                    value = field.cls.of(*(value.ref if self.shows_copies else value))
                 elif field.kind == "ref":
                     value = Ref(tuple(value))
                 elif field.kind == "refs":
@@ -119,7 +128,7 @@ class JsonForm(Generic[E]):
             yield field.name, value
 
     def _struct(self, optional: Callable[[str], bool], without: tuple[str, ...] = ()) -> Any:
-        """A class that takes what a client may send."""
+        """A class that takes what may be sent."""
         fields: list[Any] = []
         for field in self.fields:
             if field.name in without:
@@ -134,30 +143,19 @@ class JsonForm(Generic[E]):
         )
 
     def _sendable(self, field: FieldShape) -> Any:
-        """What a client may send for a field."""
+        """The type of what may be sent for a field."""
         if field.kind == "plain":
             return field.concrete
         key = self._key(field)
-        if field.kind == "copy":
+        if field.kind == "copy" and self.shows_copies:
             found: Any = msgspec.defstruct(field.cls.__name__, [("ref", key)])
         else:
-            found = key if field.kind == "ref" else GenericAlias(list, (key,))
+            found = GenericAlias(list, (key,)) if field.kind == "refs" else key
         return found | None if field.optional else found
 
     def _key(self, field: FieldShape) -> Any:
-        """The type of the key of what a field refers to."""
-        if field.kind == "copy":
-            target = resolved(field.cls.type_arguments[0], field.cls, self._names, field.name)
-        else:
-            bare = unwrap(field_types(self.cls, self._names)[field.name]).bare
-            bare = unwrap(get_args(bare)[0]).bare if field.kind == "refs" else bare
-            target = get_args(bare)[0]
-            if isinstance(target, TypeVar):  # an index's `source`
-                target = resolved(self.cls.type_arguments[0], self.cls, self._names, field.name)  # type: ignore[attr-defined]
-        hints = field_types(target, self._names)
-        return GenericAlias(
-            tuple, tuple(self._shapes.concrete(hints[part], target, part) for part in key_names(target))
-        )
+        """The type of the key that a field refers by."""
+        return GenericAlias(tuple, self._shapes.key_types(field.reference()))
 
     def schema(self, *, sent: bool = False) -> dict[str, Any]:
         """The JSON schema of what a client reads, or of what it may send; without references to definitions."""
@@ -199,7 +197,7 @@ def form(cls: type[E]) -> JsonForm[E]:
     return known
 
 
-def written(value: Any) -> Any:
+def written(value: object) -> object:
     """An entity, a view row, or a list of them, as what msgspec's JSON encoder takes; anything else as it is."""
     if isinstance(value, list):
         return [written(each) for each in value]
@@ -220,29 +218,25 @@ def _encode_fields(cls: Any) -> tuple[str, ...]:
     return names
 
 
-def _with_default(cls: Any) -> frozenset[str]:
-    """The fields that may be left out."""
-    defaults: tuple[Any, ...] = cls.__struct_defaults__
-    behind = cls.__struct_fields__[-len(defaults) :] if defaults else ()
-    return frozenset(name for name, default in zip(behind, defaults, strict=True) if default is not msgspec.NODEFAULT)
-
-
-def _functions(cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str]) -> dict[str, Callable[..., Any]]:
+def _functions(
+    cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str], *, copies: bool
+) -> dict[str, Callable[..., Any]]:
     """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
-    parts = "".join(f"{spelled[field.name]!r}: {_value(at, field)}, " for at, field in enumerate(fields))
-    text = f"def write(row): return {{{parts}}}\ndef write_all(rows): return [{{{parts}}} for row in rows]"
-    space: dict[str, Any] = {"in_order": order_sets}
-    exec(compile(text, f"<JSON of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
-    return space
+    parts = "".join(f"{spelled[field.name]!r}: {_value(at, field, copies)}, " for at, field in enumerate(fields))
+    scope = {"in_order": order_sets}
+    return {
+        "write": function("write", "row", [f"return {{{parts}}}"], scope, cls.__qualname__),
+        "write_all": function("write_all", "rows", [f"return [{{{parts}}} for row in rows]"], scope, cls.__qualname__),
+    }
 
 
-def _value(at: int, field: FieldShape) -> str:
+def _value(at: int, field: FieldShape, copies: bool) -> str:  # noqa: FBT001 - private, one caller
     """The expression of one field's value."""
     if field.kind == "plain":
-        return _plain(f"row.{field.name}", field)
+        return _plain(f"row.{field.name}", field) if copies else f"row.{field.name}"
     here = f"value_{at}"
     if field.kind == "copy":
-        found = _copy(here, field)
+        found = _copy(here, field) if copies else f"{here}.ref.key"
     else:
         found = f"{here}.key" if field.kind == "ref" else f"[each.key for each in {here}]"
     return f"None if ({here} := row.{field.name}) is None else {found}"
@@ -263,7 +257,7 @@ def _copy(here: str, field: FieldShape) -> str:
     return f"({whole} if hasattr({here}, {copied[0].name!r}) else {{'ref': {here}.ref.key}})" if copied else whole
 
 
-def _of_reference(_type: Any) -> dict[str, Any]:
+def _of_reference(_type: object) -> dict[str, Any]:
     """The schema of a reference deep inside another type: msgspec's own form, a list of the key's list."""
     return {"type": "array", "prefixItems": [{"type": "array"}], "items": False}
 

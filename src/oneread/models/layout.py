@@ -24,13 +24,12 @@ from oneread.models.paths import Path
 from oneread.models.shadow import FieldShape, Shapes, revive, shadow_of
 from oneread.models.versions import StoredLayout
 from oneread.models.wide import check_bounded, pack_wide, unpack_wide
+from oneread.store.limits import LAST_NUMBER
 
 E = TypeVar("E")
 
 WIDE_BIT: Final = 0x8000
 WIDE_WITHOUT_ID: Final = b"\xc1"  # the one byte that never begins a msgpack value
-LAST_ID: Final = WIDE_BIT - 1
-
 _FAULTS: Final = (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError)
 _REFUSED: Final = "a value does not fit its field"
 _CHANGED: Final = "this value would be read back as another one; give it in the type that the field declares"
@@ -67,7 +66,7 @@ class Layout(Generic[E]):
         nullable: frozenset[type] = frozenset(),
         names: Names = MappingProxyType({}),
     ) -> None:
-        if layout_id is not None and not 0 <= layout_id <= LAST_ID:
+        if layout_id is not None and not 0 <= layout_id <= LAST_NUMBER:
             raise InvalidDeclaration("there are no more layout ids", declaration=cls, layout=layout_id)
         self.cls = cls
         self.layout_id = layout_id
@@ -76,9 +75,7 @@ class Layout(Generic[E]):
         self.fields = Shapes(names, nullable).of(cls)
         self._shadow = shadow_of(cls, {each.name: each.concrete for each in self.fields})
         self._has_check = has_check(cls)
-        self._loose = frozenset(
-            each.name for each in self.fields if each.kind == "plain" and is_abstract(each.concrete, names)
-        )
+        self._loose = frozenset(each.name for each in self.fields if each.kind == "plain" and is_abstract(each.type))
         self._generate()
         if issubclass(cls, Model):
             self._check_defaults(cls)
@@ -291,7 +288,7 @@ class Layouts:
             program.
     """
 
-    def __init__(self, last: int = LAST_ID) -> None:
+    def __init__(self, last: int = LAST_NUMBER) -> None:
         self._last = last
         self._older: dict[bytes, Older] = {}
         self._readers: dict[bytes, Callable[[bytes], Any]] = {}
@@ -339,7 +336,7 @@ class Layouts:
             raise self._unknown(doc) from None
 
     def _unknown(self, doc: bytes) -> OnereadError:
-        if int.from_bytes(doc[:2], "big") & LAST_ID > self._last:
+        if int.from_bytes(doc[:2], "big") & LAST_NUMBER > self._last:
             return SchemaMismatch(
                 "this entity was written under a newer schema; restart this program with the newer one",
                 layout=doc[:2].hex(),

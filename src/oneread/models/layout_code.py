@@ -1,6 +1,6 @@
-"""The text of the functions that run once per document: one statement a field, as dataclasses generate theirs.
+"""The functions that run once per document, generated: one statement a field, as dataclasses generate theirs.
 
-Only numbers and the names of fields, which are identifiers, get into the text.
+See encoding/codegen.py.
 """
 
 from __future__ import annotations
@@ -8,70 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from keyword import iskeyword
-from typing import Any, get_args, get_origin
+from typing import Any
 
+from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import unwrap
 from oneread.models.differences import is_exact
 from oneread.models.references import Ref
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, become
 
-_TEMPLATE = """
-def row(entity):
-    {copies}
-    return {row}
-
-def encode(entity):
-    try:
-        {copies}
-        return PREFIX + pack({row})
-    except FAULTS as error:
-        return encode_beyond(entity, error)
-
-def settle(entity):
-    {settle}
-    return entity
-
-def take(doc):
-    entity = unpack(doc{behind_prefix})
-    {settle}
-    return entity
-
-def decode_known(doc):
-    try:
-        entity = unpack(doc{behind_prefix})
-        {settle}
-        return entity
-    except FAULTS as error:
-        return decode_beyond(doc, error)
-
-def decode(doc):
-    {guard}
-    try:
-        entity = unpack(doc{behind_prefix})
-        {settle}
-        return entity
-    except FAULTS as error:
-        return decode_beyond(doc, error)
-
-def settle_all(entities):
-    for entity in entities:
-        {settle}
-    return entities
-
-def same(given, read):
-    return {same}
-"""
-_INSIDE_LINES = ("row", "behind_prefix", "same")
-"""Slots that stand inside of a line; the others are lines of their own."""
-_GUARD = "if doc[:2] != PREFIX: return decode_beyond(doc, None)"
-
 
 def functions_of(
     cls: type, fields: tuple[FieldShape, ...], scope: dict[str, Any], *, has_id: bool
 ) -> dict[str, Callable[..., Any]]:
-    """Generates the functions of the template for a class.
+    """Generates what a layout does for each document: encode, decode and their parts, by name.
 
     `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond, decode_beyond, difference; and
     `loose`, the fields of abstract types.
@@ -80,33 +30,34 @@ def functions_of(
         raise InvalidDeclaration("a field cannot be named like a keyword", declaration=cls, field=odd[0])
     space: dict[str, Any] = scope | {"become": become, "in_order": order_sets, "CLS": cls, "REF": Ref}
     space |= {f"COPY_{at}": field.cls for at, field in enumerate(fields) if field.kind == "copy"}
-    text = _filled(
-        {
-            "copies": [f"copy_{at} = entity.{field.name}" for at, field in enumerate(fields) if field.kind == "copy"],
-            "row": [f"({''.join(_value(at, field) for at, field in enumerate(fields))})"],
-            "settle": [
-                "become(entity, CLS)",
-                *(line for at, field in enumerate(fields) for line in _settled(at, field)),
+    copies = [f"copy_{at} = entity.{field.name}" for at, field in enumerate(fields) if field.kind == "copy"]
+    row = f"({''.join(_value(at, field) for at, field in enumerate(fields))})"
+    settle = ["become(entity, CLS)", *(line for at, field in enumerate(fields) for line in _settled(at, field))]
+    take = [f"entity = unpack(doc{'[2:]' if has_id else ''})", *settle, "return entity"]
+    decode = ["try:", *indented(take), "except FAULTS as error: return decode_beyond(doc, error)"]
+    same = " and ".join(_same(field, field.name in scope["loose"]) for field in fields) or "True"
+    bodies = {
+        "row": ("entity", [*copies, f"return {row}"]),
+        "encode": (
+            "entity",
+            [
+                "try:",
+                *indented([*copies, f"return PREFIX + pack({row})"]),
+                "except FAULTS as error: return encode_beyond(entity, error)",
             ],
-            "guard": [_GUARD] if has_id else [],
-            "behind_prefix": ["[2:]" if has_id else ""],
-            "same": [" and ".join(_same(field, field.name in scope["loose"]) for field in fields) or "True"],
-        }
-    )
-    exec(compile(text, f"<layout of {cls.__qualname__}>", "exec"), space)  # noqa: S102 - the text is ours, see above
-    return space
-
-
-def _filled(parts: dict[str, list[str]]) -> str:
-    """The template with its slots filled; a slot alone on its line takes several, all as deep as it stands."""
-    lines: list[str] = []
-    for line in _TEMPLATE.splitlines():
-        slot = line.strip()
-        if slot.startswith("{") and slot.endswith("}"):
-            lines += [line[: -len(slot)] + part for part in parts[slot[1:-1]]]
-        else:
-            lines.append(line.format(**{name: "".join(part) for name, part in parts.items() if name in _INSIDE_LINES}))
-    return "\n".join(lines)
+        ),
+        "settle": ("entity", [*settle, "return entity"]),
+        "take": ("doc", take),
+        "decode_known": ("doc", decode),
+        "settle_all": ("entities", ["for entity in entities:", *indented(settle), "return entities"]),
+        "same": ("given, read", [f"return {same}"]),
+    }
+    if has_id:
+        bodies["decode"] = ("doc", ["if doc[:2] != PREFIX: return decode_beyond(doc, None)", *decode])
+    made = {
+        name: function(name, arguments, lines, space, cls.__qualname__) for name, (arguments, lines) in bodies.items()
+    }
+    return {"decode": made["decode_known"]} | made
 
 
 def _value(at: int, field: FieldShape) -> str:
@@ -132,14 +83,14 @@ def _same(field: FieldShape, loose: bool) -> str:  # noqa: FBT001
     if field.kind in ("copy", "ref"):
         key = "ref.key" if field.kind == "copy" else "key"
         return f"({given} is None or {_same_types(f'{given}.{key}', f'{read}.{key}')})"
-    bare = unwrap(field.concrete).bare
-    if bare is Decimal:
+    present = field.type.present
+    if present.bare is Decimal:
         return f"(type({given}) is type({read}) and ({read} is None or {read}.is_finite()))"
-    if get_origin(bare) is list and is_exact(get_args(bare)[0]):
+    if present.cls is list and present.parts and is_exact(present.parts[0]):
         return f"({given} is None or (type({given}) is list and {_same_types(given, read)}))"
     return (
         f"type({given}) is type({read})"
-        if is_exact(field.concrete)
+        if is_exact(field.type)
         else f"difference({given}, {read}, loose={loose}) is None"
     )
 
@@ -174,5 +125,5 @@ def _settled_refs(owner: str, field: FieldShape) -> Iterator[str]:
 
 def _unless_none(name: str, lines: list[str], *, optional: bool) -> Iterator[str]:
     if optional:
-        yield f"if {name} is not None:"
-    yield from (f"    {line}" if optional else line for line in lines)
+        lines = [f"if {name} is not None:", *indented(lines)]
+    yield from lines

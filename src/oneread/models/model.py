@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 import msgspec
 from typing_extensions import dataclass_transform
 
-from oneread.models.declared import Declared, Keyed, Ks
+from oneread.models.declared import Declared, Keyed, KeyTypes
 from oneread.models.evolving import EvolutionStep
 from oneread.models.fields import KEY, reference
 from oneread.models.references import Ref
+from oneread.store.limits import MAX_LIMIT
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ Key = Annotated[T, KEY]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field, reference))
-class Model(msgspec.Struct, Keyed[*Ks], frozen=True, dict=True, metaclass=Declared):
+class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=Declared):
     """An entity. Declare a subclass with `Key[...]` fields and others.
 
     Frozen: change one with `db.patch` or `msgspec.structs.replace`.
@@ -43,16 +44,16 @@ class Model(msgspec.Struct, Keyed[*Ks], frozen=True, dict=True, metaclass=Declar
     )
     type_arguments: ClassVar[tuple[Any, ...]] = ()
     stored_as: ClassVar[str | None] = None
-    max_limit: ClassVar[int] = 1000
+    max_limit: ClassVar[int] = MAX_LIMIT
     evolution: ClassVar[tuple[EvolutionStep, ...]] = ()
 
     if TYPE_CHECKING:
         # The verbs know a model's key by this, so that they keep their types where `at` is a field.
         @classmethod
-        def _located(cls, *key: *Ks) -> Ref[Self]: ...
+        def _located(cls, *key: *KeyTypes) -> Ref[Self]: ...
 
     @classmethod
-    def at(cls, *key: *Ks) -> Ref[Self]:
+    def at(cls, *key: *KeyTypes) -> Ref[Self]:
         """A reference to the entity with this key; nothing is read. The key is checked where the reference is used."""
         given: tuple[Any, ...] = key
         return Ref(given)

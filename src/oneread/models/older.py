@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError
-from oneread.models.annotations import Names
+from oneread.models.annotations import Names, type_of
 from oneread.models.descriptions import Nested, fields_of, same_type
 from oneread.models.differences import difference, is_abstract
 from oneread.models.evolving import Retyped, steps_of
@@ -49,6 +49,14 @@ class _Gap(NamedTuple):
     inner: str
 
 
+class _StoredField(NamedTuple):
+    """A field of the older layout; `copied` are the fields of its copy, None for another field."""
+
+    name: str
+    place: int
+    copied: list[str] | None
+
+
 class OlderLayout(Generic[E]):
     """What reads the documents of one older layout.
 
@@ -72,10 +80,10 @@ class OlderLayout(Generic[E]):
         self._names = names
         self._gaps: list[_Gap] = []
         self._retyping = _Retyping(current.cls, names)
-        old = fields_of(stored.fields)
-        self._size = len(old)
-        self._places = {name: place for place, name in enumerate(old)}
-        self._inner = {name: (list(each.inner) if each.copy is not None else None) for name, each in old.items()}
+        self._stored_fields = {
+            name: _StoredField(name, place, None if each.copy is None else list(each.inner))
+            for place, (name, each) in enumerate(fields_of(stored.fields).items())
+        }
         self._origins = {each.field: each for each in stored.origins}
         self._defaults = defaults_of(current.cls)
         self._takers = [self._taker(field) for field in current.fields]
@@ -98,9 +106,13 @@ class OlderLayout(Generic[E]):
             elements = _unpack(doc[2:])
         except msgspec.MsgspecError as error:
             raise Corrupt(_STRANGE, model=self.cls.__name__, layout=self.stored.number, reason=str(error)) from error
-        if len(elements) != self._size:
+        if len(elements) != len(self._stored_fields):
             raise Corrupt(
-                _STRANGE, model=self.cls.__name__, layout=self.stored.number, fields=self._size, found=len(elements)
+                _STRANGE,
+                model=self.cls.__name__,
+                layout=self.stored.number,
+                fields=len(self._stored_fields),
+                found=len(elements),
             )
         try:
             made = b"".join([_header(len(self._takers)), *(take(elements) for take in self._takers)])
@@ -123,42 +135,43 @@ class OlderLayout(Generic[E]):
         origin = self._origins.get(field.name)
         if origin is None:
             return _constant(_default(self._defaults[field.name]))
-        place = self._places[origin.of]
-        inner = self._inner[origin.of]
+        stored = self._stored_fields[origin.of]
+        place = stored.place
         if field.kind == "copy":
-            return self._copy_taker(field, origin.of, place, inner)
-        if inner is not None:
+            return self._copy_taker(field, stored)
+        if stored.copied is not None:  # a copy that only refers now: its first element is the reference
             return lambda elements: _NIL if elements[place] == _NIL else bytes(_unpack(elements[place])[0])
         if not origin.was:
             return lambda elements: bytes(elements[place])
         retype = self._retyping.chain(field, field.name, origin.was)
         return lambda elements: retype(bytes(elements[place]))
 
-    def _copy_taker(self, field: FieldShape, of: str, place: int, inner: list[str] | None) -> Taken:
-        takers = [self._inner_taker(field, each, of, inner) for each in field.fields]
+    def _copy_taker(self, field: FieldShape, stored: _StoredField) -> Taken:
+        """Makes the array of a copy of the array, or the mere reference, that is stored."""
+        takers = [self._inner_taker(field, each, stored) for each in field.fields]
         header = _header(len(takers))
 
         def take(elements: list[Any]) -> PackedElement:
-            element = bytes(elements[place])
+            element = bytes(elements[stored.place])
             if element == _NIL:
                 return _NIL
-            parts = [element] if inner is None else _unpack(element)
+            parts = [element] if stored.copied is None else _unpack(element)
             return b"".join([header, *(each(parts) for each in takers)])
 
         return take
 
-    def _inner_taker(self, field: FieldShape, copied: FieldShape, of: str, inner: list[str] | None) -> Taken:
-        """`inner` are the copied fields from before; None where there was a mere reference."""
+    def _inner_taker(self, field: FieldShape, copied: FieldShape, stored: _StoredField) -> Taken:
+        """Makes one element of a copy; what it takes are the elements of the stored one."""
         name = copied.name
         if name == "ref":
             return lambda parts: bytes(parts[0])
         if name == "deleted":
-            return _constant(_FALSE) if inner is None else lambda parts: bytes(parts[1])
+            return _constant(_FALSE) if stored.copied is None else lambda parts: bytes(parts[1])
         origin = self._origins.get(f"{field.name}.{name}")
-        if origin is None or inner is None:
+        if origin is None or stored.copied is None:
             self._gaps.append(_Gap(field.name, name))
             return _constant(_NIL)
-        place = inner.index(origin.of.removeprefix(f"{of}.")) + len(Copy.__struct_fields__)
+        place = stored.copied.index(origin.of.removeprefix(f"{stored.name}.")) + len(Copy.__struct_fields__)
         if not origin.was:
             return lambda parts: bytes(parts[place])
         retype = self._retyping.chain(copied, f"{field.name}.{name}", origin.was, field.cls)
@@ -186,8 +199,11 @@ class _Retyping:
         owner = declaring or self._cls
         steps = [self._step(owner, field.name, path, text) for text in was]
         shapes = Shapes(self._names, frozenset())
-        types = [*(shapes.concrete(each.was, owner, each.name) for each in steps), field.concrete]
-        first, *after = [_TypeReader(_reader(each), is_abstract(each, self._names)) for each in types]
+        before = [type_of(each.was, self._names, owner, each.name) for each in steps]
+        first, *after = [
+            *(_TypeReader(_reader(shapes.concrete(each)), is_abstract(each)) for each in before),
+            _TypeReader(_reader(field.concrete), is_abstract(field.type)),
+        ]
 
         def retype(element: PackedElement) -> PackedElement:
             value = first.read(element)

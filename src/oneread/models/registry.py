@@ -15,13 +15,12 @@ from uuid import UUID
 
 from oneread.encoding.codec import Codec, Element
 from oneread.errors import InvalidDeclaration, InvalidKey
-from oneread.models.annotations import Names, field_types, unwrap
-from oneread.models.layout import LAST_ID, Layouts
+from oneread.models.annotations import FieldType, Names, types_of, unwrap
+from oneread.models.layout import Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
-
-KEY_BYTES: Final = 200
-"""Longest entity key, and longest value of an index: any derived key fits the smallest limit of all engines (511)."""
+from oneread.store.keys import KIND_BYTES, RootKey, entity_part
+from oneread.store.limits import KEY_BYTES, LAST_NUMBER
 
 _KEY_TYPES: Final = (bool, int, float, Decimal, str, bytes, datetime, date, timedelta, UUID)
 
@@ -51,10 +50,10 @@ class EntityKind:
         last: the last number that the store had given to anything.
     """
 
-    def __init__(self, cls: type[Model[Any]], number: int, names: Names, last: int = LAST_ID) -> None:
+    def __init__(self, cls: type[Model[Any]], number: int, names: Names, last: int = LAST_NUMBER) -> None:
         self.cls = cls
         self.number = number
-        self.prefix = number.to_bytes(2, "big")
+        self.prefix = number.to_bytes(KIND_BYTES, "big")
         self.layouts = Layouts(last)
         self.names = key_names(cls)
         self.codec = key_codec(cls, names)
@@ -71,17 +70,17 @@ class EntityKind:
             )
         return self._encode(parts)
 
-    def key(self, parts: tuple[Any, ...]) -> bytes:
+    def key(self, parts: tuple[Any, ...]) -> RootKey:
         """The key of the commit row of one entity."""
         if len(parts) != self._arity:
             raise InvalidKey(
                 "the key has other parts than the model declares", model=self.cls, declared=self.names, given=parts
             )
-        return self.prefix + self._encode(parts)
+        return RootKey(self.prefix + self._encode(parts))
 
     def parts_of(self, key: bytes) -> tuple[Any, ...]:
         """The parts of a commit row's key."""
-        return self.codec.decode(key[2:])
+        return self.codec.decode(entity_part(key))
 
 
 def key_codec(cls: type[Model[Any]], names: Names) -> Codec:
@@ -89,14 +88,14 @@ def key_codec(cls: type[Model[Any]], names: Names) -> Codec:
     declared = key_names(cls)
     if not declared:
         raise InvalidDeclaration("a model needs at least one Key[...] field", model=cls)
-    types = field_types(cls, names)
+    types = types_of(cls, names)
     if set(declared) - set(types):
         raise InvalidDeclaration(
-            "a Key[...] field of this model is no field", model=cls, fields=sorted(set(declared) - set(types))
+            "a Key[...] of this model is not a field", model=cls, fields=sorted(set(declared) - set(types))
         )
-    elements = tuple(element(name, types[name], cls) for name in declared)
+    elements = tuple(element(name, types[name].bare, cls) for name in declared)
     for name in declared:
-        if unwrap(types[name]).optional:
+        if types[name].optional:
             raise InvalidDeclaration("a part of a key is never None", model=cls, field=name)
     given = cls.type_arguments
     if given and tuple(unwrap(part).bare for part in given) != tuple(each.type for each in elements):
@@ -118,22 +117,16 @@ def root_model(cls: type) -> type[Model[Any]]:
     return declaring[-1]
 
 
-def reference_target(
-    annotation: Any, cls: type, field: str, names: Mapping[str, Any]
-) -> tuple[type[Model[Any]], type[Copy[Any]] | None] | None:
-    """What a field refers to: the model, and the copy class when it is a copy; None for other fields.
-
-    Lists are looked into by the caller.
-    """
-    bare = unwrap(annotation).bare
-    if isinstance(bare, type) and issubclass(bare, Copy):
-        return target_of(bare, names), bare
-    origin = getattr(bare, "__origin__", None)
-    if bare is Ref:
-        raise InvalidDeclaration("say what is referred to: Ref[Model]", declaration=cls, field=field)
-    if origin is Ref:
-        return _model(bare.__args__[0], names, cls, field), None
-    return None
+def reference_target(given: FieldType) -> tuple[type[Model[Any]], type[Copy[Any]] | None] | None:
+    """What a type refers to: the model, and the copy class when it is a copy; None for other types and for lists."""
+    present = given.present
+    if present.kind == "copy":
+        return target_of(present.cls, given.names), present.cls
+    if present.kind != "reference":
+        return None
+    if present.bare is Ref:
+        raise InvalidDeclaration("say what is referred to: Ref[Model]", declaration=given.owner, field=given.field)
+    return _model(present.bare.__args__[0], given.names, given.owner, given.field), None
 
 
 def target_of(copy: type[Copy[Any]], names: Mapping[str, Any]) -> type[Model[Any]]:

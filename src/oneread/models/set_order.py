@@ -8,49 +8,22 @@ docs/decisions/0031-one-form-of-equal-values.md.
 from __future__ import annotations
 
 import copy
-from collections.abc import MutableSet
-from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from types import NoneType
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
-from oneread.models.annotations import Names, field_names, field_types, without_alias
+from oneread.models.annotations import field_names
 from oneread.models.references import Ref
 from oneread.models.wide import pack_wide
 
-_SETS: Final = frozenset({set, frozenset, AbstractSet, MutableSet})
 _SAME_WHEN_EQUAL: Final = frozenset({bool, int, str, bytes, date, datetime, timedelta, UUID, NoneType})
 _LEAVES: Final = _SAME_WHEN_EQUAL | {float, Decimal, time, bytearray, Ref}
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
-
-
-def is_set(annotation: Any) -> bool:
-    """Whether a type without its wrappers is one of sets."""
-    return (get_origin(annotation) or annotation) in _SETS
-
-
-def holds_sets(annotation: Any, names: Names, known: frozenset[Any] = frozenset()) -> bool:
-    """Whether a value of this type may be a set, or hold one somewhere.
-
-    Arguments:
-        annotation: the type.
-        names: classes by name, for annotations that the class's own module cannot resolve.
-        known: classes that are being looked into; a recursive one holds what its other fields hold.
-    """
-    annotation = without_alias(annotation)
-    if is_set(annotation):
-        return True
-    origin = get_origin(annotation)
-    if origin is Literal or annotation in known:
-        return False
-    cls = annotation if origin is None else origin
-    fields = field_types(cls, names).values() if isinstance(cls, type) else ()
-    return any(holds_sets(each, names, known | {annotation}) for each in (*get_args(annotation), *fields))
 
 
 def has_one_form(annotation: Any) -> bool:

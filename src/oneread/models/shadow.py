@@ -10,25 +10,22 @@ import functools
 import operator
 from collections.abc import Callable
 from datetime import datetime
+from itertools import chain
 from types import GenericAlias
-from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, NoReturn, TypeAlias, get_args
 
 import msgspec
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import (
-    Names,
-    field_types,
-    is_union,
-    resolved,
-    unwrap,
-    without_alias,
-    written_annotations,
-)
+from oneread.models.annotations import FieldType, Names, types_of, written_annotations
+from oneread.models.differences import difference, is_abstract
 from oneread.models.fields import Marker
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
-from oneread.models.set_order import holds_sets
+from oneread.models.wide import pack_wide, unpack_wide
+
+Fitting: TypeAlias = Callable[[Any], Any]
+"""A value to the value that a field would be read with; ValueError when a save would refuse it."""
 
 become: Final[Callable[[object, type], None]] = object.__dict__["__class__"].__set__
 """Gives an instance of a shadow its user's class. Not `obj.__class__ = cls`, which a frozen struct refuses."""
@@ -92,6 +89,7 @@ class FieldShape(NamedTuple):
 
     name: str
     kind: Literal["plain", "ref", "refs", "copy"]
+    type: FieldType
     optional: bool
     concrete: Any
     """The type msgspec decodes to."""
@@ -104,159 +102,131 @@ class FieldShape(NamedTuple):
     sets: bool = False
     """A plain value that may be a set, or hold one."""
 
+    def reference(self) -> FieldType:
+        """The Ref in a field that refers: itself, an element of a list, or a copy's `ref`."""
+        if self.kind == "copy":
+            return self.fields[0].reference()
+        found = self.type.present
+        return found.parts[0].present if self.kind == "refs" else found
+
 
 class Shapes:
     """Makes the shadows of one layout.
 
-    Arguments:
-        names: classes by name, for annotations that their module cannot resolve.
-        nullable: the copy classes whose copied fields may be None although they are declared otherwise.
+    `names` are classes by name, for annotations that their module cannot resolve; `nullable` the copy classes whose
+    copied fields may be None although they are declared otherwise.
     """
 
     def __init__(self, names: Names, nullable: frozenset[type]) -> None:
         self.names = names
         self.nullable = nullable
         self._open: set[type] = set()
-        self._judged: set[type] = set()
+        self._checked: set[type] = set()
 
     def of(self, cls: Any) -> tuple[FieldShape, ...]:
         """The shapes of a class's fields."""
-        return tuple(self._field(cls, name, annotation) for name, annotation in field_types(cls, self.names).items())
+        return tuple(self._field(each) for each in types_of(cls, self.names).values())
 
-    def _field(self, cls: Any, name: str, annotation: Any) -> FieldShape:
-        bare, optional, metadata = unwrap(annotation)
-        if is_copy(bare):
-            if is_copy(cls):
-                raise InvalidDeclaration(
-                    "a copy cannot hold a copy; take its fields with within()", declaration=cls, field=name
-                )
-            return self._copy(name, bare, optional=optional)
-        if is_ref(bare):
-            concrete, shadow = self._ref(cls, name, bare)
-            return FieldShape(name, "ref", optional, wrapped(concrete, optional=optional), shadow=shadow)
-        element = unwrap(get_args(bare)[0]) if get_origin(bare) is list else None
-        if element is not None and is_ref(element.bare) and not element.optional:
-            concrete, shadow = self._ref(cls, name, element.bare)
-            many = wrapped(GenericAlias(list, (concrete,)), metadata, optional=optional)
-            return FieldShape(name, "refs", optional, many, shadow=shadow)
-        concrete, sets = self.concrete(annotation, cls, name), holds_sets(annotation, self.names)
-        return FieldShape(name, "plain", optional, concrete, sets=sets)
+    def _field(self, given: FieldType) -> FieldShape:
+        name, optional, present = given.field, given.optional, given.present
+        if present.kind == "copy":
+            if issubclass(given.owner, Copy):
+                _refuse("a copy cannot hold a copy; take its fields with within()", given)
+            return self._copy(given)
+        if present.kind == "reference":
+            concrete, shadow = self._ref(present)
+            return FieldShape(name, "ref", given, optional, wrapped(concrete, optional=optional), shadow=shadow)
+        element = present.several if present.cls is list else None
+        if element is not None and element.present.kind == "reference" and not element.optional:
+            concrete, shadow = self._ref(element.present)
+            many = wrapped(GenericAlias(list, (concrete,)), given.metadata, optional=optional)
+            return FieldShape(name, "refs", given, optional, many, shadow=shadow)
+        return FieldShape(name, "plain", given, optional, self.concrete(given), sets=given.holds_sets)
 
-    def _copy(self, name: str, cls: Any, *, optional: bool) -> FieldShape:
+    def _copy(self, given: FieldType) -> FieldShape:
+        cls, optional = given.present.cls, given.optional
         fields = self.of(cls)
         if cls in self.nullable:
             own = Copy.__struct_fields__
             fields = tuple(each if each.name in own else _nullable(each) for each in fields)
         shadow = shadow_of(cls, {each.name: each.concrete for each in fields})
-        return FieldShape(name, "copy", optional, wrapped(shadow, optional=optional), cls, shadow, fields)
+        return FieldShape(given.field, "copy", given, optional, wrapped(shadow, optional=optional), cls, shadow, fields)
 
-    def _ref(self, cls: Any, name: str, bare: Any) -> tuple[Any, Any]:
+    def _ref(self, reference: FieldType) -> tuple[Any, Any]:
         """The type to decode a reference to, and the same again if its class has to be set afterwards."""
-        types = self._key_types(cls, name, bare)
-        if types is None:
+        types = self.key_types(reference)
+        if _are_exact(types):
             return Ref, None
         space = {"__annotations__": {"key": GenericAlias(tuple, types)}, "__module__": Ref.__module__}
         shadow = msgspec.StructMeta.__new__(type(Ref), "Ref", (Ref,), space, forbid_unknown_fields=True)
         _try_to_become(shadow, Ref)
         return shadow, shadow
 
-    def _key_types(self, cls: Any, name: str, bare: Any) -> tuple[Any, ...] | None:
-        """The types of the key's parts in a reference; None when msgspec brings each back without being told."""
-        arguments = get_args(bare)
-        if arguments and isinstance(arguments[0], TypeVar):
-            arguments = getattr(cls, "type_arguments", ())  # of a copy's `ref` and an index's `source`
-        target = resolved(arguments[0], cls, self.names, name) if arguments else None
+    def key_types(self, reference: FieldType) -> tuple[Any, ...]:
+        """The types of the key's parts in a reference, as msgspec is to see them."""
+        target = reference.target()
         if not (isinstance(target, type) and issubclass(target, Model)):
-            raise InvalidDeclaration(
-                "say which model is referred to: Ref[Customer], Copy[Customer]", declaration=cls, field=name
-            )
+            _refuse("say which model is referred to: Ref[Customer], Copy[Customer]", reference)
         if target in self._open:
             raise InvalidDeclaration("a key cannot contain a reference to its own model", declaration=target)
         self._open.add(target)
-        hints = field_types(target, self.names)
-        types = tuple(self.concrete(hints[part], target, part) for part in key_names(target))
+        fields = types_of(target, self.names)
+        types = tuple(self.concrete(fields[part]) for part in key_names(target))
         self._open.remove(target)
-        return None if all(part in _SURVIVES_ANY for part in types) else types
+        return types
 
-    def concrete(self, annotation: Any, cls: Any, name: str) -> Any:
+    def concrete(self, given: FieldType) -> Any:
         """The annotation as msgspec is to see it: resolved, instants aware, markers gone, references typed by keys."""
-        annotation = without_alias(annotation)
-        if annotation is datetime:
-            return Annotated[datetime, _AWARE]
-        if is_ref(annotation):
-            types = self._key_types(cls, name, annotation)
-            return Ref if types is None else _ByKey("Ref", (), {"key": GenericAlias(tuple, types)})
-        origin, arguments = get_origin(annotation), get_args(annotation)
-        if origin is Annotated:
-            inner = arguments[0] if _is_aware(annotation, cls, name) else self.concrete(arguments[0], cls, name)
-            return wrapped(inner, arguments[1:], optional=False)
-        if origin is None or origin is Literal:
-            self._judge(annotation, cls, name)
-            return annotation
-        parts = tuple(each if each is ... else self.concrete(each, cls, name) for each in arguments)
-        if is_union(annotation):
-            return functools.reduce(operator.or_, parts)
-        self._judge(origin, cls, name)
-        return origin[parts]
+        bare = given.bare
+        if given.kind == "reference":
+            types = self.key_types(given)
+            bare = Ref if _are_exact(types) else _ByKey("Ref", (), {"key": GenericAlias(tuple, types)})
+        elif bare is datetime:
+            bare = bare if _is_aware(given) else Annotated[datetime, _AWARE]
+        elif given.parts:
+            parts = tuple(map(self.concrete, given.parts))
+            bare = functools.reduce(operator.or_, parts) if given.kind == "union" else given.cls[parts]
+        self._check(given)
+        return wrapped(bare, tuple(chain(*given.layers)), optional=False)
 
-    def _judge(self, annotation: Any, cls: Any, name: str) -> None:
+    def _check(self, given: FieldType) -> None:
         """Refuses what has no place in a field, and what a class used as a field's type says too loosely.
 
         msgspec reads such a class by itself, so nothing in it is made aware or typed by keys.
         """
-        if isinstance(annotation, TypeVar):
-            raise InvalidDeclaration("a field's type is concrete, never a type variable", declaration=cls, field=name)
-        if not isinstance(annotation, type) or annotation in self._judged:
-            return
-        if issubclass(annotation, Copy):
-            raise InvalidDeclaration(
-                "a copy stands in a field by itself, optional at most", declaration=cls, field=name
-            )
-        if issubclass(annotation, Model):
-            raise InvalidDeclaration(
-                "an entity cannot hold an entity; declare a Copy or a Ref", declaration=cls, field=name
-            )
-        self._judged.add(annotation)
-        for inner, its_type in field_types(annotation, self.names).items():
-            self._judge_inside(its_type, annotation, inner)
+        for each in given.walk(self._checked):
+            is_inside = each.owner is not given.owner
+            if each.kind == "copy":
+                _refuse("a copy stands in a field by itself, optional at most", each)
+            if each.kind == "model":
+                _refuse("an entity cannot hold an entity; declare a Copy or a Ref", each)
+            if each.kind == "variable" and not is_inside:
+                _refuse("a field's type is concrete, never a type variable", each)
+            if is_inside and each.bare is datetime and not _is_aware(each):
+                _refuse(_SAY_AWARE, each)
+            if is_inside and each.kind == "reference" and get_args(each.bare) and not _are_exact(self.key_types(each)):
+                _refuse("a reference by such a key cannot stand in a nested class", each)
 
-    def _judge_inside(self, annotation: Any, cls: Any, name: str) -> None:
-        annotation = without_alias(annotation)
-        if annotation is datetime:
-            raise InvalidDeclaration(_SAY_AWARE, declaration=cls, field=name)
-        if is_ref(annotation):
-            if get_args(annotation) and self._key_types(cls, name, annotation) is not None:
-                raise InvalidDeclaration(
-                    "a reference by such a key cannot stand in a nested class", declaration=cls, field=name
-                )
-            return
-        origin, arguments = get_origin(annotation), get_args(annotation)
-        if origin is not Literal and not isinstance(annotation, TypeVar) and not _is_aware(annotation, cls, name):
-            self._judge(origin or annotation, cls, name)
-            for each in arguments:
-                self._judge_inside(each, cls, name)
+
+def _are_exact(types: tuple[Any, ...]) -> bool:
+    """Whether msgspec reads keys of these types back as they were without a declared type."""
+    return all(part in _SURVIVES_ANY for part in types)
 
 
 def _nullable(field: FieldShape) -> FieldShape:
     return field._replace(optional=True, concrete=wrapped(field.concrete, optional=True))
 
 
-def _is_aware(annotation: Any, cls: Any, name: str) -> bool:
-    """Whether the annotation is of an instant and says itself that there is a time zone."""
-    if get_origin(annotation) is not Annotated or get_args(annotation)[0] is not datetime:
-        return False
-    said = {each.tz for each in get_args(annotation) if isinstance(each, msgspec.Meta)}
-    if False in said:
-        raise InvalidDeclaration("instants have a time zone; leave out tz=False", declaration=cls, field=name)
-    return True in said
+def _is_aware(given: FieldType) -> bool:
+    """Whether an instant says itself that it has a time zone."""
+    zones = {each.tz for each in given.metadata if isinstance(each, msgspec.Meta)}
+    if False in zones:
+        _refuse("instants have a time zone; leave out tz=False", given)
+    return True in zones
 
 
-def is_copy(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, Copy)
-
-
-def is_ref(annotation: Any) -> bool:
-    return annotation is Ref or get_origin(annotation) is Ref
+def _refuse(reason: str, given: FieldType) -> NoReturn:
+    raise InvalidDeclaration(reason, declaration=given.owner, field=given.field)
 
 
 def wrapped(annotation: Any, metadata: tuple[Any, ...] = (), *, optional: bool) -> Any:
@@ -264,3 +234,25 @@ def wrapped(annotation: Any, metadata: tuple[Any, ...] = (), *, optional: bool) 
     meta = tuple(each for each in metadata if not isinstance(each, Marker))
     constrained: Any = Annotated[(annotation, *meta)] if meta else annotation
     return constrained | None if optional else constrained
+
+
+def fitting(given: FieldType) -> Fitting:
+    """The function that takes values as a field of this type does.
+
+    The operand of a condition and the arguments of a page are never saved: without it one of another type than the
+    field's would equal nothing, and a list would be empty.
+    """
+    concrete, loose = Shapes(given.names, frozenset()).concrete(given), is_abstract(given)
+
+    def fit(value: Any) -> Any:
+        try:
+            (plain,) = unpack_wide(pack_wide((value,)))
+            read = msgspec.convert(plain, concrete, dec_hook=revive)
+        except (TypeError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError) as error:
+            raise ValueError(str(error)) from error
+        found = difference(value, read, loose=loose)
+        if found is not None:
+            raise ValueError(f"expected another type than {type(found.given).__name__}")
+        return read
+
+    return fit

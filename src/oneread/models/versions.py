@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from oneread.errors import Corrupt, SchemaMismatch
+from oneread.store.keys import view_prefix
 
 FORMAT: Final = 1
 """Of the schema row itself and of all rows that oneread writes."""
@@ -22,11 +23,6 @@ ViewState: TypeAlias = Literal["readable", "building"]
 
 Description: TypeAlias = "tuple[tuple[str, str], ...]"
 """What a declaration says, as (field, type or rule) pairs in order."""
-
-
-def view_prefix(number: int, generation: int) -> bytes:
-    """What the keys of a view's rows begin with."""
-    return number.to_bytes(2, "big") + generation.to_bytes(2, "big")
 
 
 class Origin(msgspec.Struct, frozen=True):

@@ -5,12 +5,7 @@ See docs/design/api.md.
 
 from __future__ import annotations
 
-from typing import Final
-
 from oneread.errors import UsageError
-
-LONGEST_SECONDS: Final = 10**9
-"""The longest time that a system call can wait for."""
 
 
 def check_function(name: str, given: object) -> None:

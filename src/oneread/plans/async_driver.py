@@ -17,8 +17,8 @@ from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Toge
 from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
-from oneread.store.engine import Engine
-from oneread.store.requests import REQUESTS, Read, Scan
+from oneread.store.engine import AsyncEngine, Engine
+from oneread.store.requests import REQUESTS, Read, Request, Scan
 
 T = TypeVar("T")
 
@@ -34,6 +34,7 @@ class AsyncDriver(Performer):
 
     def __init__(self, engine: Engine, **options: Any) -> None:
         super().__init__(engine, **options)
+        self._async_engine = engine if isinstance(engine, AsyncEngine) else None
         self._closed = False
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="oneread")
 
@@ -64,17 +65,27 @@ class AsyncDriver(Performer):
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Runs what may wait in one of the driver's threads."""
+        self._check_open()
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _check_open(self) -> None:
         if self._closed:
             raise Closed("the database was closed before this call")
-        return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def _perform(self, asked: Any, trace: Trace) -> Any:
         if type(asked) in REQUESTS:
-            inline = self.engine.capabilities.local and type(asked) in (Read, Scan)
-            answer = self.engine.answer(asked) if inline else await self.in_thread(lambda: self.engine.answer(asked))
+            answer = await self._answer(asked)
             trace.note(asked, answer)
             return answer
         return await _EFFECTS[type(asked)](self, asked, trace)
+
+    async def _answer(self, request: Request[Any]) -> Any:
+        if self._async_engine is not None:
+            self._check_open()
+            return await self._async_engine.answer_async(request)
+        if self.engine.capabilities.local and type(request) in (Read, Scan):
+            return self.engine.answer(request)
+        return await self.in_thread(lambda: self.engine.answer(request))
 
     async def _sleep(self, effect: Sleep, _trace: Trace) -> None:
         await asyncio.sleep(effect.seconds)

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from oneread.plans.plan import Plan
+from oneread.store.requests import Answer
 
-Answer = TypeVar("Answer")
 T = TypeVar("T")
 
 

@@ -15,7 +15,7 @@ from oneread.errors import Closed, Unavailable, Unsupported
 from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
-from oneread.store.engine import Answerer, Engine
+from oneread.store.engine import Answerer, Engine, Snapshots
 from oneread.store.requests import REQUESTS, Read, Scan
 
 LAST_MILLISECOND: Final = 253_402_300_799_999
@@ -116,7 +116,7 @@ class Performer:
         def attempt(answer: Answerer) -> T:
             def perform(asked: Any) -> Any:
                 if stop.is_set():
-                    raise Closed("whoever wanted this look at the store has gone away")
+                    raise Closed("the snapshot was cancelled")
                 if type(asked) is Read or type(asked) is Scan:
                     answered = answer(asked)
                     trace.note(asked, answered)
@@ -130,6 +130,6 @@ class Performer:
 
             return drive(effect.plan(), perform)
 
-        if not self.engine.capabilities.snapshot:
-            raise Unsupported("this engine cannot show one moment of the whole store")
+        if not (self.engine.capabilities.snapshot and isinstance(self.engine, Snapshots)):
+            raise Unsupported("this engine has no snapshots of the whole store")
         return self.engine.snapshot(attempt)

@@ -2,19 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from oneread.errors import Corrupt
-from oneread.store.requests import Found
+from oneread.plans.plan import Plan
+from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange, Table
 
 _OUT_OF_ORDER: Final = "the rows of a scan are not in ascending order: the file is damaged; restore a backup"
 
+Take: TypeAlias = Callable[[list[Found]], Plan[None] | None]
+"""Called with each batch of a scan; the last one may be empty. A plan that it returns is run before the next batch."""
+
+Fetch: TypeAlias = Callable[[Table, RowRange, int], Plan[list[Found]]]
+"""Reads one batch: fewer rows than the given number mean that the range has no more."""
+
+
+def fetch_rows(table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
+    """Reads a batch of rows with all their cells."""
+    return Scan(table, within, limit, families="dm").__iter__()
+
+
+def fetch_data(table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
+    """Reads a batch of rows without the cells that only writers need."""
+    return Scan(table, within, limit).__iter__()
+
+
+def scan_all(table: Table, within: RowRange, take: Take, batch: int, fetch: Fetch = fetch_rows) -> Plan[None]:
+    """Gives every row of a range to `take` in the order of the keys, `batch` rows at a time.
+
+    Raises:
+        Corrupt: the keys do not ascend.
+    """
+    while True:
+        found = yield from fetch(table, within, batch)
+        check_ascending(table, within, found)
+        more = take(found)
+        if more is not None:
+            yield from more
+        if len(found) < batch:
+            return
+        within = within.behind(found[-1][0])
+
 
 def check_ascending(table: Table, within: RowRange, found: list[Found]) -> None:
-    """Raises Corrupt when the keys of a scan do not ascend, or lie outside of its range.
+    """Raises Corrupt when the keys of a scan do not ascend, or are outside of its range.
 
-    A damaged page may hide rows from a scan or show them twice, while each row is found by its key.
+    A damaged page may hide rows from a scan or return them twice, while a read by key finds each of them.
     """
     before = within.start
     for place, (key, _row) in enumerate(found):

@@ -6,7 +6,7 @@ See "Nothing is fetched that you did not ask for" of the API page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -32,6 +32,13 @@ class Cost(msgspec.Struct, frozen=True):
     rows: int = 0
     bytes: int = 0
     skipped: int = 0
+
+
+class HasCost(Protocol):
+    """What knows the cost of a result: a trace, or what the fast path read."""
+
+    @property
+    def cost(self) -> Cost: ...
 
 
 class Trace:

@@ -29,7 +29,7 @@ def run_uninterrupted(work: Callable[[], T]) -> T:
     """Runs `work` in a new thread and returns its result, or raises what it raised."""
     call = _Call(work)
     try:
-        start_new_thread(call.run, ())  # one step: Thread.start, interrupted, can leave locks of `threading` taken
+        start_new_thread(call.start, ())  # one step: Thread.start, interrupted, can leave locks of `threading` taken
     except RuntimeError as failure:
         raise refused(failure) from failure
     while not call.ended.acquire(timeout=LOOK_SECONDS):
@@ -55,31 +55,47 @@ def refused(failure: RuntimeError) -> Unavailable:
     return Unavailable("the system starts no more threads for this process; end some", error=str(failure))
 
 
-class _Call:
-    """What is run, and how it ended."""
+class Completion:
+    """What a function returned or raised in another thread, for the thread that waits for it."""
+
+    __slots__ = ("failure", "result")
+
+    def __init__(self) -> None:
+        self.result: Any = None
+        self.failure: BaseException | None = None
+
+    def run(self, work: Callable[[], Any]) -> None:
+        """Calls `work` and keeps how it ended."""
+        try:
+            self.result = work()
+        except BaseException as failure:  # noqa: BLE001 - `outcome` raises it again
+            self.failure = failure
+
+    def outcome(self) -> Any:
+        """Returns the result, or raises the failure."""
+        if self.failure is None:
+            return self.result
+        try:
+            raise self.failure
+        finally:
+            self.failure = None  # its traceback holds this frame: without this a cycle would stay
+
+
+class _Call(Completion):
+    """A function that a thread of its own runs."""
+
+    __slots__ = ("_work", "ended", "process")
 
     def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__()
         self.process = os.getpid()
         self.ended = threading.Lock()
         self._work = work
-        self._result: Any = None
-        self._failure: BaseException | None = None
         self.ended.acquire()
 
-    def run(self) -> None:
+    def start(self) -> None:
         trace = threading.gettrace()
-        if trace is not None:  # what `threading` does for debuggers and measures of coverage
+        if trace is not None:  # as `threading` does, for debuggers and coverage
             sys.settrace(trace)
-        try:
-            self._result = self._work()
-        except BaseException as failure:  # noqa: BLE001 - it is raised again where the call is waited for
-            self._failure = failure
+        self.run(self._work)
         self.ended.release()
-
-    def outcome(self) -> Any:
-        if self._failure is None:
-            return self._result
-        try:
-            raise self._failure
-        finally:
-            self._failure = None  # its traceback holds this frame: no cycle is left behind

@@ -1,8 +1,8 @@
-"""The audit: whether what lies in a store is exactly what its entities say, row by row.
+"""The audit: whether the rows of a store are exactly those that follow from its entities.
 
-Every entity is emitted anew, and `views` and `counts` must hold the sum of it: nothing missing, nothing left over,
-nothing different. That holds after every single commit, with tasks in the outbox or without; copies are compared with
-their sources when no task is left. See rules 3-5 and 13-17 of the commit protocol.
+Every entity is emitted again, and `views` and `counts` must hold the sum of it: nothing missing, nothing left over,
+nothing different. This holds after every commit, with tasks in the outbox or without; copies are compared with their
+sources when no task is left. See rules 3-5 and 13-17 of the commit protocol.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from oneread.database.operations import Operations
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import NO_SOURCE, Reference, Source
-from oneread.derivations.entity_type import EntityState
+from oneread.derivations.entity_type import EntityState, FillInputs
 from oneread.models.references import Copy
 from oneread.store.engine import Engine
 from oneread.store.requests import Scan
@@ -31,70 +31,68 @@ _WHOLE: Final = RowRange(b"", b"")
 
 
 class Offence(Exception):
-    """Something that must hold does not."""
+    """A row is missing, left over or different."""
 
 
 class _Entity(NamedTuple):
-    """What one commit row says, and what must lie elsewhere because of it."""
+    """What one root row says, and the derived rows that follow from it."""
 
     state: EntityState
     derived: Derived
 
 
-class _Nobody(dict[bytes, Source]):
-    """No source is asked for: an entity that is emitted anew keeps what it holds."""
+class _NoSources(dict[bytes, Source]):
+    """An entity that is emitted again keeps the copies that it has: every source counts as absent."""
 
     def __missing__(self, _key: bytes) -> Source:
         return NO_SOURCE
 
 
 class Audit:
-    """Looks at one store again and again; what did not change since the last look is not computed again.
+    """Checks one store repeatedly, and computes only what has changed since the last check.
 
-    Arguments:
-        engine: its rows are read directly, past everything that is under test.
-        operations: give the catalog.
+    It reads the rows from the engine, past everything that is under test.
     """
 
     def __init__(self, engine: Engine, operations: Operations) -> None:
         self._engine = engine
         self._catalog = operations.catalog
         self._known: dict[tuple[bytes, Root], _Entity] = {}
-        self.stored: Stored = self._look()
+        self.stored: Stored = self._read_tables()
 
     @property
     def pending(self) -> bool:
-        """Whether tasks were in the outbox at the last look."""
+        """Whether tasks were in the outbox at the last check."""
         return any(key.startswith(outbox.TASKS.start) for key in self.stored["system"])
 
     def set_aside(self) -> set[tuple[bytes, bytes]]:
-        """Source and holder of each copy that could not follow, as the last look found them."""
+        """Source and holder of each copy that could not follow, as of the last check."""
         found = map(outbox.read_aside, self.stored["system"].items())
         entries = [each.shown for each in found if each.key.startswith(outbox.SET_ASIDE.start)]
         return {(each.source, each.holder) for each in entries if each is not None}
 
-    def unchanged(self) -> None:
-        """Nothing was written since the last look."""
-        if self._look() != self.stored:
+    def check_unchanged(self) -> None:
+        """Raises Offence if anything was written since the last check."""
+        if self._read_tables() != self.stored:
             raise Offence("a transaction that failed left something behind")
 
-    def boundary(self) -> None:
-        """Everything that must hold between two transactions."""
-        before, self.stored = self.stored, self._look()
+    def check(self) -> None:
+        """Checks everything that must hold between two transactions; raises Offence for the first difference."""
+        before, self.stored = self.stored, self._read_tables()
         roots = {key: parse_root(row) for key, row in self.stored["roots"].items()}
         self._check_versions({key: parse_root(row) for key, row in before["roots"].items()}, roots)
-        entities = {key: self._entity(key, root) for key, root in roots.items()}
+        entities = {key: self._expected(key, root) for key, root in roots.items()}
         self._check_views(entities)
         self._check_counts(entities)
         if not self.pending:
             self._check_copies(entities, roots)
 
     def entities(self) -> dict[bytes, Any]:
-        """Every living entity of the last look, by the key of its commit row."""
+        """Every living entity of the last check, by the key of its root row."""
         states = ((key, self._catalog.state(key, parse_root(row))) for key, row in self.stored["roots"].items())
         return {key: state.entity for key, state in states if state.entity is not None}
 
-    def _look(self) -> Stored:
+    def _read_tables(self) -> Stored:
         answer = self._engine.answer
         return {table: dict(answer(Scan(table, _WHOLE, _EVERYTHING, families="dm"))) for table in TABLES}
 
@@ -102,7 +100,7 @@ class Audit:
         for key, old in before.items():
             new = after.get(key)
             if new is None:
-                raise Offence(f"the commit row of {self._catalog.name_of(key)} vanished")
+                raise Offence(f"the root row of {self._catalog.name_of(key)} is missing")
             if new == old or new.version > old.version:
                 continue
             if new.version < old.version:
@@ -114,25 +112,26 @@ class Audit:
         """An entity without what it copies: a leaf copy follows at the same version."""
         return own(self._catalog.state(key, root).entity)
 
-    def _entity(self, key: bytes, root: Root) -> _Entity:
+    def _expected(self, key: bytes, root: Root) -> _Entity:
         found = self._known.get((key, root))
         if found is None:
-            found = self._known[key, root] = self._emitted(key, root)
+            found = self._known[key, root] = self._emit(key, root)
         return found
 
-    def _emitted(self, key: bytes, root: Root) -> _Entity:
-        """Emits an entity anew, and compares that with what its commit row remembers."""
+    def _emit(self, key: bytes, root: Root) -> _Entity:
+        """Emits an entity again, and compares that with the record of its root row."""
         state = self._catalog.state(key, root)
         if state.entity is None:
             expected, derived = self._catalog.any_type_of(key).empty_record(), Derived()
-            state.record.pop(emitted_record.LAST_VALUES, None)  # nobody can tell anew what a deleted entity told last
+            state.record.pop(emitted_record.LAST_VALUES, None)  # cannot be computed again for a deleted entity
         else:
             entity_type = self._catalog.type_of(state.entity)
-            settled = entity_type.fill(key, state.entity, entity_type.refs(state.entity), state, _Nobody())
+            refs = entity_type.refs(state.entity)
+            settled = entity_type.fill(key, state.entity, refs, FillInputs(state, _NoSources()))
             expected = emitted_record.decode_record(emitted_record.encode_record(settled.emission.record))
             derived = emitted_record.first_writes(key, settled.emission)
-        if _unordered(state.record) != _unordered(expected):
-            raise Offence(f"{self._catalog.name_of(key)} remembers other contributions than it makes")
+        if _sorted_contributions(state.record) != _sorted_contributions(expected):
+            raise Offence(f"{self._catalog.name_of(key)} has a record of other contributions than it makes")
         return _Entity(state, derived)
 
     def _check_views(self, entities: dict[bytes, _Entity]) -> None:
@@ -167,29 +166,29 @@ class Audit:
                 continue
             for each in self._catalog.type_of(state.entity).references:
                 for source in each.keys(state.entity):
-                    if (source, key) not in aside and not _follows(each, state, sources.get(source, NO_SOURCE)):
+                    if (source, key) not in aside and not _is_current(each, state, sources.get(source, NO_SOURCE)):
                         name = self._catalog.name_of
                         raise Offence(f"{name(key)}.{each.name} holds something else than {name(source)} says")
 
 
-def _unordered(record: Mapping[bytes, Any]) -> dict[bytes, Any]:
-    """A record whose contributions stand in no order: a set that was read back is gone through in another one."""
+def _sorted_contributions(record: Mapping[bytes, Any]) -> dict[bytes, Any]:
+    """A record with its contributions sorted: a set that was read back may iterate in another order."""
     return {token: sorted(each, key=repr) if isinstance(each, list | tuple) else each for token, each in record.items()}
 
 
 def own(entity: Any) -> object:
-    """The fields of an entity that are its own: of a copy, only whom it refers to."""
+    """The fields of an entity that are its own: of a copy, only its reference."""
     if entity is None:
         return None
     values = {name: getattr(entity, name) for name in entity.__struct_fields__}
     return type(entity), {name: value.ref if isinstance(value, Copy) else value for name, value in values.items()}
 
 
-def _follows(reference: Reference, state: EntityState, source: Source) -> bool:
-    """Whether what an entity holds by a reference is what the source says, or what is to stay of a deleted one."""
+def _is_current(reference: Reference, state: EntityState, source: Source) -> bool:
+    """Whether the copy that an entity has is what its source says, or what a deleted source left."""
     held: Any = getattr(state.entity, reference.name)
     hidden = {name: state.used.get(name) for name, _get, _type in reference.hidden}
-    if source.entity is None and source.existed and reference.on_delete != "clear":
+    if reference.keeps_last_values(source):
         return reference.copy is None or held.deleted is True
     if reference.copy is not None and held != reference.filled(held, source):
         return False

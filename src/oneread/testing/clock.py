@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it.
+"""A clock that a test moves.
 
 See "Users' tests" of the decisions page.
 """
@@ -21,10 +21,10 @@ class Clock:
     """Time that a test decides: `connect("memory://", shop, clock=clock)`, then `clock.tick(60)`.
 
     Arguments:
-        start: what it shows first, with a time zone; by default the beginning of 2024.
+        start: its first instant, with a time zone; by default the beginning of 2024.
 
     Raises:
-        UsageError: `start` is no instant, or has no time zone.
+        UsageError: `start` is not an instant, or has no time zone.
     """
 
     def __init__(self, start: datetime = START) -> None:
@@ -41,12 +41,13 @@ class Clock:
         return _EPOCH + self._milliseconds * _MILLISECOND
 
     def tick(self, seconds: float = 1.0) -> datetime:
-        """Moves the clock by seconds, down to a thousandth; back when they are negative. Returns what it shows then.
+        """Moves the clock by seconds, to the millisecond; back when they are negative. Returns its new instant.
 
-        A store's versions never go back: what is written under a clock that was put back is stamped behind what stands.
+        A store's versions never go back: an entity that is written under a clock that was put back still gets a greater
+        version than it has.
 
         Raises:
-            UsageError: this is no number of seconds, or leads out of the calendar.
+            UsageError: not a number of seconds, or beyond the calendar.
         """
         if type(seconds) not in (int, float):
             raise UsageError("a clock is moved by a number of seconds", seconds=seconds)
@@ -61,7 +62,7 @@ class Clock:
         """Puts the clock to an instant.
 
         Raises:
-            UsageError: this is no instant, or has no time zone.
+            UsageError: not an instant, or without a time zone.
         """
         milliseconds = _milliseconds(instant)
         with self._turn:

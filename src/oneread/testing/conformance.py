@@ -3,8 +3,10 @@
 An engine's test file is a few lines: a class that extends `EngineConformance` and a fixture `open_engine`. See "The
 store contract" of the architecture page.
 
-class TestMine(EngineConformance): @pytest.fixture def open_engine(self, tmp_path): return lambda: MyEngine(tmp_path /
-uuid4().hex)
+    class TestMine(EngineConformance):
+        @pytest.fixture
+        def open_engine(self, tmp_path):
+            return lambda: MyEngine(tmp_path / uuid4().hex)
 """
 
 from __future__ import annotations
@@ -13,22 +15,22 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from oneread.errors import Closed, InvalidKey, LimitExceeded, Unavailable, Unsupported, UsageError
 from oneread.plans.async_driver import AsyncDriver
-from oneread.plans.effects import Atomically, Together
+from oneread.plans.effects import Atomically, Now, Sleep, Snapshot, Together
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.engine import Answerer, Engine
-from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
+from oneread.store.engine import Answerer, Engine, LocalReads, Snapshots
+from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange, Table
-from oneread.testing.conformance_snapshots import ALL, Ask, SnapshotConformance, put, require
-from oneread.testing.store_machine import Drive, Refused, StoreMachine, asking
+from oneread.testing.store_machine import Drive, StoreMachine, UndoneOnPurpose, asking
 
 OpenEngine: TypeAlias = Callable[[], Engine]
 """Opens a new and empty store."""
@@ -36,15 +38,36 @@ OpenEngine: TypeAlias = Callable[[], Engine]
 Drives: TypeAlias = Callable[[Engine], Drive]
 """How plans are run against an engine."""
 
-THREADS = 6
+Ask: TypeAlias = Callable[[Request[Any]], Any]
+"""Makes one request of the engine under test, by a plan."""
+
+ALL: Final = RowRange(b"", b"")
+THREADS: Final = 6
+
+
+def put(key: bytes, value: bytes, stamp: int = 1, column: bytes = b"d:b") -> RowMutation:
+    return RowMutation(key, {column: Cell(value, stamp)})
+
+
+def snapshots(engine: Engine) -> Snapshots:
+    """The engine as one with snapshots; skips the test when it declares none."""
+    require(engine, "snapshot")
+    assert isinstance(engine, Snapshots)
+    return engine
+
+
+def require(engine: Engine, capability: str) -> None:
+    """Skips the test when the engine does not declare the capability."""
+    if not getattr(engine.capabilities, capability):
+        pytest.skip(f"the engine does not declare {capability}")
 
 
 def number(value: int) -> bytes:
     return b"%d" % value
 
 
-class EngineConformance(SnapshotConformance):
-    """Everything an engine has to do; extend it and give `open_engine`.
+class EngineConformance:
+    """Everything an engine has to do; extend it and define the fixture `open_engine`.
 
     Every test runs by the synchronous driver and by the asynchronous one.
     """
@@ -61,7 +84,7 @@ class EngineConformance(SnapshotConformance):
 
     @pytest.fixture
     def runs(self) -> Iterator[list[Callable[[], None]]]:
-        """What has to be ended when a test has ended."""
+        """Functions to call when the test has ended."""
         endings: list[Callable[[], None]] = []
         yield endings
         for end in reversed(endings):
@@ -145,7 +168,7 @@ class EngineConformance(SnapshotConformance):
     def test_an_empty_value_is_a_value(self, ask: Ask, engine: Engine) -> None:
         ask(Mutate("roots", [put(b"a", b"")]))
         assert ask(Read("roots", [b"a"])) == [{b"d:b": Cell(b"", 1)}]
-        assert engine.point("roots", b"a", b"d:b") == Cell(b"", 1)
+        assert cell_of(engine, "roots", b"a", b"d:b") == Cell(b"", 1)
 
     # Families
 
@@ -165,8 +188,25 @@ class EngineConformance(SnapshotConformance):
     def test_a_point_answers_what_a_read_does(self, ask: Ask, engine: Engine, column: bytes) -> None:
         ask(Mutate("roots", [put(b"a", b"1"), put(b"a", b"2", 2, b"d:v"), put(b"a", b"3", 3, b"m:e")]))
         (row,) = ask(Read("roots", [b"a"], "dm"))
+        if not isinstance(engine, LocalReads):
+            pytest.skip("the engine has no local reads")
         assert engine.point("roots", b"a", column) == row.get(column)
         assert engine.point("roots", b"none", column) is None
+
+    @pytest.mark.parametrize("reverse", [False, True])
+    def test_a_column_answers_what_a_scan_does(self, ask: Ask, engine: Engine, *, reverse: bool) -> None:
+        ask(Mutate("roots", [put(b"a", b"1"), put(b"b", b"2", 2, b"d:v"), put(b"c", b"3"), put(b"d", b"4")]))
+        within = RowRange(b"a", b"d")
+        scanned = ask(Scan("roots", within, 10, reverse))
+        expected = [(key, row[b"d:b"].value) for key, row in scanned if b"d:b" in row]
+        if not isinstance(engine, LocalReads):
+            pytest.skip("the engine has no local reads")
+        assert engine.column("roots", within, 10, b"d:b", reverse=reverse) == expected
+        assert engine.column("roots", within, 1, b"d:b", reverse=reverse) == expected[:1]
+
+    def test_an_engine_has_the_protocols_that_it_declares(self, engine: Engine) -> None:
+        assert isinstance(engine, Snapshots) or not engine.capabilities.snapshot
+        assert engine.capabilities.local or not isinstance(engine, LocalReads)
 
     # Scans
 
@@ -176,27 +216,27 @@ class EngineConformance(SnapshotConformance):
         assert [key for key, _ in ask(Scan("roots", ALL, 100))] == keys
 
     @pytest.mark.parametrize(
-        ("start", "stop", "found"),
+        ("within", "found"),
         [
-            (b"", b"", b"abcd"),
-            (b"b", b"", b"bcd"),
-            (b"", b"c", b"ab"),
-            (b"b", b"c", b"b"),
-            (b"a\x00", b"c\x00", b"bc"),
-            (b"c", b"c", b""),
-            (b"d", b"a", b""),
-            (b"e", b"", b""),
-            (b"z" * 600, b"", b""),
+            (RowRange(b"", b""), b"abcd"),
+            (RowRange(b"b", b""), b"bcd"),
+            (RowRange(b"", b"c"), b"ab"),
+            (RowRange(b"b", b"c"), b"b"),
+            (RowRange(b"a\x00", b"c\x00"), b"bc"),
+            (RowRange(b"c", b"c"), b""),
+            (RowRange(b"d", b"a"), b""),
+            (RowRange(b"e", b""), b""),
+            (RowRange(b"z" * 600, b""), b""),
         ],
     )
     @pytest.mark.parametrize("reverse", [False, True])
     def test_a_range_holds_its_start_and_not_its_stop(
-        self, ask: Ask, engine: Engine, start: bytes, stop: bytes, found: bytes, *, reverse: bool
+        self, ask: Ask, engine: Engine, within: RowRange, found: bytes, *, reverse: bool
     ) -> None:
         if reverse:
             require(engine, "reverse_scan")
         ask(Mutate("roots", [put(bytes([key]), b"1") for key in b"abcd"]))
-        answer = ask(Scan("roots", RowRange(start, stop), 10, reverse))
+        answer = ask(Scan("roots", within, 10, reverse))
         assert b"".join(key for key, _ in answer) == (found[::-1] if reverse else found)
 
     @pytest.mark.parametrize("limit", [0, 1, 2, 3, 4])
@@ -220,7 +260,7 @@ class EngineConformance(SnapshotConformance):
         assert ask(CheckAndMutate("roots", b"m:v", expected, put(b"a", b"new", 2))) is applied
         assert (b"d:b" in ask(Read("roots", [b"a"], "dm"))[0]) is applied
 
-    def test_of_many_who_check_at_once_one_wins(self, engine: Engine) -> None:
+    def test_one_of_many_concurrent_checks_wins(self, engine: Engine) -> None:
         def claim(who: int) -> bool:
             return bool(engine.answer(CheckAndMutate("counts", b"d:o", ABSENT, put(b"a", number(who), 1, b"d:o"))))
 
@@ -237,7 +277,7 @@ class EngineConformance(SnapshotConformance):
 
     @staticmethod
     def _added(engine: Engine) -> bool:
-        cell = engine.point("counts", b"a", b"d:n")
+        cell = cell_of(engine, "counts", b"a", b"d:n")
         old, stamp = (0, 0) if cell is None else (int(cell.value), cell.stamp)
         expected = None if cell is None else cell.value
         changed = put(b"a", number(old + 1), stamp + 1, b"d:n")
@@ -301,20 +341,20 @@ class EngineConformance(SnapshotConformance):
             if writes:
                 yield from Replace("roots", {b"a": None, b"b": {b"d:b": Cell(b"2", 1)}})
                 yield from Increment("counts", b"n", b"d:n", 1)
-            raise Refused
+            raise UndoneOnPurpose
 
-        with pytest.raises(Refused):
+        with pytest.raises(UndoneOnPurpose):
             drive(iter(Atomically(plan)))
         assert ask(Scan("roots", ALL, 10)) == [(b"a", {b"d:b": Cell(b"1", 1)})]
         assert ask(Read("counts", [b"n"])) == [None]
 
-    def test_a_transaction_sees_its_own_writes_and_nobody_else_does(self, engine: Engine) -> None:
+    def test_a_transaction_alone_sees_its_writes(self, engine: Engine) -> None:
         require(engine, "spans_rows")
 
         def run(answer: Answerer) -> list[Any]:
             answer(Mutate("roots", [put(b"b", b"2"), put(b"c", b"3")]))
             answer(Replace("roots", {b"c": None}))
-            outside = engine.answer(Scan("roots", ALL, 10)), engine.point("roots", b"b", b"d:b")
+            outside = engine.answer(Scan("roots", ALL, 10)), cell_of(engine, "roots", b"b", b"d:b")
             inside = answer(Scan("roots", ALL, 10)), answer(Read("roots", [b"b", b"c"]))
             won = answer(CheckAndMutate("roots", b"d:b", b"2", put(b"b", b"4", 2)))
             return [outside, inside, won, answer(Scan("roots", ALL, 1, True))]
@@ -346,18 +386,18 @@ class EngineConformance(SnapshotConformance):
             def work(answer: Answerer) -> None:
                 answer(Mutate("roots", [put(number(who), b"1")]))
                 if who % 2:
-                    raise Refused
+                    raise UndoneOnPurpose
 
             try:
                 engine.transaction(work, 30)
-            except Refused:
+            except UndoneOnPurpose:
                 return False
             return True
 
         assert at_once(run, range(THREADS)) == [True, False] * (THREADS // 2)
         assert [int(key) for key, _ in engine.answer(Scan("roots", ALL, 100))] == list(range(0, THREADS, 2))
 
-    def test_who_does_not_get_its_turn_in_time_has_written_nothing(self, engine: Engine) -> None:
+    def test_a_transaction_without_a_turn_in_time_writes_nothing(self, engine: Engine) -> None:
         require(engine, "spans_rows")
         inside, done = threading.Event(), threading.Event()
 
@@ -376,6 +416,58 @@ class EngineConformance(SnapshotConformance):
             holder.join()
         assert refusal.value.retryable
         assert engine.answer(Scan("roots", ALL, 1)) == []
+
+    # Snapshots
+
+    def test_a_snapshot_sees_one_moment_of_every_table(self, engine: Engine, ask: Ask, drive: Drive) -> None:
+        require(engine, "snapshot")
+        ask(Mutate("roots", [put(b"a", b"old")]))
+
+        def looked() -> Plan[Any]:
+            before = yield from Scan("roots", ALL, 10)
+            engine.answer(Mutate("roots", [put(b"a", b"new", 2), put(b"b", b"new")]))
+            engine.answer(Mutate("views", [put(b"v", b"new")]))
+            after = yield from Scan("roots", ALL, 10)
+            views = yield from Scan("views", ALL, 10, families="dm")
+            return before, after, (yield from Read("roots", [b"a", b"b"])), views
+
+        row = {b"d:b": Cell(b"old", 1)}
+        assert drive(Snapshot(looked).__iter__()) == ([(b"a", row)], [(b"a", row)], [row, None], [])
+        assert [key for key, _row in ask(Scan("roots", ALL, 10))] == [b"a", b"b"]
+
+    def test_a_snapshot_may_ask_for_time_and_wait(self, engine: Engine, drive: Drive) -> None:
+        require(engine, "snapshot")
+
+        def looked() -> Plan[Any]:
+            yield from Sleep(0.0)
+            return (yield from Now())
+
+        assert drive(Snapshot(looked).__iter__()) > 0
+
+    @pytest.mark.parametrize(
+        "asked",
+        [Mutate("roots", [put(b"a", b"1")]), Replace("roots", {b"a": None}), Increment("counts", b"n", b"d:n", 1)],
+    )
+    def test_a_snapshot_refuses_everything_but_reads(self, engine: Engine, ask: Ask, drive: Drive, asked: Any) -> None:
+        require(engine, "snapshot")
+        with pytest.raises(Unsupported):
+            drive(Snapshot(lambda: asking(asked)).__iter__())
+        assert ask(Scan("roots", ALL, 10)) == []
+
+    def test_a_snapshot_answers_no_write_past_the_drivers_either(self, engine: Engine) -> None:
+        with pytest.raises(Unsupported):
+            snapshots(engine).snapshot(lambda answer: answer(Mutate("roots", [put(b"a", b"1")])))
+
+    def test_a_snapshot_raises_the_error_of_its_plan_and_ends(self, engine: Engine, ask: Ask) -> None:
+        snapshot = snapshots(engine).snapshot
+
+        def failing(_answer: Answerer) -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            snapshot(failing)
+        ask(Mutate("roots", [put(b"a", b"1")]))
+        assert snapshot(lambda answer: len(answer(Scan("roots", ALL, 10)))) == 1
 
     # Limits
 
@@ -415,11 +507,14 @@ class EngineConformance(SnapshotConformance):
         engine.close()
         engine.close()
         asked: list[Callable[[], Any]] = [
-            lambda: engine.snapshot(lambda answer: answer(Read("roots", [b"a"]))),
-            lambda: engine.point("roots", b"a", b"d:b"),
             lambda: engine.answer(Read("roots", [b"a"])),
             lambda: engine.answer(Mutate("roots", [put(b"a", b"1")])),
         ]
+        if isinstance(engine, Snapshots):
+            asked.append(partial(engine.snapshot, lambda answer: answer(Read("roots", [b"a"]))))
+        if isinstance(engine, LocalReads):
+            asked.append(partial(engine.point, "roots", b"a", b"d:b"))
+            asked.append(partial(engine.column, "roots", ALL, 1, b"d:b"))
         for call in asked:
             with pytest.raises(Closed):
                 call()
@@ -438,9 +533,15 @@ class EngineConformance(SnapshotConformance):
 
 
 def held(engine: Engine, table: Table, column: bytes) -> bytes | None:
-    """What stands in that column of row `a`."""
-    cell = engine.point(table, b"a", column)
+    """The value of that column of row `a`."""
+    cell = cell_of(engine, table, b"a", column)
     return None if cell is None else cell.value
+
+
+def cell_of(engine: Engine, table: Table, key: bytes, column: bytes) -> Cell | None:
+    """One cell, read as every engine can."""
+    row: Row | None = engine.answer(Read(table, [key], "dm"))[0]
+    return None if row is None else row.get(column)
 
 
 def at_once(work: Callable[[int], Any], given: range) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The crash kit: programs that write at once, under a simulator that loses answers and lets processes die.
+"""The crash kit: programs that write at once, under a simulator that loses answers and crashes processes.
 
 See "The simulator" of the commit protocol.
 """
@@ -12,42 +12,41 @@ import msgspec
 
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
-from oneread.testing import acts
 from oneread.testing.proof import INLINE, with_inline
 from oneread.testing.simulator import Simulation
-from oneread.testing.steps import SaveStep, Write
+from oneread.testing.steps import DrainStep, SaveStep, WriteStep
 
 _BATCHES: Final = 20
 
 
 class Crash(msgspec.Struct, frozen=True):
-    """Some entities, then several processes, then what goes wrong.
+    """Entities to begin with, the processes that write, and the seed of what fails.
 
     Arguments:
-        seed: decides who goes on, whose answers are lost, and who dies.
-        first: entities that are there before; what is refused of them is left out.
+        seed: decides which process is next, which answers are lost, and which process crashes.
+        first: entities that are saved before; those that are refused are left out.
         writers: the steps of each process.
     """
 
     seed: int
     first: list[SaveStep]
-    writers: list[list[Write]]
+    writers: list[list[WriteStep]]
 
 
 def survive(schema: Schema, crash: Crash) -> list[tuple[str, str]]:
     """Runs one crash on a store in memory; the entities and every view are right after each commit and at the end.
 
-    Returns what became of each act, by name: "done", "crashed", or the name of its error.
+    Returns how each step ended, by name: "done", "crashed", or the name of its error.
 
     Raises:
-        Violation: something that must hold does not; with the seed and the last requests.
+        Violation: the store is wrong after a commit or at the end; with the seed and the last requests.
     """
     simulation = Simulation(crash.seed, with_inline(schema, INLINE))
     for step in crash.first:
         with suppress(UsageError):
-            simulation.prepare(step.act())
+            simulation.prepare(step)
     for number, steps in enumerate(crash.writers):
-        simulation.process(f"writer {number}", [step.act() for step in steps])
-    simulation.process("worker", [acts.drain(INLINE)] * _BATCHES)
+        simulation.process(f"writer {number}", steps)
+    simulation.process("worker", [DrainStep(INLINE)] * _BATCHES)
     simulation.run()
     return simulation.outcomes

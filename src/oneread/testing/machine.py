@@ -1,4 +1,4 @@
-"""A state machine for a program's own schema: hypothesis does what it likes, and the database must keep up.
+"""A state machine for a program's own schema: hypothesis draws the steps, and the database must agree with the oracle.
 
 See "Semantics" of the decisions page.
 
@@ -19,7 +19,7 @@ from oneread.testing.strategies import Given, beginnings, steps
 
 
 class DatabaseMachine(RuleBasedStateMachine):
-    """What all machines have in common; `database_machine(schema)` makes one with rules. Add rules in a subclass."""
+    """The base of all machines; `database_machine(schema)` makes one with rules. Add rules in a subclass."""
 
     schema: Schema
     engine: Literal["memory", "lmdb"] = "memory"
@@ -31,7 +31,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.proof = Proof(self.schema, url)
 
     def teardown(self) -> None:
-        """Compares everything once more, and lets go of the store."""
+        """Compares everything once more, and closes the store."""
         try:
             self.proof.look()
         finally:
@@ -43,7 +43,7 @@ class DatabaseMachine(RuleBasedStateMachine):
 def database_machine(
     schema: Schema, given: Given | None = None, *, engine: Literal["memory", "lmdb"] = "memory"
 ) -> type[DatabaseMachine]:
-    """A state machine that does the same to a database and to the oracle, and compares everything now and then.
+    """Makes a state machine that does each step to a database and to the oracle, and sometimes compares everything.
 
     Arguments:
         schema: of both.
@@ -51,8 +51,8 @@ def database_machine(
         engine: LMDB gets a folder of its own for each example, and is slower.
 
     Raises:
-        InvalidDeclaration: `given` names what is no field.
-        UsageError: nobody can tell how values of a field's type are made.
+        InvalidDeclaration: `given` names something that is not a field.
+        UsageError: values of a field's type cannot be made up.
     """
 
     def begin(self: DatabaseMachine, entities: list[SaveStep]) -> None:

@@ -1,4 +1,4 @@
-"""A meter: what a block of a test asked of the store, and whether that is what it may cost.
+"""A meter: counts what a block of a test costs, and compares that with what it may cost.
 
 See "Nothing is fetched that you did not ask for" of the API page.
 """
@@ -13,24 +13,25 @@ from typing import Any, Final
 from oneread.derivations.catalog import Catalog
 from oneread.errors import UsageError
 from oneread.plans.trace import Cost, Trace
+from oneread.store.keys import view_part
 from oneread.store.requests import CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 
 _SHOWN: Final = 20
 
 
 class WrongCost(AssertionError):
-    """A block asked more or less of the store than its test says."""
+    """A block cost more or less than its test allows."""
 
 
 class Spent:
-    """What was asked since a block began."""
+    """The requests of one block."""
 
     def __init__(self) -> None:
         self._trace = Trace()
         self._made: list[tuple[Request[Any], Cost]] = []
 
     def note(self, request: Request[Any], answer: object) -> None:
-        """Takes in one request."""
+        """Adds one request and its answer."""
         alone = Trace()
         alone.note(request, answer)
         self._trace.add(alone)
@@ -38,7 +39,7 @@ class Spent:
 
     @property
     def cost(self) -> Cost:
-        """All of it, added up. `skipped` is not known here: a store does not know what a page leaves out."""
+        """All of it, added up. `skipped` is not known here: a store does not see what a page leaves out."""
         return self._trace.cost
 
     def described(self, catalog: Catalog | None = None) -> list[str]:
@@ -55,8 +56,8 @@ class Meter:
         with meter(requests=1, rows=11):
             db.page(PurchasesOfBuyer, 12347, limit=10)
 
-    A database with an observer makes every read by way of a plan, so that the observer is told; it costs the same
-    requests and rows.
+    A database with an observer makes every read by way of a plan, so that the observer sees it; the requests and rows
+    are the same.
     """
 
     def __init__(self) -> None:
@@ -66,7 +67,7 @@ class Meter:
         self._open: list[Spent] = []
 
     def observe(self, request: Request[Any], answer: object) -> None:
-        """What a database is given as an observer; any thread may call it."""
+        """The observer to pass to `connect`; any thread may call it."""
         with self._turn:
             for each in self._open:
                 each.note(request, answer)
@@ -79,7 +80,7 @@ class Meter:
         rows: int | None = None,
         bytes: int | None = None,  # noqa: A002 - as in Cost
     ) -> Generator[Spent]:
-        """The block costs exactly this; what is not said is not looked at.
+        """Checks that the block costs exactly this; limits that are left out are not checked.
 
         Raises:
             WrongCost: it costs more or less; the message lists the requests that were made.
@@ -98,7 +99,7 @@ class Meter:
         rows: int | None = None,
         bytes: int | None = None,  # noqa: A002 - as in Cost
     ) -> Generator[Spent]:
-        """The block costs this or less; what is not said is not looked at.
+        """Checks that the block costs at most this; limits that are left out are not checked.
 
         Raises:
             WrongCost: it costs more; the message lists the requests that were made.
@@ -111,7 +112,7 @@ class Meter:
 
     @contextmanager
     def watch(self) -> Generator[Spent]:
-        """Counts a block without judging it: `with meter.watch() as spent: ...`, then `spent.cost`."""
+        """Counts a block without a limit: `with meter.watch() as spent: ...`, then `spent.cost`."""
         spent = Spent()
         with self._turn:
             self._open.append(spent)
@@ -170,16 +171,16 @@ _KEYS: Final[dict[type[Request[Any]], Callable[[Any], list[bytes]]]] = {
 
 
 def _named(table: str, key: bytes, catalog: Catalog) -> str:
-    """A key as a person reads it, as far as it can be told from its beginning."""
+    """A key in readable form, as far as its first bytes say."""
     if table == "system":
         return key.split(b":")[0].decode(errors="replace")
     if table == "roots":
         try:
             return catalog.name_of(key)
-        except Exception:  # noqa: BLE001 - the start of a range is no whole key
+        except Exception:  # noqa: BLE001 - the start of a range may be part of a key
             return next(
                 (each.cls.__name__ for each in catalog.kinds.values() if key.startswith(each.prefix)), key.hex()
             )
     prefixes = {each.prefix: view for view, each in catalog.views.items()}
-    view = prefixes.get(key[:4])
-    return key[:4].hex() if view is None else str(view.__name__)
+    view = prefixes.get(view_part(key))
+    return view_part(key).hex() if view is None else str(view.__name__)

@@ -36,13 +36,13 @@ def look(value: Any) -> Any:
 
 
 def listed(view: type[Any], rows: list[Any]) -> list[Any]:
-    """The rows of a list, to be compared; those of a hashed field stand in no order that anybody promised."""
+    """The rows of a list, to be compared; those of a hashed field have no defined order."""
     shown = [look(row) for row in rows]
     return sorted(shown, key=repr) if any(rule.hashed for rule in rules_of(view).values()) else shown
 
 
 def key_value(value: Any, rule: Rule) -> Any:
-    """What stands in a key for a value: a reference for a copy, the start of its bucket for an instant."""
+    """The value in a key: a reference for a copy, the start of its bucket for an instant."""
     if isinstance(value, Copy):
         return value.ref
     if isinstance(value, datetime) and rule.size is not None:
@@ -65,7 +65,7 @@ def _start(at: datetime, size: str) -> datetime:
 
 
 def sort_by(entries: list[Any], place: int, rule: Rule) -> None:
-    """Sorts by one value, stable, so that what was sorted before breaks ties; None stands where the rule says."""
+    """Sorts by one value, stable, so that what was sorted before breaks ties; None comes where the rule says."""
     there = [entry for entry in entries if entry[0][place] is not None]
     absent = [entry for entry in entries if entry[0][place] is None]
     if not rule.hashed:

@@ -1,4 +1,4 @@
-"""The oracle: what a database must show, computed from scratch in the plainest way, to hold a database against.
+"""The oracle: computes from scratch, in the plainest way, what a database must show.
 
 Slow and short on purpose. See "Semantics" of the decisions page.
 
@@ -20,7 +20,7 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, MissingReference, NotFound, StillReferenced
-from oneread.models.annotations import field_types, unwrap
+from oneread.models.annotations import types_of
 from oneread.models.fields import CREATED, UPDATED, Marker
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -31,12 +31,12 @@ from oneread.testing.naive import FOLDS, comparable, key_value, look, sort_by, s
 __all__ = ["Oracle", "look", "written_at"]
 
 Place = tuple[type, tuple[Any, ...]]
-"""Where an entity lies: the model that declares its key, and the key."""
+"""An entity's address: the model that declares its key, and the key."""
 
 Route = tuple[str, ...]
 
 _rules: Final = cache(rules_of)
-"""Asked again and again; msgspec looks at the annotations each time."""
+"""Cached, since msgspec reads the annotations at each call."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -51,7 +51,7 @@ class OracleField(NamedTuple):
 
 
 class Held(NamedTuple):
-    """An entity, and what it last saw of those it refers to, by field and route."""
+    """An entity, and the values that it last saw of its sources, by field and route."""
 
     entity: Any
     seen: dict[tuple[str, Route], Any]
@@ -67,28 +67,26 @@ class Oracle:
         self._types: dict[type, dict[str, Any]] = {}
         self._fields = {cls: self._referring(cls) for cls in self.models}
         self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
-        self._find_wanted()
+        self._collect_wanted()
         self.held: dict[Place, Held] = {}
-        self.dated: Callable[[Place], int] = lambda _place: 0
-        """What the clock showed at a commit that is not given it: what its stamps are made from."""
+        self.clock_of: Callable[[Place], int] = lambda _place: 0
+        """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
         self.ever: set[Place] = set()
-        """Every place that was ever written: what is not held of these was deleted."""
+        """Every place that was ever written: those of them that are not held were deleted."""
 
     def _referring(self, cls: type) -> dict[str, OracleField]:
         defaults = {each.name: each.default for each in msgspec.structs.fields(cls)}
         found: dict[str, OracleField] = {}
-        for name, annotation in field_types(cls, self._names).items():
-            bare = unwrap(annotation).bare
-            inner = bare.__args__[0] if getattr(bare, "__origin__", None) in (list, set, frozenset) else annotation
-            target = reference_target(inner, cls, name, self._names)
+        for name, given in types_of(cls, self._names).items():
+            target = reference_target(given.present.several or given)
             if target is not None:
                 policy: Any = target[1] or defaults[name]
                 missing_ok, on_delete = getattr(policy, "missing_ok", False), getattr(policy, "on_delete", "keep")
                 found[name] = OracleField(name, root_model(target[0]), target[1], missing_ok, on_delete)
         return found
 
-    def _find_wanted(self) -> None:
-        """Which values each model's entities must see of others: those their copies show and those their views need."""
+    def _collect_wanted(self) -> None:
+        """Collects the values that entities of each model need of others: for their copies and for their views."""
         for cls, fields in self._fields.items():
             for field in fields.values():
                 if field.copy is not None:
@@ -122,26 +120,26 @@ class Oracle:
     # The writing verbs.
 
     def save(self, entity: Any, version: int = 0) -> Any:
-        """Lets an entity stand as given. `version` is what the clock showed, which dates its stamps."""
+        """Stores an entity, replacing any previous value; `version` is the clock at the commit, for its stamps."""
         return self.save_all([(entity, version)])[0]
 
     def save_all(self, entities: Sequence[tuple[Any, int]]) -> list[Any]:
-        """Saves several with their versions as one: all or none, and a unique value may change hands among them."""
+        """Saves several with their versions as one commit; a unique value may move from one to another."""
         changes = [
-            (_place(each), _stamped(each, self._before(each), version or self.dated(_place(each))))
+            (_place(each), _stamp(each, self._before(each), version or self.clock_of(_place(each))))
             for each, version in entities
         ]
         self._change(changes)
         return [self.held[place].entity for place, _entity in changes]
 
     def create(self, entity: Any, version: int = 0) -> Any:
-        """Like `save`, of a new one."""
+        """Stores a new entity."""
         if _place(entity) in self.held:
             raise AlreadyExists("an entity with this key exists", owner=_named(_place(entity)))
         return self.save(entity, version)
 
     def patch(self, model: type, key: tuple[Any, ...], changes: Mapping[str, Any], version: int = 0) -> Any:
-        """Changes fields of one that is there."""
+        """Changes fields of an entity that exists."""
         before = self.get(model, *key)
         if before is None:
             raise NotFound("there is no such entity", key=key)
@@ -152,12 +150,12 @@ class Oracle:
         return self.save(msgspec.structs.replace(before, **applied), version)
 
     def delete(self, model: type, *key: Any) -> None:
-        """Takes one away; quiet when there is none, or one of another variant."""
+        """Deletes an entity; does nothing if there is none, or one of another variant."""
         if self.get(model, *key) is not None:
             self._change([((root_model(model), key), None)])
 
     def get(self, model: type, *key: Any) -> Any:
-        """The entity as it stands, None when there is none."""
+        """The entity; None if there is none."""
         held = self.held.get((root_model(model), key))
         return held.entity if held is not None and isinstance(held.entity, model) else None
 
@@ -166,11 +164,11 @@ class Oracle:
         return None if held is None else held.entity
 
     def _change(self, changes: Sequence[tuple[Place, Any]]) -> None:
-        """Takes in changes, or nothing of them, and recomputes everything."""
+        """Applies all changes or none, and recomputes everything."""
         held, ever = dict(self.held), set(self.ever)
         try:
             for place, entity in changes:
-                self._take_in(place, entity)
+                self._apply(place, entity)
             while self._refresh():
                 pass
             self._refuse_taken()
@@ -178,7 +176,7 @@ class Oracle:
             self.held, self.ever = held, ever
             raise
 
-    def _take_in(self, place: Place, entity: Any) -> None:
+    def _apply(self, place: Place, entity: Any) -> None:
         before = self.held.pop(place, None)
         if entity is None:
             self._refuse_referenced(place)
@@ -190,7 +188,7 @@ class Oracle:
             for target in _targets(field, entity):
                 there = target in self.held and (target != place or before is not None)
                 if target not in known and not there and not field.missing_ok:
-                    raise MissingReference("this refers to nothing", field=field.name, target=target)
+                    raise MissingReference("the referenced entity does not exist", field=field.name, target=target)
             if before is not None and known == _targets(field, entity):
                 kept = {wanted: value for wanted, value in before.seen.items() if wanted[0] == field.name}
                 self.held[place].seen.update(kept)
@@ -209,12 +207,12 @@ class Oracle:
                     if None not in values and taken.setdefault(values, place) != place:
                         raise AlreadyExists("taken", owner=_named(taken[values]))
 
-    # What everybody sees of everybody.
+    # What entities see of their sources.
 
     def _refresh(self) -> bool:
-        """Lets every entity see its living sources as they are, and those deleted as they were or not at all.
+        """Updates what every entity sees: living sources as they are, deleted ones as they were or not at all.
 
-        Returns whether anybody saw something new: others may see that in turn.
+        Returns whether anything changed, which other entities may see in turn.
         """
         changed = False
         for place, held in list(self.held.items()):
@@ -233,11 +231,11 @@ class Oracle:
                 else:
                     seen.setdefault((name, route), None)
             changed = changed or seen != held.seen
-            self.held[place] = Held(self._filled(held.entity, seen), seen)
+            self.held[place] = Held(self._fill(held.entity, seen), seen)
         return changed
 
     def value(self, held: Held, route: Route) -> Any:
-        """What lies at the end of a route, with every living entity on the way as it is now."""
+        """The value at the end of a route, with every living entity on the way as it is now."""
         value: Any = held.entity
         for step, name in enumerate(route):
             field = self._fields[type(held.entity)].get(name) if step == 0 else None
@@ -250,7 +248,7 @@ class Oracle:
                 return held.seen.get((name, far)) if source is None else self.value(source, far)
         return value
 
-    def _filled(self, entity: Any, seen: Mapping[tuple[str, Route], Any]) -> Any:
+    def _fill(self, entity: Any, seen: Mapping[tuple[str, Route], Any]) -> Any:
         copies: dict[str, Any] = {}
         for field in self._fields[type(entity)].values():
             if field.copy is not None and getattr(entity, field.name) is not None:
@@ -269,7 +267,7 @@ class Oracle:
     def rows(self, view: type[Index[Any]], *equal: Any) -> list[Any]:
         """The rows of an index, in order, whose first key fields are these; a reference is given as its `Ref`.
 
-        Rows that differ in a hashed field only stand in no order that anybody promised.
+        Rows that differ only in a hashed field have no defined order.
         """
         entries = self.entries(view)
         names = [name for name, rule in _rules(view).items() if rule.kind == "key"]
@@ -280,13 +278,13 @@ class Oracle:
         return [row for values, _place, row in entries if list(values[: len(equal)]) == list(equal)]
 
     def entries(self, view: Any) -> list[tuple[tuple[Any, ...], Place, Any]]:
-        """(values of the key rules, whose they are, the row) of everything in a view, in no order."""
+        """(values of the key rules, the place of the entity, the row) of everything in a view, in no order."""
         rules = _rules(view)
         found: list[tuple[tuple[Any, ...], Place, Any]] = []
         for place, held in self.held.items():
             if not isinstance(held.entity, self._viewed(view)):
                 continue
-            if view.where is not None and not _holds(view.where, held.entity):
+            if view.where is not None and not _is_met(view.where, held.entity):
                 continue
             for values in self._keys(held, {name: rule for name, rule in rules.items() if rule.kind == "key"}):
                 row = self._row(view, rules, held, place, values)
@@ -316,7 +314,7 @@ class Oracle:
         return view(source=Ref(place[1]), **fields)
 
     def _as_declared(self, view: Any, name: str, value: Any) -> Any:
-        """A reference in a key as the view's field has it: a copy there only refers."""
+        """A reference in a key in the type of the view's field; a copy there is not filled."""
         declared = self._declared(view, name)
         if isinstance(value, Ref) and isinstance(declared, type) and issubclass(declared, Copy):
             return declared.of(*value.key)
@@ -326,18 +324,18 @@ class Oracle:
         """The type of a view's field."""
         types = self._types.get(view)
         if types is None:
-            found = field_types(view, self._names)
-            types = self._types[view] = {field: unwrap(annotation).bare for field, annotation in found.items()}
+            found = types_of(view, self._names)
+            types = self._types[view] = {field: given.present.bare for field, given in found.items()}
         return types[name]
 
     def groups(self, view: type[Aggregate[Any]]) -> list[Any]:
         """The groups of an aggregate that have entities, in order."""
-        return [self._folded(view, values, several) for values, several in self.members(view)]
+        return [self._fold(view, values, several) for values, several in self.members(view)]
 
     def group(self, view: type[Aggregate[Any]], *values: Any) -> Any:
         """One group, empty or not."""
         known = dict(self.members(view))
-        return self._folded(view, values, known.get(values, []))
+        return self._fold(view, values, known.get(values, []))
 
     def members(self, view: Any) -> list[tuple[tuple[Any, ...], list[Held]]]:
         found: dict[tuple[Any, ...], list[Held]] = {}
@@ -346,10 +344,10 @@ class Oracle:
         groups = list(found.items())
         rules = [rule for rule in _rules(view).values() if rule.kind == "key"]
         for place in reversed(range(len(rules))):
-            groups.sort(key=_by(place, rules[place]))
+            groups.sort(key=_order_by(place, rules[place]))
         return groups
 
-    def _folded(self, view: Any, values: tuple[Any, ...], several: list[Held]) -> Any:
+    def _fold(self, view: Any, values: tuple[Any, ...], several: list[Held]) -> Any:
         fields: dict[str, Any] = {}
         rest = iter(values)
         for name, rule in _rules(view).items():
@@ -363,7 +361,7 @@ class Oracle:
                 fields[name] = FOLDS[rule.fold or ""]([each for each in given if each is not None], declared)
         return view(**fields)
 
-    # What a store holds of it.
+    # The rows of a store.
 
     def listing(self, view: type[View[Any]]) -> list[Any]:
         """All rows of a view as a page shows them, in order."""
@@ -377,11 +375,12 @@ class Oracle:
         counted: dict[tuple[str, str], int] = {}
         for view in self.views:
             counted.update(_naive(view).counted(self, view))
-        counted["views", "back-references"] = sum(len(self._told_by(held.entity)) for held in self.held.values())
-        counted["views", "holds"] = sum(len(self._held_by(held.entity)) for held in self.held.values())
+        entities = [held.entity for held in self.held.values()]
+        counted["views", "back-references"] = sum(len(self._back_references(each)) for each in entities)
+        counted["views", "holds"] = sum(len(self._holds_on(each)) for each in entities)
         return counted
 
-    def _told_by(self, entity: Any) -> set[Place]:
+    def _back_references(self, entity: Any) -> set[Place]:
         wanted = {name for name, _route in self._wanted[type(entity)]}
         fields = self._fields[type(entity)].values()
         return {
@@ -391,18 +390,13 @@ class Oracle:
             for target in _targets(field, entity)
         }
 
-    def _held_by(self, entity: Any) -> set[Place]:
+    def _holds_on(self, entity: Any) -> set[Place]:
         fields = self._fields[type(entity)].values()
         return {target for field in fields if field.on_delete == "refuse" for target in _targets(field, entity)}
 
 
 class NaiveView(NamedTuple):
-    """How the oracle computes one kind of view from the entities.
-
-    Arguments:
-        rows: all of its rows, in order.
-        counted: how many raw rows it has, by table and name of the keyspace.
-    """
+    """How the oracle computes one kind of view: its rows in order, and its raw rows by table and keyspace."""
 
     rows: Callable[[Oracle, Any], list[Any]]
     counted: Callable[[Oracle, Any], dict[tuple[str, str], int]]
@@ -447,7 +441,7 @@ def _in_order(place: Place) -> tuple[Any, ...]:
     return tuple(comparable(part) for part in place[1])
 
 
-def _by(at: int, rule: Rule) -> Callable[[Any], Any]:
+def _order_by(at: int, rule: Rule) -> Callable[[Any], Any]:
     return lambda group: sortable(group[0][at], rule)
 
 
@@ -456,7 +450,7 @@ def _named(place: Place) -> str:
 
 
 def _targets(field: OracleField, entity: Any) -> list[Place]:
-    """Whom a field refers to, each once."""
+    """The places that a field refers to, each once."""
     value = getattr(entity, field.name, None)
     if value is None:
         return []
@@ -468,7 +462,7 @@ def _targets(field: OracleField, entity: Any) -> list[Place]:
 
 @cache
 def _far(field: OracleField, route: Route) -> Route:
-    """A route behind a reference in the source's own words: a copy may call it otherwise."""
+    """A route behind a reference by the source's own names: a copy may rename a field."""
     if field.copy is None or route[0] not in copied_names(field.copy):
         return route
     default = next(each.default for each in msgspec.structs.fields(field.copy) if each.name == route[0])
@@ -476,7 +470,7 @@ def _far(field: OracleField, route: Route) -> Route:
 
 
 def written_at(entity: Any, version: int) -> int:
-    """The clock that dated an entity's stamps; `version`, which the database returned, where it has none."""
+    """The clock of an entity's stamps; `version`, which the database returned, if it has no stamps."""
     fields = msgspec.structs.fields(type(entity))
     for stamp in (UPDATED, CREATED):
         for each in fields:
@@ -486,7 +480,7 @@ def written_at(entity: Any, version: int) -> int:
     return version
 
 
-def _stamped(entity: Any, before: Any, version: int) -> Any:
+def _stamp(entity: Any, before: Any, version: int) -> Any:
     stamps: dict[str, Any] = {}
     for each in msgspec.structs.fields(type(entity)):
         if each.default == UPDATED:
@@ -500,6 +494,6 @@ def _stamped(entity: Any, before: Any, version: int) -> Any:
     return msgspec.structs.replace(entity, **stamps)
 
 
-def _holds(where: Any, entity: Any) -> bool:
+def _is_met(where: Any, entity: Any) -> bool:
     """Conditions are tested as written; `oneread.models.expressions` has tests of its own."""
     return bool(where.test(entity))

@@ -1,4 +1,4 @@
-"""The pytest plugin: a fresh store, a clock and a meter for each test, and a look at every view when a test has ended.
+"""The pytest plugin: a fresh store, a clock and a meter for each test, and an audit of every view at its end.
 
 See "Users' tests" of the decisions page.
 """
@@ -30,7 +30,7 @@ ENGINES: Final = ("memory", "lmdb")
 
 _OPENED: Final = pytest.StashKey[list[Any]]()
 _MARKER: Final = (
-    "oneread(schema=None, engine=None, audit=None): the schema, the engine (memory or lmdb) and whether to look at"
+    "oneread(schema=None, engine=None, audit=None): the schema, the engine (memory or lmdb) and whether to audit"
     " every view at the end, for the oneread fixtures of this test"
 )
 _NO_SCHEMA: Final = (
@@ -47,14 +47,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--oneread-audit",
         action="store_true",
         default=None,
-        help="a test fails when it leaves a view, a sum or a copy other than its entities say",
+        help="a test fails if a view, a sum or a copy differs from what its entities say",
     )
     group.addoption(
         "--oneread-bounds", choices=("check", "update"), default="check", help="what oneread_bounds does with its file"
     )
     parser.addini("oneread_schema", "the schema of the oneread fixtures, as package.module:name")
     parser.addini("oneread_engine", "the engine of the oneread fixtures: memory or lmdb", default="memory")
-    parser.addini("oneread_audit", "whether to look at every view when a test has ended", type="bool", default=False)
+    parser.addini("oneread_audit", "whether to audit every view at the end of a test", type="bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,9 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Looks at the stores of a test that passed, where that is wanted."""
+    """Audits the stores of a test that passed, where the configuration or a marker says so."""
     result = yield
-    if _asked(item, "audit", item.config.getoption("oneread_audit") or item.config.getini("oneread_audit")):
+    if _marked(item, "audit", item.config.getoption("oneread_audit") or item.config.getini("oneread_audit")):
         for database in item.stash.get(_OPENED, []):
             _audit(database)
     return result
@@ -75,14 +75,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 @pytest.fixture
 def oneread_schema(request: pytest.FixtureRequest) -> Schema:
     """The schema that `oneread_db` is opened under. Override it, mark the test, or name it in the configuration."""
-    given = _asked(request.node, "schema", request.config.getini("oneread_schema"))
+    given = _marked(request.node, "schema", request.config.getini("oneread_schema"))
     if isinstance(given, str) and given:
         try:
             given = pkgutil.resolve_name(given)
         except (ImportError, AttributeError, ValueError) as error:
             pytest.fail(f"oneread_schema = {given}: {error}; it is written package.module:name", pytrace=False)
     if not isinstance(given, Schema):
-        pytest.fail(f"{given!r} is no Schema" if given else _NO_SCHEMA, pytrace=False)
+        pytest.fail(f"oneread_schema: expected a Schema, got {given!r}" if given else _NO_SCHEMA, pytrace=False)
     return given
 
 
@@ -90,7 +90,7 @@ def oneread_schema(request: pytest.FixtureRequest) -> Schema:
 def oneread_url(request: pytest.FixtureRequest) -> str:
     """Where the stores of this test are: fresh memory, or a folder of its own for LMDB."""
     configured = request.config.getoption("oneread_engine") or request.config.getini("oneread_engine")
-    engine = _asked(request.node, "engine", configured)
+    engine = _marked(request.node, "engine", configured)
     if engine not in ENGINES:
         pytest.fail(f"oneread knows the engines {' and '.join(ENGINES)}, not {engine!r}", pytrace=False)
     if engine == "memory":
@@ -101,7 +101,7 @@ def oneread_url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def oneread_clock() -> Clock:
-    """The clock of this test's databases: it stands at the beginning of 2024 until the test moves it."""
+    """The clock of this test's databases: the beginning of 2024 until the test moves it."""
     return Clock()
 
 
@@ -115,7 +115,7 @@ def oneread_cost() -> Meter:
 def oneread_bounds(request: pytest.FixtureRequest, oneread_schema: Schema) -> Callable[[str | Path], None]:
     """Fails where the schema costs more than its bound file allows: `oneread_bounds("bounds.json")`.
 
-    The file lies beside the configuration of pytest; `pytest --oneread-bounds=update` writes it anew.
+    The file is beside the configuration of pytest; `pytest --oneread-bounds=update` rewrites it.
     """
 
     def check(path: str | Path) -> None:
@@ -153,15 +153,15 @@ def oneread_async_db(
             oneread_url, oneread_schema, clock=oneread_clock, workers=0, observers=(oneread_cost.observe,)
         )
 
-    with ThreadPoolExecutor(1) as aside:  # the test's own event loop is left alone
+    with ThreadPoolExecutor(1) as aside:  # a thread of its own, since the test may run an event loop
         database = aside.submit(lambda: asyncio.run(opening())).result()
         _remember(request, database, oneread_cost)
         yield database
         aside.submit(lambda: asyncio.run(database.close())).result()
 
 
-def _asked(node: Any, name: str, configured: T) -> T:
-    """What the nearest marker of a test says, or the configuration."""
+def _marked(node: Any, name: str, configured: T) -> T:
+    """The value of the nearest marker of a test, or the configured one."""
     for marker in node.iter_markers("oneread"):
         if marker.kwargs.get(name) is not None:
             found: T = marker.kwargs[name]
@@ -178,8 +178,8 @@ def _audit(database: Database | AsyncDatabase) -> None:
     __tracebackhide__ = True
     engine = database._driver.engine  # noqa: SLF001 - the audit reads past everything that is under test
     try:
-        Audit(engine, database.operations).boundary()
-    except Closed:  # the test did that; what it left is on no disk of ours
+        Audit(engine, database.operations).check()
+    except Closed:  # the test closed its store, so there is nothing to audit
         return
     except Offence as offence:
-        pytest.fail(f"the test left a view wrong: {offence}", pytrace=False)
+        pytest.fail(f"the test ends with a wrong view: {offence}", pytrace=False)

@@ -1,6 +1,6 @@
-"""Schedules: which process of a simulation goes on next, and what becomes of its request.
+"""Schedules: which process of a simulation is next, and the fate of its request.
 
-Uniform schedules are weak where a process must stand still at one place for long, so there are two more: one that parks
+Uniform schedules are weak where a process must wait at one place for long, so there are two more: one that parks
 a process at its k-th request until all others are done, and one by priorities that change at a few moments (Burckhardt
 and others, "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010). See "The simulator" of
 the commit protocol.
@@ -15,11 +15,11 @@ from typing import Final, Literal, Protocol
 
 
 class Fate(Enum):
-    """What becomes of one request."""
+    """The fate of one request."""
 
     RUN = "run"
     DELAY = "delay"
-    """Others go first."""
+    """Other processes go first."""
     LOSE = "lose"
     """It is done, and its answer is lost."""
     FAIL = "fail"
@@ -27,13 +27,13 @@ class Fate(Enum):
     CRASH_BEFORE = "crash before"
     CRASH_AFTER = "crash after"
     PAUSE = "pause"
-    """Its process stands still for up to some seconds."""
+    """Its process pauses for up to some seconds."""
     SKEW = "skew"
     """The clock of its process jumps by seconds, forward or back."""
     JUMP = "jump"
     """The clock of its process jumps by hours or years, forward or back."""
     AGAIN = "again"
-    """A transaction that shared a failing commit: it is run, undone, and run again."""
+    """A transaction that shared a failing commit: it is run, rolled back, and run again."""
 
 
 HARMLESS: Final[Mapping[Fate, int]] = {Fate.RUN: 100}
@@ -54,25 +54,19 @@ USUAL: Final[Mapping[Fate, int]] = {
 
 
 class Fates(Protocol):
-    """Decides what becomes of requests."""
+    """Decides the fates of requests."""
 
     def outside(self, process: str) -> Fate:
         """Of a request, or of a whole transaction."""
         ...
 
     def inside(self, process: str) -> Fate:
-        """Of a request inside a transaction, and of its commit: RUN, FAIL or CRASH_BEFORE, which both undo it."""
+        """Of a request inside a transaction, and of its commit: RUN, or FAIL or CRASH_BEFORE, which roll it back."""
         ...
 
 
 class ByChance:
-    """Draws fates by weight.
-
-    Arguments:
-        chance: the seeded source.
-        weights: of the fates of requests and transactions.
-        inside: how likely a request inside a transaction fails or crashes.
-    """
+    """Draws fates by weight; `inside` is the probability that a request inside a transaction fails or crashes."""
 
     def __init__(self, chance: Random, weights: Mapping[Fate, int] = USUAL, inside: float = 0.01) -> None:
         self._chance = chance
@@ -90,15 +84,11 @@ class ByChance:
 
 
 class AtPoint:
-    """Lets one thing happen at one point of one process, and nothing else: for sweeps over all points.
+    """One fate at one point of one process, and RUN everywhere else: for sweeps over all points.
 
-    Points are counted from 0, requests inside transactions included; `points` says of each that was met whether it was
-    a request of its own (or a whole transaction), or one inside a transaction.
-
-    Arguments:
-        process: whose points are counted.
-        point: where it happens; -1 for nowhere, to count.
-        fate: what happens; inside a transaction only RUN, FAIL and CRASH_BEFORE can, others are left out.
+    Points are counted from 0, requests inside transactions included; -1 is none, to count them. `points` says of each
+    whether it was a request of its own (or a whole transaction), or one inside a transaction, where only FAIL and
+    CRASH_BEFORE can happen.
     """
 
     def __init__(self, process: str, point: int, fate: Fate) -> None:
@@ -121,15 +111,15 @@ class AtPoint:
 
 
 class Policy(Protocol):
-    """Decides who goes on."""
+    """Decides which process is next."""
 
     def choose(self, ready: Sequence[tuple[str, int]], step: int) -> int:
-        """The place of the chosen one among those that can go on: names with the requests they have made so far."""
+        """The place of the next process among those that are ready, given as names with their requests so far."""
         ...
 
 
 class Uniform:
-    """Everybody alike."""
+    """Every process is equally likely."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
@@ -139,7 +129,7 @@ class Uniform:
 
 
 class Parking:
-    """One process stands at its k-th request until nobody else can go on; the rest is uniform."""
+    """One process waits at its k-th request until no other is ready; the rest is uniform."""
 
     def __init__(self, chance: Random, process: str, request: int) -> None:
         self._chance = chance
@@ -152,7 +142,7 @@ class Parking:
 
 
 class Priorities:
-    """The process of the highest priority goes on; at a few steps the one that is on goes behind all others."""
+    """The process of the highest priority is next; at a few steps it gets the lowest priority."""
 
     def __init__(self, chance: Random, changes: int = 6, within: int = 150) -> None:
         self._chance = chance
@@ -171,8 +161,8 @@ class Priorities:
         return place
 
 
-def drawn(chance: Random, processes: Sequence[str]) -> Policy:
-    """One of the policies, with its settings."""
+def draw_policy(chance: Random, processes: Sequence[str]) -> Policy:
+    """Draws a policy and its settings."""
     kind = chance.randrange(3)
     if kind == 0 or not processes:
         return Uniform(chance)

@@ -1,12 +1,12 @@
-"""The simulator: several processes over one engine, every request of theirs at the mercy of a seed.
+"""The simulator: several processes over one engine; a seed decides the order and the fate of every request.
 
 It is the third driver: it answers `Now`, `Random`, `Sleep`, `Together` and `Atomically` as the others do, but one
 request at a time, in an order drawn from the seed; and it delays, loses, fails, crashes, pauses and skews. One seed is
 one history, to the last request. See "The simulator" of the commit protocol.
 
     simulation = Simulation(17, schema)
-    simulation.process("writer", [save(customer), patch(Customer, 1, name="Bea")])
-    simulation.process("worker", [drain(2)] * 10)
+    simulation.process("writer", [SaveStep(customer), PatchStep(Customer, (1,), {"name": "Bea"})])
+    simulation.process("worker", [DrainStep(2)] * 10)
     simulation.run()  # raises Violation with the seed and the last requests
 """
 
@@ -26,14 +26,22 @@ from oneread.plans.performer import drive
 from oneread.plans.plan import Plan
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
-from oneread.store.engine import Answerer, Engine
+from oneread.store.engine import Answerer, Engine, Snapshots
 from oneread.store.requests import Read, Request, Scan
-from oneread.testing.acts import Expected, WrittenAct
 from oneread.testing.audit import Audit, Offence
-from oneread.testing.ending import agrees, drain, lags, rewrite, stood
+from oneread.testing.comparison import (
+    Disagreement,
+    compare,
+    has_stale_copy,
+    is_one_moment,
+    read_all,
+    rewrite_all,
+    run_tasks,
+)
 from oneread.testing.naive import look
 from oneread.testing.oracle import Oracle, written_at
-from oneread.testing.schedules import ByChance, Fate, Fates, Policy, drawn
+from oneread.testing.schedules import ByChance, Fate, Fates, Policy, draw_policy
+from oneread.testing.steps import DeleteStep, Step
 from oneread.transactions.root import NO_ROOT, parse_root
 
 START: Final = 1_700_000_000_000
@@ -48,7 +56,7 @@ _SHOWN: Final = 40
 
 
 class Violation(AssertionError):
-    """Something that must hold does not: with the seed, and what was asked last."""
+    """The store is wrong; with the seed and the last requests."""
 
 
 class _Crashed(Exception):
@@ -56,16 +64,16 @@ class _Crashed(Exception):
 
 
 class _Undone(Exception):
-    """A transaction is taken back and run again."""
+    """A transaction is rolled back and run again."""
 
 
 class _Process:
-    """One process: its acts, its clock, and what it is doing."""
+    """One process: its steps, its clock, and the step that it is doing."""
 
-    def __init__(self, name: str, acts: Iterable[WrittenAct], skew: int) -> None:
+    def __init__(self, name: str, steps: Iterable[Step], skew: int) -> None:
         self.name = name
-        self.acts = iter(acts)
-        self.act: WrittenAct | None = None
+        self.steps = iter(steps)
+        self.step: Step | None = None
         self.strands: list[_Strand] = []
         self.skew = skew
         self.wake = 0
@@ -75,7 +83,7 @@ class _Process:
 
 
 class _Strand:
-    """One plan of a process; `Together` makes several, and the one that asked waits for them."""
+    """One plan of a process; `Together` makes several, for which the plan that yields it waits."""
 
     def __init__(self, process: _Process, plan: Plan[Any], parent: _Strand | None = None, place: int = 0) -> None:
         self.process = process
@@ -88,7 +96,7 @@ class _Strand:
         self.answers: list[Any] = []
 
     def belongs_to(self, other: _Strand) -> bool:
-        """Whether the other one waits for this one, or for one that does."""
+        """Whether the other strand waits for this one, directly or not."""
         return self.parent is not None and (self.parent is other or self.parent.belongs_to(other))
 
 
@@ -96,11 +104,11 @@ class Simulation:
     """One history.
 
     Arguments:
-        seed: decides everything that is left to chance.
+        seed: of every random decision.
         schema: compiled for the engine; a small `inline` makes tasks arise.
         engine: an empty store whose transactions span rows; memory by default.
-        fates: what becomes of requests; drawn by chance otherwise.
-        policy: who goes on; drawn among the policies otherwise.
+        fates: of requests; drawn by chance otherwise.
+        policy: which process is next; drawn among the policies otherwise.
     """
 
     def __init__(
@@ -118,7 +126,7 @@ class Simulation:
         self._driver = SyncDriver(self.engine, lambda: self.now, self.chance.random)
         self.operations = self._driver.run(opened(schema, read_only=False), Trace())
         self.oracle = Oracle(*schema.models, *schema.views)
-        self.oracle.dated = self._dated
+        self.oracle.clock_of = self._clock_of
         self.audit = Audit(self.engine, self.operations)
         self.lines: list[str] = []
         self.outcomes: list[tuple[str, str]] = []
@@ -129,62 +137,64 @@ class Simulation:
         self._ticks = self.chance.choice((_TICKS, (0,)))
         self._steps = 0
 
-    def process(self, name: str, acts: Iterable[WrittenAct]) -> None:
-        """Adds a process that does these acts one after the other, whatever becomes of each."""
+    def process(self, name: str, steps: Iterable[Step]) -> None:
+        """Adds a process that does these steps one after the other, whether each succeeds or not."""
         skew = self.chance.randint(-APART, APART)
-        self._processes.append(_Process(name, acts, skew))
+        self._processes.append(_Process(name, steps, skew))
 
-    def prepare(self, *acts: WrittenAct) -> None:
-        """Does acts at once and without any fault, before the processes start."""
-        for act in acts:
-            assert act.expected is not None
-            self._driver.run(act.plan(self.operations), Trace())
-            self._judged(self.audit.boundary)
-            act.expected(self.oracle)
+    def prepare(self, *steps: Step) -> None:
+        """Does steps at once and without any fault, before the processes start."""
+        for step in steps:
+            self._driver.run(step.plan(self.operations), Trace())
+            self._check(self.audit.check)
+            step.expect(self.oracle)
 
     def run(self) -> None:
-        """Lets the processes come to their ends; then faults stop, clocks are right, and whoever asks succeeds."""
+        """Runs all processes to their ends under faults, then checks the store without faults (`settle`)."""
         if self._policy is None:
-            self._policy = drawn(self.chance, [process.name for process in self._processes])
+            self._policy = draw_policy(self.chance, [process.name for process in self._processes])
         while (strand := self._next()) is not None:
             self._steps += 1
             self.now += self.chance.choice(self._ticks)
-            self._step(strand)
+            self._serve(strand)
         self.settle()
 
     def settle(self) -> None:
-        """Does every task of the outbox, compares everything with the oracle, and writes every entity once more."""
-        self._rests()
-        self._judged(lambda: rewrite(self.oracle, self.audit, self._driver, self.operations))
-        self._rests()
+        """Runs every task, compares everything with the oracle, and saves every entity once more."""
+        self._check_at_rest()
+        self._check(lambda: rewrite_all(self.oracle, self.audit, self._driver, self.operations))
+        self._check_at_rest()
 
-    def _rests(self) -> None:
-        self._judged(lambda: drain(self.audit, self._driver, self.operations))
+    def _check_at_rest(self) -> None:
+        self._check(lambda: run_tasks(self.audit, self._driver, self.operations))
         blurred = self.blurred or bool(self.audit.set_aside())
-        self._judged(lambda: agrees(self.oracle, self.audit, self._driver, self.operations, blurred=blurred))
+        self._check(lambda: compare(self.oracle, self._rows, blurred=blurred))
+
+    def _rows(self, declaration: Any) -> list[Any]:
+        return read_all(self._driver, self.operations, declaration)
 
     @property
     def digest(self) -> str:
-        """The same for the same history: of every request, its fate, and the rows at the end."""
+        """A digest of the history: every request, its fate, and the rows at the end."""
         tables = self.audit.stored.items()
         rows = [(table, key, sorted(row.items())) for table, found in tables for key, row in sorted(found.items())]
         text = "\n".join([*self.lines, *map(repr, rows)])
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
-    def _dated(self, place: tuple[type, tuple[Any, ...]]) -> int:
-        """What the clock showed when an entity was written last, by its own stamps."""
+    def _clock_of(self, place: tuple[type, tuple[Any, ...]]) -> int:
+        """The clock at the last commit of an entity, by its own stamps."""
         key = self.operations.kind(place[0]).key(place[1])
         row = self.audit.stored["roots"].get(key)
         root = NO_ROOT if row is None else parse_root(row)
         entity = self.operations.catalog.state(key, root).entity
         return root.version if entity is None else written_at(entity, root.version)
 
-    # Who goes on.
+    # Which process is next.
 
     def _next(self) -> _Strand | None:
         for process in self._processes:
-            if process.act is None and process.wake <= self.now:
-                self._begin(process)
+            if process.step is None and process.wake <= self.now:
+                self._begin_step(process)
         waiting = [strand for process in self._processes for strand in process.strands if not strand.waiting]
         ready = [each for each in waiting if max(each.wake, each.process.wake) <= self.now]
         if ready:
@@ -192,31 +202,31 @@ class Simulation:
             names = [(each.process.name, each.process.requests) for each in ready]
             return ready[self._policy.choose(names, self._steps)]
         sleeping = [max(each.wake, each.process.wake) for each in waiting]
-        sleeping += [each.wake for each in self._processes if each.act is None and each.wake > self.now]
+        sleeping += [each.wake for each in self._processes if each.step is None and each.wake > self.now]
         if not sleeping:
             return None
         self.now = min(sleeping)
         return self._next()
 
-    def _begin(self, process: _Process) -> None:
-        process.act = next(process.acts, None)
-        if process.act is None:
+    def _begin_step(self, process: _Process) -> None:
+        process.step = next(process.steps, None)
+        if process.step is None:
             return
         process.commits = 0
-        process.moments = [self._moment(process.act)] if process.act.reads else []
-        strand = _Strand(process, process.act.plan(self.operations))
+        process.moments = [self._moment(process.step)] if process.step.reads else []
+        strand = _Strand(process, process.step.plan(self.operations))
         process.strands.append(strand)
-        self._go_on(strand, None)
+        self._resume(strand, None)
 
     # One request.
 
-    def _step(self, strand: _Strand) -> None:
+    def _serve(self, strand: _Strand) -> None:
         asked = strand.asked
         if type(asked) is Sleep:
-            self._go_on(strand, None)
+            self._resume(strand, None)
             return
         fate = self._fates.outside(strand.process.name)
-        self._note(strand.process, f"{_described(asked)}: {fate.value}")
+        self._note(strand.process, f"{_describe(asked)}: {fate.value}")
         if fate is not Fate.DELAY:
             strand.process.requests += 1
         _FATES[fate](self, strand)
@@ -227,9 +237,9 @@ class Simulation:
         except _Crashed:
             self._crash(strand)
         except OnereadError as failure:
-            self._go_on(strand, None, failure)
+            self._resume(strand, None, failure)
         else:
-            self._go_on(strand, answer)
+            self._resume(strand, answer)
 
     def _delay(self, strand: _Strand) -> None:
         strand.wake = self.now
@@ -243,19 +253,19 @@ class Simulation:
         except OnereadError as failure:
             self._note(strand.process, f"lost: {type(failure).__name__}")
         if isinstance(strand.asked, Read | Scan | Snapshot):
-            self._go_on(strand, None, Unavailable("simulated: no answer"))
+            self._resume(strand, None, Unavailable("simulated: no answer"))
         else:
-            self._go_on(strand, None, OutcomeUnknown("simulated: the answer was lost"))
+            self._resume(strand, None, OutcomeUnknown("simulated: the answer was lost"))
 
     def _fail(self, strand: _Strand) -> None:
-        self._go_on(strand, None, Unavailable("simulated: not done"))
+        self._resume(strand, None, Unavailable("simulated: not done"))
 
     def _crash(self, strand: _Strand) -> None:
         process = strand.process
         for each in reversed(process.strands):
             each.plan.close()
         process.strands.clear()
-        self._over(process, "crashed")
+        self._end_step(process, "crashed")
         process.wake = self.now + self.chance.randrange(200)
 
     def _crash_after(self, strand: _Strand) -> None:
@@ -280,29 +290,29 @@ class Simulation:
                 self._transaction(strand, strand.asked, undone=True)
             except (_Undone, _Crashed, OnereadError) as failure:
                 self._note(strand.process, f"undone: {type(failure).__name__}")
-            self._judged(self.audit.unchanged)
+            self._check(self.audit.check_unchanged)
         self._run(strand)
 
-    # What is done.
+    # Requests and transactions.
 
     def _perform(self, strand: _Strand) -> Any:
         asked = strand.asked
         if type(asked) is Snapshot:
-            return self._looked(strand, asked)
+            return self._read_snapshot(strand, asked)
         if type(asked) is not Atomically:
             return self.engine.answer(asked)
-        lagging = self._lagging(strand.process.act)
+        lagging = self._leaves_copies_behind(strand.process.step)
         try:
             result = self._transaction(strand, asked)
         except (_Crashed, OnereadError) as failure:
-            self._judged(self.audit.unchanged)
-            self._refused(strand.process, failure)
+            self._check(self.audit.check_unchanged)
+            self._check_refusal(strand.process, failure)
             raise
-        self._committed(strand.process, lagging=lagging)
+        self._check_commit(strand.process, lagging=lagging)
         return result
 
-    def _looked(self, strand: _Strand, effect: Snapshot[Any]) -> Any:
-        """A look at one moment: nobody else goes on meanwhile, and nobody would be seen."""
+    def _read_snapshot(self, strand: _Strand, effect: Snapshot[Any]) -> Any:
+        """A snapshot: no other process runs meanwhile, so it needs no isolation."""
 
         def attempt(answer: Answerer) -> Any:
             def perform(asked: Any) -> Any:
@@ -312,6 +322,7 @@ class Simulation:
 
             return drive(effect.plan(), perform)
 
+        assert isinstance(self.engine, Snapshots)
         return self.engine.snapshot(attempt)
 
     def _transaction(self, strand: _Strand, effect: Atomically[Any], *, undone: bool = False) -> Any:
@@ -343,16 +354,16 @@ class Simulation:
     def _clock(self, process: _Process) -> int:
         return self.now + process.skew
 
-    def _go_on(self, strand: _Strand, answer: Any, failure: OnereadError | None = None) -> None:
-        """Gives a plan its answer, and those that need no store, until it asks for something that does."""
+    def _resume(self, strand: _Strand, answer: Any, failure: OnereadError | None = None) -> None:
+        """Sends a plan its answer, and answers to `Now` and `Random`, until it asks the store or waits."""
         while True:
             try:
                 asked = strand.plan.send(answer) if failure is None else strand.plan.throw(failure)
             except StopIteration as stop:
-                self._ended(strand, stop.value)
+                self._end_strand(strand, stop.value)
                 return
             except OnereadError as error:
-                self._ended(strand, None, error)
+                self._end_strand(strand, None, error)
                 return
             failure = None
             if type(asked) is Now:
@@ -374,124 +385,124 @@ class Simulation:
             strand.process.strands.extend(several)
             for each in several:
                 if each in strand.process.strands:
-                    self._go_on(each, None)
+                    self._resume(each, None)
             if not several:
-                self._go_on(strand, [])
+                self._resume(strand, [])
 
-    def _ended(self, strand: _Strand, value: Any, error: OnereadError | None = None) -> None:
+    def _end_strand(self, strand: _Strand, value: Any, error: OnereadError | None = None) -> None:
         process, parent = strand.process, strand.parent
         process.strands.remove(strand)
         if parent is None:
-            self._finished(process, value, error)
+            self._finish(process, value, error)
         elif error is not None:
             for each in [each for each in process.strands if each.belongs_to(parent)]:
                 each.plan.close()
                 process.strands.remove(each)
             parent.waiting = 0
-            self._go_on(parent, None, error)
+            self._resume(parent, None, error)
         else:
             parent.answers[strand.place] = value
             parent.waiting -= 1
             if not parent.waiting:
-                self._go_on(parent, parent.answers)
+                self._resume(parent, parent.answers)
 
-    # What is checked.
+    # Checks.
 
-    def _committed(self, process: _Process, *, lagging: bool) -> None:
-        """A transaction is in the store: everything must fit, and the oracle does the same."""
-        self._judged(self.audit.boundary)
-        act = process.act
-        assert act is not None
+    def _check_commit(self, process: _Process, *, lagging: bool) -> None:
+        """After a commit: audits the store, and does the step to the oracle."""
+        self._check(self.audit.check)
+        step = process.step
+        assert step is not None
         process.commits += 1
-        if act.expected is not None:
+        if step.writes:
             if process.commits > 1:
-                self._violated("one act committed twice")
+                self._raise_violation("one step committed twice")
             self.blurred = self.blurred or lagging
-            refusal = self._followed(act.expected)
+            refusal = self._expect(step)
             if refusal is not None:
-                self._violated(f"{act.name} was accepted; expected {type(refusal).__name__}")
+                self._raise_violation(f"{step} was accepted; expected {type(refusal).__name__}")
         for other in self._processes:
-            if other.act is not None and other.act.reads:
-                other.moments.append(self._moment(other.act))
+            if other.step is not None and other.step.reads:
+                other.moments.append(self._moment(other.step))
 
-    def _lagging(self, act: WrittenAct | None) -> bool:
-        """Whether this takes a source away whose last values did not reach all of its copies yet."""
-        if act is None or act.deletes is None or not self.audit.pending:
+    def _leaves_copies_behind(self, step: Step | None) -> bool:
+        """Whether this deletes a source whose last values have not reached all of its copies yet."""
+        if not isinstance(step, DeleteStep) or not self.audit.pending:
             return False
-        return lags(self.oracle, self.audit, self.operations, *act.deletes)
+        return has_stale_copy(self.oracle, self.audit, self.operations, step.model, step.key)
 
-    def _refused(self, process: _Process, failure: Exception) -> None:
-        """What the store refuses inside of a transaction, the oracle refuses at that moment."""
-        act = process.act
-        if not isinstance(failure, UsageError) or act is None or act.expected is None:
+    def _check_refusal(self, process: _Process, failure: Exception) -> None:
+        """Checks that the oracle refuses the step with the same error."""
+        step = process.step
+        if not isinstance(failure, UsageError) or step is None or not step.writes:
             return
-        refusal = self._followed(act.expected)
+        refusal = self._expect(step)
         if type(refusal) is not type(failure):
-            self._violated(f"{act.name}: {failure!r}; expected {refusal!r}")
+            self._raise_violation(f"{step}: {failure!r}; expected {refusal!r}")
 
-    def _followed(self, expected: Expected) -> UsageError | None:
-        """Lets the oracle do what the store did, all of it or nothing; returns why it refused."""
+    def _expect(self, step: Step) -> UsageError | None:
+        """Does a step to the oracle, all of it or nothing; returns why the oracle refused."""
         held, ever = dict(self.oracle.held), set(self.oracle.ever)
         try:
-            expected(self.oracle)
+            step.expect(self.oracle)
         except UsageError as refusal:
             self.oracle.held, self.oracle.ever = held, ever
             return refusal
         return None
 
-    def _finished(self, process: _Process, value: Any, error: OnereadError | None) -> None:
-        act = process.act
-        assert act is not None
+    def _finish(self, process: _Process, value: Any, error: OnereadError | None) -> None:
+        step = process.step
+        assert step is not None
         if error is not None:
             if not isinstance(error, UsageError | Conflict | Unavailable | OutcomeUnknown):
                 raise error
-            self._over(process, type(error).__name__)
+            self._end_step(process, type(error).__name__)
             return
-        if act.expected is not None and not process.commits:
-            self._violated(f"{act.name} was acknowledged and nothing was committed")
-        if act.reads and not stood(look(value), process.moments):
-            self._violated(f"{act.name} showed what stood at no moment: {look(value)!r}")
-        self._over(process, "done")
+        if step.writes and not process.commits:
+            self._raise_violation(f"{step} was acknowledged and nothing was committed")
+        if step.reads and not is_one_moment(look(value), process.moments):
+            self._raise_violation(f"{step} showed what the store held at no moment: {look(value)!r}")
+        self._end_step(process, "done")
 
-    def _over(self, process: _Process, outcome: str) -> None:
-        assert process.act is not None
-        self._note(process, f"{process.act.name}: {outcome}")
-        self.outcomes.append((process.act.name, outcome))
-        process.act = None
+    def _end_step(self, process: _Process, outcome: str) -> None:
+        assert process.step is not None
+        self._note(process, f"{process.step}: {outcome}")
+        self.outcomes.append((str(process.step), outcome))
+        process.step = None
         process.wake = self.now
 
-    def _moment(self, act: WrittenAct) -> Any:
+    def _moment(self, step: Step) -> Any:
         try:
-            return look(self._driver.run(act.plan(self.operations), Trace()))
+            return look(self._driver.run(step.plan(self.operations), Trace()))
         except OnereadError as error:
             return type(error)
 
     def _note(self, process: _Process, line: str) -> None:
         self.lines.append(f"{self._steps} @{self._clock(process) - START} {process.name}: {line}")
 
-    def _judged(self, check: Callable[[], None]) -> None:
+    def _check(self, check: Callable[[], None]) -> None:
         try:
             check()
-        except Offence as offence:
-            self._violated(str(offence))
+        except (Offence, Disagreement) as offence:
+            self._raise_violation(str(offence))
 
-    def _violated(self, what: str) -> None:
+    def _raise_violation(self, what: str) -> None:
         raise Violation("\n".join([f"seed {self.seed}, step {self._steps}: {what}", *self.lines[-_SHOWN:]]))
 
 
-def _described(asked: Any) -> str:
+def _describe(asked: Any) -> str:
     return f"{type(asked).__name__} {asked.table}" if isinstance(asked, Read | Scan) else type(asked).__name__
 
 
 _FATES: Final[dict[Fate, Callable[[Simulation, _Strand], None]]] = {
-    Fate.RUN: Simulation._run,  # noqa: SLF001 - a driver's own table
-    Fate.DELAY: Simulation._delay,  # noqa: SLF001 - a driver's own table
-    Fate.LOSE: Simulation._lose,  # noqa: SLF001 - a driver's own table
-    Fate.FAIL: Simulation._fail,  # noqa: SLF001 - a driver's own table
-    Fate.CRASH_BEFORE: Simulation._crash,  # noqa: SLF001 - a driver's own table
-    Fate.CRASH_AFTER: Simulation._crash_after,  # noqa: SLF001 - a driver's own table
-    Fate.PAUSE: Simulation._pause,  # noqa: SLF001 - a driver's own table
-    Fate.SKEW: Simulation._skew,  # noqa: SLF001 - a driver's own table
-    Fate.JUMP: Simulation._jump,  # noqa: SLF001 - a driver's own table
-    Fate.AGAIN: Simulation._again,  # noqa: SLF001 - a driver's own table
+    Fate.RUN: Simulation._run,  # noqa: SLF001 - the table of this class
+    Fate.DELAY: Simulation._delay,  # noqa: SLF001 - the table of this class
+    Fate.LOSE: Simulation._lose,  # noqa: SLF001 - the table of this class
+    Fate.FAIL: Simulation._fail,  # noqa: SLF001 - the table of this class
+    Fate.CRASH_BEFORE: Simulation._crash,  # noqa: SLF001 - the table of this class
+    Fate.CRASH_AFTER: Simulation._crash_after,  # noqa: SLF001 - the table of this class
+    Fate.PAUSE: Simulation._pause,  # noqa: SLF001 - the table of this class
+    Fate.SKEW: Simulation._skew,  # noqa: SLF001 - the table of this class
+    Fate.JUMP: Simulation._jump,  # noqa: SLF001 - the table of this class
+    Fate.AGAIN: Simulation._again,  # noqa: SLF001 - the table of this class
 }

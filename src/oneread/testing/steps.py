@@ -1,119 +1,261 @@
-"""Steps: what a program does to a database, each also told to the oracle.
+"""Steps: what a program does to a store, in a history or as one process of a simulation, and the same for the oracle.
 
-See "Semantics" of the decisions page.
+A step that writes commits at most one transaction, so the oracle can follow in the order in which the store committed.
+See "Semantics" of the decisions page and "The simulator" of the commit protocol.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
 from oneread.database._sync.database import Database
+from oneread.database.async_database import ATTEMPTS
+from oneread.database.cursors import CursorCipher
+from oneread.database.lists import listed
+from oneread.database.operations import Operations
+from oneread.database.pages import Query, page
 from oneread.database.patches import as_arguments
-from oneread.testing import acts
-from oneread.testing.acts import WrittenAct
+from oneread.database.transaction import TransactionWork
+from oneread.derivations.changes import Mode
+from oneread.models.model import key_of
+from oneread.plans.plan import Plan
+from oneread.plans.retry import retrying
+from oneread.plans.trace import Trace
 from oneread.testing.oracle import Oracle
 
+Versions: TypeAlias = Sequence[int]
+"""The clock of each entity's commit; empty where the oracle is asked for it."""
 
-class SaveStep(msgspec.Struct, frozen=True):
-    """`db.save(entity)`."""
+CIPHER: Final = CursorCipher(b"simulation")
+"""Of the cursors of pages that are read without a database."""
 
-    entity: Any
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing that a program does; `str(step)` names it in traces."""
+
+    writes: ClassVar[bool] = False
+    """The oracle does it too, and raises what the store must raise."""
+    reads: ClassVar[bool] = False
+    """What its plan returns must be what the store held at one moment of its life."""
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        """Does it to a store."""
+        raise NotImplementedError
+
+    def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:
+        """Does it to the oracle; returns what the store must return."""
+        raise NotImplementedError
+
+
+class WriteStep(Step, frozen=True):
+    """A step that is one verb of the database."""
+
+    writes = True
 
     def do(self, database: Database) -> list[Any]:
-        return [database.save(self.entity)]
-
-    def tell(self, oracle: Oracle, versions: list[int]) -> list[Any]:
-        return [oracle.save(self.entity, *versions)]
-
-    def act(self) -> WrittenAct:
-        return acts.save(self.entity)
+        """Calls the verb; returns the entities that it returns."""
+        raise NotImplementedError
 
 
-class Create(msgspec.Struct, frozen=True):
-    """`db.create(entity)`."""
+class SaveStep(WriteStep, frozen=True):
+    """`db.save(entity)`; with mode "create" `db.create(entity)`, with "keep" `db.get_or_create(entity)`."""
 
     entity: Any
+    mode: Mode = "save"
+
+    def __str__(self) -> str:
+        return f"{self.mode} {_named(self.entity)}"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        return operations.save(self.entity, self.mode)
 
     def do(self, database: Database) -> list[Any]:
-        return [database.create(self.entity)]
+        if self.mode == "keep":
+            return [database.get_or_create(self.entity)[0]]
+        return [database.create(self.entity) if self.mode == "create" else database.save(self.entity)]
 
-    def tell(self, oracle: Oracle, versions: list[int]) -> list[Any]:
-        return [oracle.create(self.entity, *versions)]
+    def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:
+        if self.mode == "keep" and (kept := oracle.get(type(self.entity), *key_of(self.entity))) is not None:
+            return [kept]
+        return [(oracle.create if self.mode == "create" else oracle.save)(self.entity, *versions)]
 
-    def act(self) -> WrittenAct:
-        return acts.save(self.entity, "create")
 
-
-class SaveAll(msgspec.Struct, frozen=True):
+class SaveAllStep(WriteStep, frozen=True):
     """`db.save_all(entities)`, in one batch."""
 
-    entities: list[Any]
+    entities: Sequence[Any]
+
+    def __str__(self) -> str:
+        return f"save all {', '.join(map(_named, self.entities))}"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        return operations.save_all(self.entities)
 
     def do(self, database: Database) -> list[Any]:
         return database.save_all(self.entities)
 
-    def tell(self, oracle: Oracle, versions: list[int]) -> list[Any]:
+    def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:
         known = versions or [0] * len(self.entities)
         return oracle.save_all(list(zip(self.entities, known, strict=True)))
 
-    def act(self) -> WrittenAct:
-        return acts.save_all(*self.entities)
 
-
-class PatchStep(msgspec.Struct, frozen=True):
+class PatchStep(WriteStep, frozen=True):
     """`db.patch(model, *key, **changes)`."""
 
     model: Any
     key: tuple[Any, ...]
     changes: Mapping[str, Any]
 
+    def __str__(self) -> str:
+        return f"patch {self.model.__name__}{self.key} {' '.join(self.changes)}"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        return operations.patch(self.model, self.key, self.changes, None)
+
     def do(self, database: Database) -> list[Any]:
         return [database.patch(self.model, *self.key, **as_arguments(self.changes))]
 
-    def tell(self, oracle: Oracle, versions: list[int]) -> list[Any]:
+    def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:
         return [oracle.patch(self.model, self.key, self.changes, *versions)]
 
-    def act(self) -> WrittenAct:
-        return acts.patch(self.model, *self.key, **self.changes)
+
+class UpsertStep(WriteStep, frozen=True):
+    """`db.upsert(entity, **changes)`."""
+
+    entity: Any
+    changes: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"upsert {_named(self.entity)}"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        return operations.upsert(self.entity, self.changes)
+
+    def do(self, database: Database) -> list[Any]:
+        return [database.upsert(self.entity, **as_arguments(self.changes))]
+
+    def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:
+        model, key = type(self.entity), key_of(self.entity)
+        if oracle.get(model, *key) is None:
+            return [oracle.save(self.entity, *versions)]
+        return [oracle.patch(model, key, self.changes, *versions)]
 
 
-class DeleteStep(msgspec.Struct, frozen=True):
+class DeleteStep(WriteStep, frozen=True):
     """`db.delete(model, *key)`."""
 
     model: Any
     key: tuple[Any, ...]
 
+    def __str__(self) -> str:
+        return f"delete {self.model.__name__}{self.key}"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        return operations.delete(self.model, self.key, None)
+
     def do(self, database: Database) -> list[Any]:
         database.delete(self.model, *self.key)
         return []
 
-    def tell(self, oracle: Oracle, versions: list[int]) -> list[Any]:  # noqa: ARG002 - a step like the others
+    def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - a delete has no stamps
         oracle.delete(self.model, *self.key)
         return []
 
-    def act(self) -> WrittenAct:
-        return acts.delete(self.model, *self.key)
+
+class TransactStep(Step, frozen=True):
+    """A transaction that reads and then writes, run again from the start while it loses its race.
+
+    Arguments:
+        name: as the trace shows it.
+        body: gets the unit of work, and is run outside of the commit.
+        expected: does the same to the oracle, as one step.
+        attempts: after so many lost races the step ends with Conflict.
+    """
+
+    name: str
+    body: Callable[[TransactionWork], Plan[Any]]
+    expected: Callable[[Oracle], object]
+    attempts: int = ATTEMPTS
+
+    writes = True
+
+    def __str__(self) -> str:
+        return f"transact {self.name}"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        def attempt() -> Plan[Sequence[bytes]]:
+            work = TransactionWork(operations)
+            yield from self.body(work)
+            return (yield from work.commit())
+
+        return retrying(self.attempts, attempt)
+
+    def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - dated by the oracle
+        self.expected(oracle)
+        return []
 
 
-class Tick(msgspec.Struct, frozen=True):
-    """`clock.tick(seconds)`."""
+class DrainStep(Step, frozen=True):
+    """One batch of the oldest task, as a worker does it."""
+
+    batch: int = 2
+
+    def __str__(self) -> str:
+        return "drain"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        return operations.drain_step(self.batch)
+
+
+class ReadStep(Step, frozen=True):
+    """Reads one entity, group or unique row."""
+
+    model: Any
+    key: tuple[Any, ...]
+
+    reads = True
+
+    def __str__(self) -> str:
+        return f"read {self.model.__name__}{self.key}"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        found, _version = yield from operations.find(self.model, self.key)
+        return found
+
+
+class PageStep(Step, frozen=True):
+    """Reads one page of a list; `options` as `db.page` has them."""
+
+    view: Any
+    equal: tuple[Any, ...] = ()
+    options: Mapping[str, Any] = {}
+
+    reads = True
+
+    def __str__(self) -> str:
+        return f"page {self.view.__name__}{self.equal}"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        query = Query(self.equal, **self.options)
+        return (yield from page(listed(operations, self.view), query, CIPHER, Trace())).rows
+
+
+class TickStep(msgspec.Struct, frozen=True):
+    """`clock.tick(seconds)`; only in histories."""
 
     seconds: float
 
 
-class Drain(msgspec.Struct, frozen=True):
-    """One batch of the oldest task, as a worker does it."""
+class LookStep(msgspec.Struct, frozen=True):
+    """Everything is read and compared; only in histories."""
 
 
-class Look(msgspec.Struct, frozen=True):
-    """Everything is read and compared."""
-
-
-Write: TypeAlias = SaveStep | Create | SaveAll | PatchStep | DeleteStep
-"""A step that changes what the oracle knows."""
-
-HistoryStep: TypeAlias = Write | Tick | Drain | Look
+HistoryStep: TypeAlias = WriteStep | TickStep | DrainStep | LookStep
 """What a history is made of."""
+
+
+def _named(entity: Any) -> str:
+    return f"{type(entity).__name__}{key_of(entity)}"

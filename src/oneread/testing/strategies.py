@@ -1,7 +1,7 @@
-"""Hypothesis strategies for a program's own schema: keys, entities, and histories of what is done to them.
+"""Hypothesis strategies for a program's own schema: keys, entities, and histories of steps.
 
 An entity is valid by construction: its fields fit their types and constraints, and its references are to keys of a
-pool, so that they meet what was saved before. See "Users' tests" of the decisions page.
+pool, so that they find what was saved before. See "Users' tests" of the decisions page.
 
     @given(strategies.histories(shop))
     def test_the_database_shows_what_the_oracle_shows(history):
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeVar, get_args, get_origin
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -24,34 +24,33 @@ except ModuleNotFoundError as error:
 
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
-from oneread.models.annotations import Names, field_types, unwrap
+from oneread.models.annotations import FieldType, Names, type_of, types_of
 from oneread.models.fields import Marker
 from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
 from oneread.models.registry import reference_target, root_model
 from oneread.testing.crashes import Crash
 from oneread.testing.steps import (
-    Create,
     DeleteStep,
-    Drain,
+    DrainStep,
     HistoryStep,
-    Look,
+    LookStep,
     PatchStep,
-    SaveAll,
+    SaveAllStep,
     SaveStep,
-    Tick,
-    Write,
+    TickStep,
+    WriteStep,
 )
-from oneread.testing.values import Drawn, Values
+from oneread.testing.values import Drawn, Strategy
 
 __all__ = ["beginnings", "crashes", "entities", "histories", "keys", "steps", "values"]
 
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 
-Key = tuple[Any, ...]
-Pool = Mapping[Any, Sequence[Key]]
-Given = Mapping[Any, Values]
-_Settled = tuple[tuple[tuple[type, str], Values], ...]
+KeyParts = tuple[Any, ...]
+Pool = Mapping[Any, Sequence[KeyParts]]
+Given = Mapping[Any, Strategy]
+_ByField = tuple[tuple[tuple[type, str], Strategy], ...]
 
 KEYS: Final = 4
 """Keys that the pool of one model has at most: few, so that steps meet."""
@@ -59,22 +58,28 @@ KEYS: Final = 4
 _STAMPS: Final = ("created", "updated")
 
 
-def values(annotation: Any, *, schema: Schema | None = None) -> Values:
-    """Values of a type, `Annotated[...]` with its `msgspec.Meta` included.
+def values(annotation: Any, *, schema: Schema | None = None) -> Strategy:
+    """Strategy of a type, `Annotated[...]` with its `msgspec.Meta` included.
 
     Raises:
-        UsageError: nobody can tell how values of this type are made.
+        UsageError: values of this type cannot be made up.
     """
-    return _Makers(_names(schema), None).drawn.of(annotation)
+    names = _names(schema)
+    return _Makers(names, None).drawn.of(type_of(annotation, names))
 
 
-def keys(model: type[Model[*tuple[Any, ...]]], *, schema: Schema | None = None) -> st.SearchStrategy[Key]:
+def keys(model: type[Model[*tuple[Any, ...]]], *, schema: Schema | None = None) -> st.SearchStrategy[KeyParts]:
     """Keys of a model, as tuples."""
     return _Makers(_names(schema), None).fresh_keys(model)
 
 
 def entities(
-    model: type[M], /, *, schema: Schema | Values | None = None, pool: Pool | Values | None = None, **fields: Values
+    model: type[M],
+    /,
+    *,
+    schema: Schema | Strategy | None = None,
+    pool: Pool | Strategy | None = None,
+    **fields: Strategy,
 ) -> st.SearchStrategy[M]:
     """Entities of a model, valid by construction; only what its `check` refuses is drawn again.
 
@@ -87,7 +92,7 @@ def entities(
             or `pool` is given under that name, too.
 
     Raises:
-        UsageError: a field is unknown, or nobody can tell how values of its type are made.
+        UsageError: a field is unknown, or values of its type cannot be made up.
     """
     own = {"schema": schema, "pool": pool}  # a strategy is of a field of that name
     fields |= {name: given for name, given in own.items() if isinstance(given, st.SearchStrategy)}
@@ -104,24 +109,24 @@ def steps(schema: Schema, given: Given | None = None) -> st.SearchStrategy[Histo
         given: strategies for fields, in place of those that their types give: `{Purchase.quantity: st.integers(1, 9)}`.
 
     Raises:
-        InvalidDeclaration: `given` names what is no field.
-        UsageError: nobody can tell how values of a field's type are made.
+        InvalidDeclaration: `given` names something that is not a field.
+        UsageError: values of a field's type cannot be made up.
     """
-    return _histories(schema, _settled(given)).steps
+    return _histories(schema, _by_field(given)).steps
 
 
 def beginnings(schema: Schema, given: Given | None = None) -> st.SearchStrategy[list[SaveStep]]:
-    """Some entities of every model, those that are referred to first: what a history begins with.
+    """Some entities of every model, sources first: the beginning of a history.
 
     Raises:
-        InvalidDeclaration: `given` names what is no field.
-        UsageError: nobody can tell how values of a field's type are made.
+        InvalidDeclaration: `given` names something that is not a field.
+        UsageError: values of a field's type cannot be made up.
     """
-    return _histories(schema, _settled(given)).beginnings
+    return _histories(schema, _by_field(given)).beginnings
 
 
 def histories(schema: Schema, given: Given | None = None, *, longest: int = 30) -> st.SearchStrategy[list[HistoryStep]]:
-    """Lists of steps: some entities first, then anything; what is refused is refused by database and oracle alike.
+    """Lists of steps: some entities first, then anything; database and oracle must refuse the same steps.
 
     Arguments:
         schema: what the steps are done to.
@@ -129,16 +134,16 @@ def histories(schema: Schema, given: Given | None = None, *, longest: int = 30) 
         longest: steps behind the first entities.
 
     Raises:
-        InvalidDeclaration: `given` names what is no field.
-        UsageError: nobody can tell how values of a field's type are made.
+        InvalidDeclaration: `given` names something that is not a field.
+        UsageError: values of a field's type cannot be made up.
     """
-    made = _histories(schema, _settled(given))
+    made = _histories(schema, _by_field(given))
     parts = st.tuples(made.beginnings, st.lists(made.steps, max_size=longest))
     return parts.map(lambda several: [*several[0], *several[1]])
 
 
 def crashes(schema: Schema, given: Given | None = None) -> st.SearchStrategy[Crash]:
-    """Programs that write at once while requests are lost and processes die; `survive(schema, crash)` runs one.
+    """Programs that write at once while requests are lost and processes crash; `survive(schema, crash)` runs one.
 
     Arguments:
         schema: what is written to; models with a `check` of their own are saved as a whole and not patched;
@@ -146,46 +151,41 @@ def crashes(schema: Schema, given: Given | None = None) -> st.SearchStrategy[Cra
         given: strategies for fields, as for `histories`.
 
     Raises:
-        InvalidDeclaration: `given` names what is no field.
-        UsageError: nobody can tell how values of a field's type are made.
+        InvalidDeclaration: `given` names something that is not a field.
+        UsageError: values of a field's type cannot be made up.
     """
-    made = _histories(schema, _settled(given))
+    made = _histories(schema, _by_field(given))
     writers = st.lists(st.lists(made.writes, min_size=1, max_size=6), min_size=1, max_size=3)
     return st.builds(Crash, st.integers(0, 2**32), made.beginnings, writers)
 
 
 class _Makers:
-    """The strategies of one schema.
-
-    Arguments:
-        names: classes by name, to resolve annotations.
-        pool: keys by model; None for made-up ones.
-    """
+    """The strategies of one schema; without a pool, keys are made up."""
 
     def __init__(self, names: Names, pool: Pool | None) -> None:
         self._names = names
         self._pool = pool
-        self.drawn = Drawn(names, self._reference)
+        self.drawn = Drawn(self._reference)
 
-    def _reference(self, bare: Any) -> Values | None:
-        found = reference_target(bare, Model, "", self._names)
+    def _reference(self, given: FieldType) -> Strategy | None:
+        found = reference_target(given)
         if found is None:
             return None
         target, copy = found
         make = target.at if copy is None else copy.of
         return _called(make, self.keys(target))
 
-    def keys(self, model: type[Model[Any]]) -> st.SearchStrategy[Key]:
+    def keys(self, model: type[Model[Any]]) -> st.SearchStrategy[KeyParts]:
         """Keys from the pool, or made up."""
         pooled = None if self._pool is None else self._pool.get(root_model(model))
         return self.fresh_keys(model) if pooled is None else st.sampled_from([tuple(key) for key in pooled])
 
-    def fresh_keys(self, model: type[Model[Any]]) -> st.SearchStrategy[Key]:
+    def fresh_keys(self, model: type[Model[Any]]) -> st.SearchStrategy[KeyParts]:
         """Keys made up from the types of the key fields."""
-        types = field_types(model, self._names)
+        types = types_of(model, self._names)
         return st.tuples(*[self.drawn.of(types[name]) for name in key_names(model)])
 
-    def entities(self, model: type[Any], given: Mapping[str, Values]) -> st.SearchStrategy[Any]:
+    def entities(self, model: type[Any], given: Mapping[str, Strategy]) -> st.SearchStrategy[Any]:
         """Whole entities."""
         required, optional = self.fields(model, given)
         own = {name: given[name] for name in key_names(model) if name in given}
@@ -193,20 +193,22 @@ class _Makers:
         found = _entity(model, self.keys(model), rest)
         return found if not has_check(model) else found.filter(passes)
 
-    def fields(self, model: type[Any], given: Mapping[str, Values]) -> tuple[dict[str, Values], dict[str, Values]]:
+    def fields(
+        self, model: type[Any], given: Mapping[str, Strategy]
+    ) -> tuple[dict[str, Strategy], dict[str, Strategy]]:
         """Strategies for the fields that are no part of the key: those that must be given, and those with a default."""
-        types = field_types(model, self._names)
+        types = types_of(model, self._names)
         unknown = sorted(given.keys() - types.keys())
         if unknown:
-            raise UsageError("a strategy is given for what is no field", model=model, fields=unknown)
-        required: dict[str, Values] = {}
-        optional: dict[str, Values] = {}
+            raise UsageError("a strategy is given for a name that is not a field", model=model, fields=unknown)
+        required: dict[str, Strategy] = {}
+        optional: dict[str, Strategy] = {}
         for each in msgspec.structs.fields(model):
             default = each.default
             marker = default.what if isinstance(default, Marker) else None
             if each.name in key_names(model) or (marker in _STAMPS and each.name not in given):
                 continue
-            left_out = not each.required and (marker != "reference" or unwrap(types[each.name]).optional)
+            left_out = not each.required and (marker != "reference" or types[each.name].optional)
             made = given[each.name] if each.name in given else self.drawn.of(types[each.name])
             (optional if left_out and each.name not in given else required)[each.name] = made
         return required, optional
@@ -215,34 +217,34 @@ class _Makers:
 class _Histories(_Makers):
     """The strategies of the steps of one schema; the pool of keys is drawn once for each example."""
 
-    def __init__(self, schema: Schema, given: _Settled) -> None:
+    def __init__(self, schema: Schema, given: _ByField) -> None:
         super().__init__(schema.named(), None)
-        self._given: dict[type, dict[str, Values]] = {
+        self._given: dict[type, dict[str, Strategy]] = {
             model: {name: each for (cls, name), each in given if issubclass(model, cls)} for model in schema.models
         }
-        self._pools: dict[Any, st.SearchStrategy[Key]] = {}
+        self._pools: dict[Any, st.SearchStrategy[KeyParts]] = {}
         ordered = _sources_first(schema.models, self._names)
         self._whole = {model: self.entities(model, self._given[model]) for model in ordered}
         anything = st.one_of(*self._whole.values())
-        batch = st.lists(anything, max_size=5, unique_by=_place).map(lambda several: _ordered(several, ordered))
+        batch = st.lists(anything, max_size=5, unique_by=_place).map(lambda several: _in_order(several, ordered))
         patches = {model: self._patches(model) for model in ordered}
-        writes: list[st.SearchStrategy[Write]] = [
+        writes: list[st.SearchStrategy[WriteStep]] = [
             anything.map(SaveStep),
             st.one_of(*[st.builds(DeleteStep, st.just(model), self.keys(model)) for model in ordered]),
-            anything.map(Create),
-            batch.map(SaveAll),
+            anything.map(lambda entity: SaveStep(entity, "create")),
+            batch.map(SaveAllStep),
         ]
-        others = st.sampled_from([Drain(), Look(), Tick(0.001), Tick(100), Tick(-5)])
+        others = st.sampled_from([DrainStep(), LookStep(), TickStep(0.001), TickStep(100), TickStep(-5)])
         self.steps: st.SearchStrategy[HistoryStep] = st.one_of(*writes, *_any(patches.values()), others)
         unchecked = [each for model, each in patches.items() if not has_check(model)]
         # No batches: what follows within one has a version of its own, and the simulator dates stamps by versions.
-        self.writes: st.SearchStrategy[Write] = st.one_of(*writes[:-1], *_any(unchecked))
+        self.writes: st.SearchStrategy[WriteStep] = st.one_of(*writes[:-1], *_any(unchecked))
         first = [st.lists(each, min_size=1, max_size=3, unique_by=_place) for each in self._whole.values()]
         self.beginnings: st.SearchStrategy[list[SaveStep]] = st.tuples(*first).map(
             lambda several: [SaveStep(entity) for each in several for entity in each]
         )
 
-    def keys(self, model: type[Model[Any]]) -> st.SearchStrategy[Key]:
+    def keys(self, model: type[Model[Any]]) -> st.SearchStrategy[KeyParts]:
         """Keys of the pool that all steps of one example share."""
         root = root_model(model)
         if root not in self._pools:
@@ -250,7 +252,7 @@ class _Histories(_Makers):
             self._pools[root] = st.shared(pool, key=(id(self), root)).flatmap(st.sampled_from)
         return self._pools[root]
 
-    def _patches(self, model: type[Any]) -> st.SearchStrategy[Write]:
+    def _patches(self, model: type[Any]) -> st.SearchStrategy[WriteStep]:
         required, optional = self.fields(model, self._given[model])
         found = {**required, **optional}
         if not found:
@@ -261,18 +263,18 @@ class _Histories(_Makers):
 
 
 @st.composite  # what a composite strategy makes is shown as it is, not as the calls that made it
-def _entity(draw: st.DrawFn, model: type[Any], keys: st.SearchStrategy[Key], rest: Values) -> Any:
+def _entity(draw: st.DrawFn, model: type[Any], keys: st.SearchStrategy[KeyParts], rest: Strategy) -> Any:
     parts = zip(key_names(model), draw(keys), strict=True)
     return model(**{**dict(parts), **draw(rest)})
 
 
 @st.composite
-def _called(draw: st.DrawFn, make: Callable[..., Any], keys: st.SearchStrategy[Key]) -> Any:
+def _called(draw: st.DrawFn, make: Callable[..., Any], keys: st.SearchStrategy[KeyParts]) -> Any:
     return make(*draw(keys))
 
 
 def passes(entity: Any) -> bool:
-    """Whether an entity's own `check` lets it through; one that needs what a copy shows cannot be asked yet."""
+    """Whether an entity's own `check` accepts it; one that reads a copy cannot run yet, since copies are not filled."""
     try:
         entity.check()
     except ValueError:
@@ -282,18 +284,18 @@ def passes(entity: Any) -> bool:
     return True
 
 
-def _any(several: Iterable[st.SearchStrategy[Write]]) -> list[st.SearchStrategy[Write]]:
-    """One strategy of them all, as likely as each of those beside it; none where there is none."""
+def _any(several: Iterable[st.SearchStrategy[WriteStep]]) -> list[st.SearchStrategy[WriteStep]]:
+    """One strategy of them all, to be as likely as each other one; none if there is none."""
     found = [each for each in several if not each.is_empty]
     return [st.one_of(*found)] if found else []
 
 
 @lru_cache(maxsize=32)
-def _histories(schema: Schema, given: _Settled) -> _Histories:
+def _histories(schema: Schema, given: _ByField) -> _Histories:
     return _Histories(schema, given)
 
 
-def _settled(given: Given | None) -> _Settled:
+def _by_field(given: Given | None) -> _ByField:
     paths = [(path_of(field), each) for field, each in (given or {}).items()]
     return tuple(((path.declared_in, path.names[0]), each) for path, each in paths)
 
@@ -302,17 +304,17 @@ def _names(schema: Schema | None) -> Names:
     return {} if schema is None else schema.named()
 
 
-def _place(entity: Any) -> tuple[type, Key]:
+def _place(entity: Any) -> tuple[type, KeyParts]:
     return root_model(type(entity)), key_of(entity)
 
 
-def _ordered(several: list[Any], models: list[type[Any]]) -> list[Any]:
-    """Those that are referred to first, as a batch must have them."""
+def _in_order(several: list[Any], models: list[type[Any]]) -> list[Any]:
+    """Sources first, as a batch must have them."""
     return sorted(several, key=lambda entity: models.index(type(entity)))
 
 
 def _sources_first(models: Sequence[type[Any]], names: Names) -> list[type[Any]]:
-    """Models, each behind those that it refers to as far as there is no circle."""
+    """Models, each after those that it refers to, as far as there is no circle."""
     targets = {model: _targets(model, names) for model in models}
     found: list[type[Any]] = []
     rest = list(models)
@@ -326,10 +328,8 @@ def _sources_first(models: Sequence[type[Any]], names: Names) -> list[type[Any]]
 
 def _targets(model: type[Any], names: Names) -> set[type[Any]]:
     found: set[type[Any]] = set()
-    for name, annotation in field_types(model, names).items():
-        bare = unwrap(annotation).bare
-        inner = get_args(bare)[0] if get_origin(bare) in (list, set, frozenset) else annotation
-        target = reference_target(inner, model, name, names)
+    for given in types_of(model, names).values():
+        target = reference_target(given.present.several or given)
         if target is not None:
             found.add(root_model(target[0]))
     return found

@@ -1,7 +1,7 @@
-"""Values of a declared type, for hypothesis: small ones that meet again, and the odd ones that break programs.
+"""Strategy of a declared type, for hypothesis: small ones that meet again, and the odd ones that break programs.
 
-Values are valid by construction: nothing is drawn in order to be thrown away. What sorts, adds up and compares in a way
-that nobody can promise is left out: NaN, infinities, and instants so far away that no calendar has them. See "Users'
+Strategy are valid by construction: none is drawn and then rejected. Left out is what does not sort, add
+up and compare exactly: NaN, infinities, and instants so far away that no calendar has them. See "Users'
 tests" of the decisions page.
 """
 
@@ -9,31 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    MutableMapping,
-    MutableSequence,
-    MutableSet,
-    Sequence,
-)
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
-from enum import Enum
 from types import NoneType
-from typing import Any, Final, Literal, NamedTuple, NotRequired, Required, TypeAlias, get_args, get_origin, is_typeddict
+from typing import Any, Final, NamedTuple, TypeAlias, is_typeddict
 from uuid import UUID
 
 import msgspec
 from hypothesis import strategies as st
 
 from oneread.errors import UsageError
-from oneread.models.annotations import Names, field_types, is_union, unwrap
+from oneread.models.annotations import FieldType, type_of
 
-Values: TypeAlias = st.SearchStrategy[Any]
+Strategy: TypeAlias = st.SearchStrategy[Any]
 
 SEVERAL: Final = 4
 """Elements that a list has at most, and characters and bytes beyond a declared least length twice as many."""
@@ -44,13 +33,9 @@ _WIDE: Final = 2**70
 _FIRST, _LAST = datetime(1900, 1, 1), datetime(2199, 12, 31)  # noqa: DTZ001 - hypothesis adds the zone
 _ZONES: Final = (UTC, timezone(timedelta(hours=-5)), timezone(timedelta(hours=5, minutes=45)))
 
-_SETS: Final = (set, AbstractSet, MutableSet)
-_MAPPINGS: Final = (dict, Mapping, MutableMapping)
-_LISTS: Final = (list, Sequence, MutableSequence, Collection)
-
 
 class Bounds(NamedTuple):
-    """What `msgspec.Meta` says of a type, all of it together."""
+    """The constraints of a type: all its `msgspec.Meta` together."""
 
     gt: Any = None
     ge: Any = None
@@ -64,7 +49,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, metadata: Iterable[Any]) -> Bounds:
-        """The constraints of an annotation; what stands further out is said later, and wins."""
+        """The constraints of an annotation; the outermost comes last, and wins."""
         found = {
             name: value
             for each in metadata
@@ -87,73 +72,61 @@ class Bounds(NamedTuple):
         return (self.min_length or 0) <= len(text) <= (len(text) if self.max_length is None else self.max_length)
 
 
+_ANY_KEY, _ANYTHING = type_of(str, {}), type_of(Any, {})
+
+
 class Drawn:
-    """Makes strategies for types, each class looked into once.
+    """Makes strategies for types. `special` is asked first: a strategy for a type that it knows better, or None."""
 
-    Arguments:
-        names: classes by name, to resolve annotations.
-        special: asked first; a strategy for a type that means something to the caller, or None.
-    """
-
-    def __init__(self, names: Names, special: Callable[[Any], Values | None] = lambda _bare: None) -> None:
-        self._names = names
+    def __init__(self, special: Callable[[FieldType], Strategy | None] = lambda _given: None) -> None:
         self._special = special
         self._inside: list[Any] = []
 
-    def of(self, annotation: Any) -> Values:
-        """Values of an annotated type.
+    def of(self, given: FieldType) -> Strategy:
+        """Strategy of a type. Raises UsageError when they cannot be made up."""
+        found = self._present(given.present, Bounds.of(given.metadata))
+        return st.none() | found if given.optional else found
 
-        Raises:
-            UsageError: nobody can tell how values of this type are made.
-        """
-        bare, optional, metadata = unwrap(annotation)
-        found = self._bare(bare, Bounds.of(metadata))
-        return st.none() | found if optional else found
-
-    def _bare(self, bare: Any, bounds: Bounds) -> Values:
-        origin, arguments = get_origin(bare), get_args(bare)
-        special = self._special(bare)
-        if special is None and (is_union(bare) or origin in (Required, NotRequired)):
-            special = st.one_of(*[self.of(each) for each in arguments])
-        if special is None and origin is Literal:
-            special = st.sampled_from(arguments)
+    def _present(self, given: FieldType, bounds: Bounds) -> Strategy:
+        special = self._special(given)
         if special is not None:
             return special
-        cls: Any = bare if origin is None else origin
-        if cls in _PLAIN:
-            return _PLAIN[cls](bounds)
-        if cls in (*_LISTS, *_SETS, *_MAPPINGS, frozenset, tuple):
-            return self._several(cls, arguments, bounds)
-        if isinstance(cls, type) and issubclass(cls, Enum):
-            return st.sampled_from(list(cls))
-        return self._class(cls)
+        match given.kind:
+            case "union" | "qualified":
+                return st.one_of(*map(self.of, given.parts))
+            case "literal" | "enum":
+                return st.sampled_from(given.values)
+            case "scalar":
+                return _PLAIN[given.cls](bounds)
+            case "list" | "set" | "mapping" | "tuple":
+                return self._several(given, bounds.sizes())
+            case _:
+                return self._class(given)
 
-    def _several(self, cls: Any, arguments: tuple[Any, ...], bounds: Bounds) -> Values:
-        sizes = bounds.sizes()
-        if cls in _MAPPINGS:
-            keys, elements = [self.of(each) for each in arguments or (str, Any)]
+    def _several(self, given: FieldType, sizes: dict[str, Any]) -> Strategy:
+        parts = given.parts
+        if given.kind == "mapping":
+            keys, elements = map(self.of, parts or (_ANY_KEY, _ANYTHING))
             return st.builds(dict) if keys.is_empty or elements.is_empty else st.dictionaries(keys, elements, **sizes)
-        if cls is tuple and arguments and arguments[-1] is not ...:
-            return st.tuples(*[self.of(each) for each in arguments])
-        element = self.of(arguments[0] if arguments else Any)
+        if given.kind == "tuple" and parts and parts[-1].kind != "ellipsis":
+            return st.tuples(*map(self.of, parts))
+        element = self.of(parts[0] if parts else _ANYTHING)
+        made = {"list": list, "tuple": tuple}.get(given.kind, frozenset if given.cls is frozenset else set)
         if element.is_empty:  # a class that holds several of itself
-            return st.builds(list if cls in _LISTS else cls if cls in (tuple, frozenset) else set)
-        if cls is tuple:
-            return st.lists(element, **sizes).map(tuple)
-        if cls in _LISTS:
-            return st.lists(element, **sizes)
-        return (st.frozensets if cls is frozenset else st.sets)(element, **sizes)
+            return st.builds(made)
+        found = st.lists(element, **sizes) if given.kind != "set" else st.sets(element, **sizes)
+        return found if made in (list, set) else found.map(made)
 
-    def _class(self, cls: Any) -> Values:
+    def _class(self, given: FieldType) -> Strategy:
+        cls = given.cls
         if cls in self._inside:  # one that holds itself goes one level deep
             return st.nothing()
+        needed = _needed(cls)
+        if needed is None:
+            raise UsageError("values of this type cannot be made up; give a strategy for the field", type=cls)
         self._inside.append(cls)
         try:
-            types = field_types(cls, self._names)
-            needed = _needed(cls)
-            if needed is None:
-                raise UsageError("values of this type cannot be made up; give a strategy for the field", type=cls)
-            drawn = {name: self.of(annotation) for name, annotation in types.items() if name in needed}
+            drawn = {name: self.of(each) for name, each in given.fields().items() if name in needed}
         finally:
             self._inside.pop()
         required = {name: each for name, each in drawn.items() if needed[name]}
@@ -181,7 +154,7 @@ def _needed(cls: Any) -> dict[str, bool] | None:
     return None
 
 
-def _integers(bounds: Bounds) -> Values:
+def _integers(bounds: Bounds) -> Strategy:
     step = bounds.multiple_of or 1
     low = max([math.ceil(each) for each in (bounds.ge,) if each is not None] + _past(bounds.gt), default=None)
     high = min([math.floor(each) for each in (bounds.le,) if each is not None] + _before(bounds.lt), default=None)
@@ -198,13 +171,13 @@ def _before(bound: Any) -> list[int]:
     return [] if bound is None else [math.ceil(bound) - 1]
 
 
-def _near(first: int, last: int) -> Values:
+def _near(first: int, last: int) -> Strategy:
     """Whole numbers that are mostly few, around 0 or around the bound that is nearest to it."""
     middle = min(max(0, first), last)
     return st.integers(max(first, middle - 2), min(last, middle + 3)) | st.integers(first, last)
 
 
-def _floats(bounds: Bounds) -> Values:
+def _floats(bounds: Bounds) -> Strategy:
     low, high = _tightest(bounds)
     if bounds.multiple_of is not None:
         step = bounds.multiple_of
@@ -220,7 +193,7 @@ def _floats(bounds: Bounds) -> Values:
     return st.floats(allow_nan=False, allow_infinity=False, **options)
 
 
-def _decimals(_bounds: Bounds) -> Values:
+def _decimals(_bounds: Bounds) -> Strategy:
     return st.decimals(Decimal(-(10**20)), Decimal(10**20), places=2) | st.decimals(-3, 3, places=1)
 
 
@@ -230,7 +203,7 @@ def _tightest(bounds: Bounds) -> tuple[Any, Any]:
     return max(lows, default=None), min(highs, default=None)
 
 
-def _texts(bounds: Bounds) -> Values:
+def _texts(bounds: Bounds) -> Strategy:
     if bounds.pattern is not None:
         return st.from_regex(bounds.pattern).filter(bounds.fits)
     few = [each for each in _TEXTS if bounds.fits(each)]
@@ -238,24 +211,24 @@ def _texts(bounds: Bounds) -> Values:
     return st.sampled_from(few) | many if few else many
 
 
-def _blobs(bounds: Bounds) -> Values:
+def _blobs(bounds: Bounds) -> Strategy:
     few = [each for each in _BLOBS if bounds.fits(each)]
     many = st.binary(**bounds.sizes(2 * SEVERAL))
     return st.sampled_from(few) | many if few else many
 
 
-def _instants(_bounds: Bounds) -> Values:
+def _instants(_bounds: Bounds) -> Strategy:
     """With a zone: a field of a model has no other."""
     zones = st.sampled_from(_ZONES)
     near = st.datetimes(datetime(2024, 2, 28), datetime(2024, 3, 2), timezones=zones)  # noqa: DTZ001 - as above
     return near | st.datetimes(_FIRST, _LAST, timezones=zones)
 
 
-def _times(bounds: Bounds) -> Values:
+def _times(bounds: Bounds) -> Strategy:
     return st.times(timezones=st.just(UTC) if bounds.tz else st.none())
 
 
-_PLAIN: Final[dict[Any, Callable[[Bounds], Values]]] = {
+_PLAIN: Final[dict[Any, Callable[[Bounds], Strategy]]] = {
     bool: lambda _bounds: st.booleans(),
     int: _integers,
     float: _floats,

@@ -15,6 +15,7 @@ from oneread.errors import Conflict, Corrupt, OnereadError, StillReferenced
 from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
+from oneread.store.limits import INLINE_HOLDERS, PROBES
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions import outbox
@@ -28,11 +29,6 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-INLINE_TARGETS: Final = 1000
-"""Holders that follow within the commit of their source; more become a task."""
-
-_PROBES: Final = 4
-"""Times the inline bound of back-references that one commit reads to find out which sources fan out too far."""
 
 RefusedHolders: TypeAlias = Mapping[bytes, Exception]
 """Holders that are set aside without another try in this attempt, each with its error."""
@@ -87,7 +83,7 @@ class NativeCommitter(NativeSystem):
     """Commits of one open database: see `Committer`."""
 
     def __init__(
-        self, name_of: Callable[[bytes], object], fence: WriteFence, follow: Follow, inline: int = INLINE_TARGETS
+        self, name_of: Callable[[bytes], object], fence: WriteFence, follow: Follow, inline: int = INLINE_HOLDERS
     ) -> None:
         self.name_of = name_of
         self._fence = fence
@@ -191,14 +187,14 @@ class Cascade:
         unit: UnitOfWork,
         now: int,
         follow: Follow,
-        inline: int = INLINE_TARGETS,
+        inline: int = INLINE_HOLDERS,
         refused: RefusedHolders | None = None,
     ) -> None:
         self._unit = unit
         self._now = now
         self._make = follow
         self._room = inline
-        self._probes = _PROBES * inline
+        self._probes = PROBES * inline
         self._refused = refused or {}
         self._changed: deque[tuple[bytes, int]] = deque()
         self._unreferenced: list[tuple[bytes, RowRange]] = []
@@ -224,7 +220,7 @@ class Cascade:
     def _spread(self) -> Plan[None]:
         """Lets the holders of all changed sources follow; leaves a task for a source with too many.
 
-        Breadth first, since a holder that changed is a source itself. `_PROBES` bounds what is scanned in vain.
+        Breadth first, since a holder that changed is a source itself. `PROBES` bounds what is scanned in vain.
         """
         unit = self._unit
         while self._changed:

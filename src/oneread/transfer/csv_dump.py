@@ -1,16 +1,15 @@
-"""CSV dumps: the living entities of one model, a row each under a header.
+"""CSV dumps: the entities of one model, one row each under a header.
 
-A reference by a key of one part is its value, by several parts a column for each (`product.order`); what is neither
-text nor a number is JSON in its cell. None is an empty cell; text that is empty or begins with a quote is written as
-JSON, so that both come back. See docs/formats/dumps.md.
+A reference by a key of one part is that part, by several parts a column for each (`product.order`); a value that is
+neither text nor a number is JSON. None is an empty cell; text that is empty or begins with a quote is JSON, so that
+loading tells them apart. See docs/formats/dumps.md.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -19,11 +18,11 @@ from oneread.errors import InvalidValue
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
-from oneread.plans.scans import check_ascending
-from oneread.store.requests import Scan
+from oneread.plans.scans import fetch_data, scan_all
+from oneread.store.requests import Found
 from oneread.store.rows import RowRange
 from oneread.transactions.root import parse_root
-from oneread.transfer.dump import BATCH
+from oneread.transfer.dump import BATCH, WriteLine
 from oneread.transfer.forms import ColumnForm
 
 _decode: Final = msgspec.json.Decoder().decode
@@ -31,16 +30,9 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class CsvDump:
-    """Writes the living entities of one model, variants left out.
+    """One dump of the entities of one model, without its variants."""
 
-    Arguments:
-        catalog: the schema compiled for the store.
-        model: whose entities.
-        write: takes each row as a line of CSV.
-        progress: told after every batch.
-    """
-
-    def __init__(self, catalog: Catalog, model: type, write: Callable[[bytes], object], progress: Reporter) -> None:
+    def __init__(self, catalog: Catalog, model: type, write: WriteLine, progress: Reporter) -> None:
         self._catalog = catalog
         self._form = ColumnForm(catalog.entity_types[model])
         self._write = write
@@ -57,42 +49,40 @@ class CsvDump:
         """The header."""
         return [
             column
-            for name in self._form.names
+            for name in self._form.by_name
             for column in ([f"{name}.{part}" for part in self._several[name]] if name in self._several else [name])
         ]
 
     def whole(self) -> Plan[int]:
-        """Writes the header and all rows from one moment of the store; returns how many entities there are."""
+        """Writes the header and all rows from one snapshot; returns the number of entities."""
         return Snapshot(self.rows).__iter__()
 
     def rows(self) -> Plan[int]:
         """Writes the header and all rows.
 
         Raises:
-            InvalidValue: a value has no exact form in CSV; a dump as JSON lines holds it.
+            InvalidValue: a value has no exact form in CSV; dump JSON lines instead.
         """
         self._line(self.columns)
-        kind = self._form.entity_type.kind
-        within = RowRange.under(kind.prefix)
-        while True:
-            found = yield from Scan("roots", within, BATCH)
-            check_ascending("roots", within, found)
-            for key, row in found:
-                body = parse_root(row).body
-                entity = None if body is None else kind.layouts.decode(body)
-                if type(entity) is self._form.cls:
-                    self._line(self._cells(entity, key))
-                    self.entities += 1
-            self._progress(Progress(f"dumping {stored_name(self._form.cls)}", self.entities))
-            if len(found) < BATCH:
-                return self.entities
-            within = within.behind(found[-1][0])
+        within = RowRange.under(self._form.entity_type.kind.prefix)
+        yield from scan_all("roots", within, self._batch, BATCH, fetch_data)
+        return self.entities
 
-    def _cells(self, entity: Any, key: bytes) -> list[str]:
-        text = self._form.written(entity)
+    def _batch(self, found: list[Found]) -> None:
+        kind = self._form.entity_type.kind
+        for key, row in found:
+            body = parse_root(row).body
+            entity = None if body is None else kind.layouts.decode(body)
+            if type(entity) is self._form.cls:
+                self._line(self._cells(entity, key))
+                self.entities += 1
+        self._progress(Progress(f"dumping {stored_name(self._form.cls)}", self.entities))
+
+    def _cells(self, entity: object, key: bytes) -> list[str]:
+        text = self._form.encode(entity)
         if text is None:
             raise InvalidValue(
-                "an entity holds a value that CSV cannot bring back exactly; dump JSON lines",
+                "CSV cannot represent a value of this entity exactly; dump JSON lines",
                 key=self._catalog.name_of(key),
             )
         cells: list[str] = []
@@ -112,7 +102,7 @@ class CsvDump:
         self._write(text.getvalue().encode())
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, str):

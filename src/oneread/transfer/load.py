@@ -1,39 +1,37 @@
-"""Loading: the lines of dumps, and records that others wrote, as changes.
+"""Converts the lines of dumps to changes, and the records of other files to entities.
 
-A line of a dump is restored as it stood; a record of others is saved as if a program had given it. See
+A line of a dump is restored with its version; a record of another file is saved as by `db.save`. See
 docs/formats/dumps.md.
 """
 
 from __future__ import annotations
 
 import hashlib
-from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog, stored_name
-from oneread.derivations.emitted_record import LAST_VALUES, Record
-from oneread.errors import Corrupt, InvalidValue, OnereadError, SchemaMismatch, UsageError
+from oneread.derivations.emitted_record import LAST_VALUES
+from oneread.errors import Corrupt, InvalidValue, SchemaMismatch, UsageError
 from oneread.models.shadow import revive
 from oneread.transactions.commit import Change
 from oneread.transfer.dump import FORMAT, End, Head
-from oneread.transfer.forms import ColumnForm, document_entity, key_type
+from oneread.transfer.forms import ColumnForm, document_entity, forms_by_name, key_type, unpack_record
 from oneread.transfer.restore import NO_COPIES, DumpedCopies, RestoreEntity, RestoreTombstone
 
 LINE_BYTES: Final = 16 << 20
-"""The longest line that is read; a longer one is refused as a whole."""
+"""The longest line that is read; a longer one is refused."""
 
-LoadedRow: TypeAlias = "list[str]"
+CsvRow: TypeAlias = "list[str]"
 """The cells of one record of a CSV file."""
 
 _HEAD_BEGINS: Final = b'{"oneread":'
 _JSON_BEGINS: Final = ('"', "[", "{")
 
 
-class Line(msgspec.Struct, forbid_unknown_fields=True):
+class DumpLine(msgspec.Struct, forbid_unknown_fields=True):
     """One entity or tombstone of a dump."""
 
     model: str
@@ -48,27 +46,27 @@ class Line(msgspec.Struct, forbid_unknown_fields=True):
 
 _head = msgspec.json.Decoder(Head).decode
 _end = msgspec.json.Decoder(End).decode
-_line = msgspec.json.Decoder(Line).decode
-_object = msgspec.json.Decoder(dict[str, Any]).decode
+_line = msgspec.json.Decoder(DumpLine).decode
+_object = msgspec.json.Decoder(dict[str, object]).decode
 _cell = msgspec.json.Decoder().decode
 
 
-def head_of(line: bytes) -> Head | None:
-    """What the first line of a dump says; None when it is no dump's.
+def parse_head(line: bytes) -> Head | None:
+    """Parses the first line of a dump; None for another file.
 
     Raises:
-        Corrupt: it begins as a dump's, and is torn.
+        Corrupt: it begins as a dump does, and is damaged.
     """
     if not line.startswith(_HEAD_BEGINS):
         return None
     try:
         return _head(line)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Corrupt("the dump is torn in its first line; nothing was loaded", reason=str(error)) from error
+        raise Corrupt("the first line of the dump is incomplete; nothing was loaded", reason=str(error)) from error
 
 
-def end_of(line: bytes) -> End | None:
-    """What the last line of a dump says; None when this is another line."""
+def parse_end(line: bytes) -> End | None:
+    """Parses the last line of a dump; None for another line."""
     if not line.startswith(b'{"end":'):
         return None
     try:
@@ -77,34 +75,34 @@ def end_of(line: bytes) -> End | None:
         return None
 
 
-def verified(lines: Iterable[bytes]) -> int:
-    """Goes through a whole dump; answers how many lines it has between its first and its last.
+def check_dump(lines: Iterable[bytes]) -> int:
+    """Checks the length and the digest of a whole dump; returns the number of lines between its first and its last.
 
     Raises:
-        Corrupt: it is torn or was changed, so nothing of it should be loaded.
+        Corrupt: it is incomplete or was changed, so that nothing of it should be loaded.
     """
     digest = hashlib.blake2b(digest_size=16)
     count = -1
     found: End | None = None
     for line in lines:
         if found is not None:
-            raise Corrupt("the dump goes on behind its end", line=count + 2)
-        found = end_of(line)
+            raise Corrupt("the dump has lines after its last line", line=count + 2)
+        found = parse_end(line)
         if found is None:
             digest.update(line)
             count += 1
     if found is None:
-        raise Corrupt("the dump is torn: its last line is missing; nothing was loaded", lines=max(count, 0))
+        raise Corrupt("the dump is incomplete: its last line is missing; nothing was loaded", lines=max(count, 0))
     if found.end != count or found.digest != digest.hexdigest():
-        raise Corrupt("the dump is not as it was written; nothing was loaded", lines=count, declared=found.end)
+        raise Corrupt("the dump was changed after it was written; nothing was loaded", lines=count, declared=found.end)
     return count
 
 
-class Dumped:
-    """Makes changes of the lines of a dump.
+class DumpReader:
+    """Converts the lines of a dump to changes.
 
     Raises:
-        SchemaMismatch: a newer release wrote the dump, or it holds models that the schema does not declare.
+        SchemaMismatch: a newer release wrote the dump, or it has models that the schema does not declare.
     """
 
     def __init__(self, catalog: Catalog, head: Head) -> None:
@@ -113,27 +111,26 @@ class Dumped:
                 "a newer release of oneread wrote this dump; upgrade this program", format=head.oneread, known=FORMAT
             )
         self._catalog = catalog
-        self._carriers = {stored_name(cls): entity_type for cls, entity_type in catalog.entity_types.items()}
-        unknown = sorted(set(head.models) - set(self._carriers))
+        self._types = {stored_name(cls): entity_type for cls, entity_type in catalog.entity_types.items()}
+        unknown = sorted(set(head.models) - set(self._types))
         if unknown:
-            raise SchemaMismatch("the dump holds models that this schema does not declare", models=unknown)
-        self._forms = {name: ColumnForm(entity_type) for name, entity_type in self._carriers.items()}
+            raise SchemaMismatch("the dump has models that this schema does not declare", models=unknown)
+        self._forms = forms_by_name(catalog)
         self._deleted = {
-            name: msgspec.json.Decoder(key_type(entity_type.kind)).decode
-            for name, entity_type in self._carriers.items()
+            name: msgspec.json.Decoder(key_type(entity_type.kind)).decode for name, entity_type in self._types.items()
         }
 
     def change(self, text: bytes) -> Change:
-        """The change that restores what a line says.
+        """Converts a line to the change that restores its entity or tombstone.
 
         Raises:
             OnereadError: the line is damaged, or does not fit the schema.
         """
         try:
             line = _line(text)
-            entity_type = self._carriers[line.model]
+            entity_type = self._types[line.model]
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise InvalidValue("this is no line of a dump", reason=str(error)) from error
+            raise InvalidValue("the line is not a line of a dump", reason=str(error)) from error
         except KeyError as error:
             raise InvalidValue("the schema has no such model", model=str(error.args[0])) from error
         if line.deleted:
@@ -141,41 +138,29 @@ class Dumped:
                 key = entity_type.kind.key(self._deleted[line.model](line.deleted))
             except msgspec.MsgspecError as error:
                 raise InvalidValue("the key does not fit its model", model=line.model, reason=str(error)) from error
-            return RestoreTombstone(self._catalog, key, line.version, _unpacked(line.last).get(LAST_VALUES, {}))
+            return RestoreTombstone(self._catalog, key, line.version, unpack_record(line.last).get(LAST_VALUES, {}))
         held = document_entity(entity_type.layout, line.document) if line.document else None
-        entity = self._forms[line.model].read(line.entity) if line.entity else held
+        entity = self._forms[line.model].decode(line.entity) if line.entity else held
         if entity is None:
             raise InvalidValue("the line has neither an entity nor a document", model=line.model)
-        used = entity_type.used_in(_unpacked(line.used))
+        used = entity_type.used_in(unpack_record(line.used))
         copies = NO_COPIES if held is None else DumpedCopies(line.held, held, used)
         return RestoreEntity(self._catalog, entity, line.version, copies)
 
 
-def _unpacked(text: str) -> Record:
-    try:
-        return emitted_record.decode_record(b64decode(text, validate=True)) if text else {}
-    except (OnereadError, ValueError) as error:
-        raise InvalidValue("what was held out of sight cannot be read", reason=str(error)) from error
+class RecordReader:
+    """Converts records to entities: JSON objects, or rows of a CSV file with a header.
 
-
-class Records:
-    """Makes changes of records that others wrote: JSON objects, or rows of a CSV file under a header.
-
-    Arguments:
-        catalog: the schema compiled for the store.
-        model: whose entities they are; None where each object says it in `model`.
-        names: their field names to ours.
-        header: of a CSV file; None for JSON.
+    Without a model each object names its own in `model`; `names` maps names in the file to fields.
 
     Raises:
-        UsageError: the model is not in the schema, or a column is no field of it.
+        UsageError: a column is not a field of the model.
     """
 
     def __init__(
         self, catalog: Catalog, model: type | None, names: Mapping[str, str], header: Sequence[str] | None = None
     ) -> None:
-        self._catalog = catalog
-        self._forms = {stored_name(cls): ColumnForm(entity_type) for cls, entity_type in catalog.entity_types.items()}
+        self._forms = forms_by_name(catalog)
         self._model = model
         self._names = names
         self._columns: tuple[str, ...] = ()
@@ -185,31 +170,31 @@ class Records:
 
     def _check_columns(self) -> None:
         if self._model is None:
-            raise UsageError("say whose entities the rows of a CSV file are: --model")
+            raise UsageError("a CSV file needs --model")
         form = self._forms[stored_name(self._model)]
-        unknown = [each for each in self._columns if each and each.partition(".")[0] not in form.names]
+        unknown = [each for each in self._columns if each and each.partition(".")[0] not in form.by_name]
         missing = [each for each in form.required if each not in {column.partition(".")[0] for column in self._columns}]
         twice = [each for each in self._columns if each and self._columns.count(each) > 1]
         if unknown or missing or twice:
             raise UsageError(
-                "the columns do not fit the fields of the model; --map column=field names them, column= leaves one out",
+                "the columns do not fit the fields of the model; --map column=field renames one, column= skips it",
                 model=self._model,
                 unknown=unknown,
                 missing=missing,
                 twice=sorted(set(twice)),
             )
 
-    def entity(self, record: bytes | LoadedRow) -> Any:
-        """The entity of one record.
+    def entity(self, record: bytes | CsvRow) -> Any:
+        """Converts one record to an entity.
 
         Raises:
             InvalidValue: it is damaged, or does not fit the model.
         """
         if isinstance(record, bytes):
-            return self._of_object(record)
+            return self._from_object(record)
         if len(record) != len(self._columns):
             raise InvalidValue(
-                "the row has another number of cells than the header", cells=len(record), columns=len(self._columns)
+                "the number of cells differs from the header", cells=len(record), columns=len(self._columns)
             )
         assert self._model is not None
         form = self._forms[stored_name(self._model)]
@@ -224,28 +209,28 @@ class Records:
         for name, value in given.items():
             if name in form.references and isinstance(value, list) and not any(value):
                 given[name] = None
-        return form.taken(given)
+        return form.from_text(given)
 
-    def _of_object(self, text: bytes) -> Any:
+    def _from_object(self, text: bytes) -> Any:
         try:
             found = _object(text)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise InvalidValue("this is no JSON object", reason=str(error)) from error
+            raise InvalidValue("the line is not a JSON object", reason=str(error)) from error
         if self._model is not None:
-            return self._forms[stored_name(self._model)].taken(self._named(found))
+            return self._forms[stored_name(self._model)].from_text(self._renamed(found))
         name, entity = found.get("model"), found.get("entity")
         form = self._forms.get(name) if isinstance(name, str) else None
         if form is None or not isinstance(entity, dict):
             raise InvalidValue('a line is {"model": name, "entity": {...}}; or give --model', model=name)
-        return form.taken(self._named(entity))
+        return form.from_text(self._renamed(entity))
 
-    def _named(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    def _renamed(self, found: Mapping[str, object]) -> dict[str, object]:
         return {ours: value for name, value in found.items() if (ours := self._names.get(name, name))}
 
 
-def _put_cell(given: dict[str, Any], form: ColumnForm, name: str, cell: str) -> None:
-    """One cell as a value: an empty one is None or left out; JSON where the field takes no text, or begins as such."""
-    annotation = form.plain[name].concrete
+def _put_cell(given: dict[str, object], form: ColumnForm, name: str, cell: str) -> None:
+    """Puts the value of one cell: None or nothing for an empty cell, JSON where the field is not text, or is quoted."""
+    annotation = form.by_name[name].concrete
     if cell[:1] in _JSON_BEGINS and (cell[0] == '"' or not _takes("x", annotation)):
         try:
             given[name] = _cell(cell.encode(errors="surrogatepass"))
@@ -253,7 +238,7 @@ def _put_cell(given: dict[str, Any], form: ColumnForm, name: str, cell: str) -> 
             given[name] = cell
     elif cell:
         given[name] = cell
-    elif form.plain[name].optional or _takes(None, annotation):
+    elif form.by_name[name].optional or _takes(None, annotation):
         given[name] = None
     elif name in form.required:
         given[name] = ""

@@ -1,38 +1,41 @@
-"""Testimony: what one commit row says must lie elsewhere, and what is wrong with the row itself.
+"""Expected rows: what one root row says must be in other rows, and what is wrong with the row itself.
 
-An entity is emitted anew; where its body cannot be read, its record is believed instead, so that one bad row does not
-make others look wrong. See docs/formats/rows.md.
+The entity is emitted again and compared with its record. Where the body cannot be read, the record is used instead, so
+that one bad root row does not make all of its derived rows look wrong. See docs/formats/rows.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from oneread.derivations import emitted_record
-from oneread.derivations.copies import Source
-from oneread.derivations.emitted_record import HELD, HIDDEN, LAST_VALUES, REFERENCES, ROWS, SUMS, UNIQUE, Record
+from oneread.derivations.copies import NO_SOURCE, Source
+from oneread.derivations.emitted_record import HELD, HIDDEN, LAST_VALUES, REFERENCES, ROWS, Record, short_hash
 from oneread.derivations.entity_type import EntityType, Refs
 from oneread.errors import Corrupt, OnereadError
 from oneread.models.registry import EntityKind
+from oneread.plans.plan import Plan
 from oneread.plans.progress import FaultKind
+from oneread.store.keys import kind_part, pointer_part, view_part
 from oneread.store.rows import Cell, Row
-from oneread.transactions.deltas import from_wire
-from oneread.transactions.outbox import back_reference_key, hold_key
-from oneread.transactions.root import BODY, EMITTED, VERSION
-from oneread.transactions.unit_of_work import DerivedWrites
-from oneread.verify.keyspace import StoreKeyspaces
+from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
+from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
+from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, DerivedWrites
+from oneread.verify.keyspace import StoreKeyspaces, shown_of
 from oneread.verify.record_comparison import compare_records
+from oneread.verify.scanner import Scanner
 
-_PRESENT: Final = b"\xc0"
 DAMAGED: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
-"""What reading bytes may raise that somebody damaged."""
+"""What reading damaged bytes may raise."""
+
+_SHOWN_CHARACTERS: Final = 300
 
 
 class RootFault(NamedTuple):
-    """What is wrong with a commit row itself."""
+    """What is wrong with a root row itself."""
 
     kind: FaultKind
     what: str
@@ -42,282 +45,322 @@ class RootFault(NamedTuple):
     mendable: bool
 
 
-class Doubt(NamedTuple):
-    """A record that is wrong, unless each of these index rows has the digest that the record keeps of it."""
+class PossibleFault(NamedTuple):
+    """A fault of a record, unless each of these index rows has the digest that the record keeps of it."""
 
-    flaw: RootFault
+    fault: RootFault
     digests: Mapping[bytes, bytes]
 
 
 class ExpectedRows(NamedTuple):
-    """What one commit row says.
-
-    Arguments:
-        entity: None when it is deleted or cannot be read.
-        refs: what it refers to.
-        used: its hidden copies by name.
-        operations: the rows, contributions and taken values that must be there because of it.
-        flaws: what is wrong with the row.
-        digests: index rows of which only a digest is known, because the body cannot be read.
-        trusted: False when neither body nor record can be read: nobody knows what must be there.
-        wants: sources without whose values nothing can be said; then nothing else of this is filled in.
-        doubt: what is wrong with the record, unless the rows that are there say that it is right.
-    """
-
-    @property
-    def is_whole(self) -> bool:
-        """Nothing more has to be read to know all of this."""
-        return not (self.wants or self.digests or self.doubt)
+    """What one root row says. `is_complete` is False while something else has to be read to know all of it."""
 
     entity: Any
+    """None when it is deleted or cannot be read."""
     refs: Refs
-    used: Mapping[str, Any]
-    operations: DerivedWrites
-    flaws: tuple[RootFault, ...] = ()
+    hidden: Mapping[str, Any]
+    """Its hidden copies by name."""
+    writes: DerivedWrites
+    """The rows, contributions and claims that must be there because of it."""
+    faults: tuple[RootFault, ...] = ()
     digests: Mapping[bytes, bytes] = {}
-    trusted: bool = True
-    wants: tuple[bytes, ...] = ()
-    doubt: Doubt | None = None
+    """Index rows of which only a digest is known, because the body cannot be read."""
+    is_known: bool = True
+    """False when neither body nor record can be read: any row may be right."""
+    missing_sources: tuple[bytes, ...] = ()
+    """Sources whose values are needed first; then nothing else of this is filled in."""
+    possible_fault: PossibleFault | None = None
 
-
-_NOTHING: Final = DerivedWrites()
+    @property
+    def is_complete(self) -> bool:
+        return not (self.missing_sources or self.digests or self.possible_fault)
 
 
 class RowExaminer:
-    """Hears the commit rows of one kind."""
+    """Computes the expected rows of one kind's root rows."""
 
     def __init__(self, keyspaces: StoreKeyspaces, kind: EntityKind) -> None:
         self._keyspaces = keyspaces
         self._kind = kind
-        self._carriers: Mapping[type, EntityType] = keyspaces.catalog.entity_types
-        self._silent = keyspaces.catalog.any_type_of(kind.prefix).empty_record()
-        self._narrowed = not keyspaces.whole
-        self._pointers = keyspaces.covers_kind(kind)
+        self._types: Mapping[type, EntityType] = keyspaces.catalog.entity_types
+        self._any_type = keyspaces.catalog.any_type_of(kind.prefix)
+        self._deleted_record = emitted_record.encode_record(self._any_type.empty_record())
+        self._narrowed = not keyspaces.is_complete
+        self._pointing = (BACK_REFERENCES, HOLDS) if keyspaces.covers_kind(kind) else ()
 
     def examine(self, key: bytes, row: Row, sources: Mapping[bytes, Source] | None = None) -> ExpectedRows:
-        """What a row says. `sources` are given when an earlier testimony wants them."""
+        """What a root row says. `sources` are those that an earlier result lacked."""
+        if not row:
+            return _unknown(RootFault("unreadable", "entity", "", "the row cannot be read", mendable=False))
         version, body, record = row.get(VERSION), row.get(BODY), row.get(EMITTED)
-        flaws: tuple[RootFault, ...] = ()
-        if version is None or version.value != version.stamp.to_bytes(8, "big"):
-            flaws = (_version_flaw(version, body),)
-        if body is None:
-            return self._from_tombstone(row, record, flaws)
+        expected = self._from_tombstone(record) if body is None else self._from_body(key, body.value, record, sources)
+        if version is None or not has_own_stamp(version):
+            expected = expected._replace(faults=(_version_fault(version, body), *expected.faults))
+        return expected
+
+    def _from_body(
+        self, key: bytes, body: bytes, record: Cell | None, sources: Mapping[bytes, Source] | None
+    ) -> ExpectedRows:
         kind = self._kind
         try:
-            entity = kind.layouts.whole(body.value)
+            entity = kind.layouts.whole(body)
             if kind.key(kind.parts(entity)) != key:
-                return self._from_record(key, record, (*flaws, _of_another(kind, entity)))
-            entity_type = self._carriers[type(entity)]
-            refs = entity_type.refs(entity)
+                return self._from_record(key, record, _other_key(repr(kind.parts(entity))))
+            refs = self._types[type(entity)].refs(entity)
         except DAMAGED as error:
-            return self._from_record(
-                key, record, (*flaws, RootFault("unreadable", "entity", "", str(error), mendable=False))
-            )
-        return self._from_entity(key, entity, entity_type, refs, record, flaws, sources)
+            return self._from_record(key, record, RootFault("unreadable", "entity", "", str(error), mendable=False))
+        return self._from_entity(key, entity, refs, record, sources)
 
     def _from_entity(
-        self,
-        key: bytes,
-        entity: Any,
-        entity_type: EntityType,
-        refs: Refs,
-        record: Cell | None,
-        flaws: tuple[RootFault, ...],
-        sources: Mapping[bytes, Source] | None,
+        self, key: bytes, entity: Any, refs: Refs, record: Cell | None, sources: Mapping[bytes, Source] | None
     ) -> ExpectedRows:
-        """What a living entity tells, emitted anew."""
-        used: Mapping[str, Any] = {}
+        """What a living entity emits now."""
+        entity_type = self._types[type(entity)]
+        hidden: Mapping[str, Any] = {}
         if entity_type.has_hidden:
             held = self._hidden_values(entity_type, record)
             if held is None:
                 if sources is None:
-                    return ExpectedRows(None, {}, {}, _NOTHING, wants=tuple(each[0] for each in refs.values() if each))
+                    missing = tuple(each[0] for each in refs.values() if each)
+                    return ExpectedRows(None, {}, {}, NO_DERIVED_WRITES, missing_sources=missing)
                 held = _hidden_from_sources(entity_type, refs, sources)
-            used = held
+            hidden = held
         try:
-            emission = entity_type.emission(entity, used, key, refs)
-            told = emitted_record.encode_record(emission.record)
+            emission = entity_type.emission(entity, hidden, key, refs)
+            expected = emitted_record.encode_record(emission.record)
         except DAMAGED as error:
-            return self._from_record(
-                key, record, (*flaws, RootFault("different", "entity", "", str(error), mendable=False))
-            )
-        doubt: Doubt | None = None
-        if record is None or record.value != told:
-            more, doubt = self._compare_record(entity_type, record, emission.record)
-            flaws += more
+            return self._from_record(key, record, RootFault("different", "entity", "", str(error), mendable=False))
+        faults: tuple[RootFault, ...] = ()
+        possible: PossibleFault | None = None
+        if record is None or record.value != expected:
+            faults, possible = self._compare_record(entity_type, record, emission.record)
             if self._keyspaces.backfill_running:
-                self._keep_pointers(record, emission.record)
-        operations = emitted_record.first_writes(key, emission)
-        narrowed = self._narrow(operations) if self._narrowed else operations
-        return ExpectedRows(entity, refs, used, narrowed, flaws, doubt=doubt)
+                _keep_pointers(record, emission.record)
+        writes = self._narrow(emitted_record.first_writes(key, emission))
+        return ExpectedRows(entity, refs, hidden, writes, faults, possible_fault=possible)
 
     def _hidden_values(self, entity_type: EntityType, record: Cell | None) -> Mapping[str, Any] | None:
-        """The hidden copies that a record holds; None when they have to be asked for again."""
+        """The hidden copies that a record holds; None when the sources must be read for them."""
         try:
-            told = emitted_record.decode_record(None if record is None else record.value)
-            if HIDDEN not in told and not self._keyspaces.backfill_running:
+            recorded = _decode(record)
+            if HIDDEN not in recorded and not self._keyspaces.backfill_running:
                 return None
-            return entity_type.used_in(told)
+            return entity_type.used_in(recorded)
         except DAMAGED:
             return None
 
     def _compare_record(
         self, entity_type: EntityType, record: Cell | None, expected: Record
-    ) -> tuple[tuple[RootFault, ...], Doubt | None]:
-        """What is wrong with a record whose bytes are not the expected ones, and what may be."""
+    ) -> tuple[tuple[RootFault, ...], PossibleFault | None]:
+        """The faults of a record whose bytes are not the expected ones."""
         if record is None:
-            missing = RootFault("missing", "record", _shorten(expected), "", mendable=True)
+            missing = RootFault("missing", "record", _record_text(expected), "", mendable=True)
             return () if self._keyspaces.backfill_running else (missing,), None
         try:
             found = emitted_record.decode_record(record.value)
         except Corrupt as error:
-            return (RootFault("unreadable", "record", _shorten(expected), str(error), mendable=True),), None
+            return (RootFault("unreadable", "record", _record_text(expected), str(error), mendable=True),), None
         wanted = emitted_record.decode_record(emitted_record.encode_record(expected))
         if self._keyspaces.backfill_running:
             found, wanted = self._in_scope_of(found), self._in_scope_of(wanted)
-        difference = compare_records(entity_type, found, wanted, self._keyspaces.recorded_otherwise)
+        difference = compare_records(entity_type, found, wanted, self._keyspaces.older_records)
         if difference.tokens:
-            return (_record_flaw(difference.tokens, found, wanted),), None
+            return (_record_fault(difference.tokens, found, wanted),), None
         if difference.unsure:
-            tokens = tuple(sorted({ROWS + place[:4] for place in difference.unsure}))
-            return (), Doubt(_record_flaw(tokens, found, wanted), difference.unsure)
+            tokens = tuple(sorted({ROWS + view_part(place) for place in difference.unsure}))
+            return (), PossibleFault(_record_fault(tokens, found, wanted), difference.unsure)
         return (), None
 
     def _in_scope_of(self, record: Record) -> Record:
         return {token: each for token, each in record.items() if token[1:] in self._keyspaces.prefixes}
 
-    def _keep_pointers(self, record: Cell | None, into: Record) -> None:
-        """While a backfill is under way, an entity points where its record says that it does."""
-        try:
-            told = emitted_record.decode_record(None if record is None else record.value)
-        except Corrupt:
-            return
-        for token in (REFERENCES, HELD):
-            into[token] = told.get(token, [])
+    def _from_tombstone(self, record: Cell | None) -> ExpectedRows:
+        """A deleted entity has no derived rows."""
+        faults: tuple[RootFault, ...] = ()
+        if record is None or record.value != self._deleted_record:
+            faults, _possible = self._compare_record(self._any_type, record, deleted_record(self._any_type, record))
+        return ExpectedRows(None, {}, {}, NO_DERIVED_WRITES, faults)
 
-    def _from_tombstone(self, row: Row, record: Cell | None, flaws: tuple[RootFault, ...]) -> ExpectedRows:
-        """A deleted entity: it tells nothing any more."""
-        if not row:
-            flaw = RootFault("unreadable", "entity", "", "the row cannot be read", mendable=False)
-            return ExpectedRows(None, {}, {}, _NOTHING, (flaw,), trusted=False)
-        if record is None or record.value != emitted_record.encode_record(self._silent):
-            expected = dict(self._silent)
-            try:
-                found = emitted_record.decode_record(None if record is None else record.value)
-                if isinstance(found.get(LAST_VALUES), dict):
-                    expected[LAST_VALUES] = found[LAST_VALUES]  # nobody can tell anew what a deleted entity told last
-            except Corrupt:
-                pass
-            more, _none = self._compare_record(self._keyspaces.catalog.any_type_of(self._kind.prefix), record, expected)
-            flaws += more
-        return ExpectedRows(None, {}, {}, _NOTHING, flaws)
-
-    def _from_record(self, key: bytes, record: Cell | None, flaws: tuple[RootFault, ...]) -> ExpectedRows:
-        """The entity cannot be read; its record says what it told."""
-        operations, digests = DerivedWrites({}, [], [], {}, {}), dict[bytes, bytes]()
+    def _from_record(self, key: bytes, record: Cell | None, fault: RootFault) -> ExpectedRows:
+        """An entity that cannot be read: what its record says it contributed, which is the diff from nothing."""
         try:
             if record is None:
-                raise Corrupt("there is no record")
-            for token, each in emitted_record.decode_record(record.value).items():
-                take = _TAKES.get(token[:1])
-                if take is not None:
-                    take(operations, digests, key, token[1:], each)
+                raise Corrupt("the row has no emitted record")
+            recorded = emitted_record.decode_record(record.value)
+            digests = {
+                token[1:] + suffix: digest
+                for token, rows in recorded.items()
+                if token[:1] == ROWS
+                for suffix, digest in rows
+            }
+            writes = self._narrow(emitted_record.record_diff(key, {}, recorded, digests))
         except DAMAGED as error:
-            flaw = RootFault("unreadable", "record", "", str(error), mendable=False)
-            return ExpectedRows(None, {}, {}, _NOTHING, (*flaws, flaw), trusted=False)
-        narrowed = self._narrow(operations) if self._narrowed else operations
-        return ExpectedRows(
-            None, {}, {}, narrowed, flaws, {place: each for place, each in digests.items() if place in narrowed.puts}
-        )
+            return _unknown(fault, RootFault("unreadable", "record", "", str(error), mendable=False))
+        known = {place: digest for place, digest in digests.items() if place in writes.puts}
+        return ExpectedRows(None, {}, {}, writes, (fault,), known)
 
-    def _narrow(self, operations: DerivedWrites) -> DerivedWrites:
-        """What is left of operations when only some of what is there is judged."""
-        judged, pointers = self._keyspaces.prefixes, self._pointers
-        pointing = (b"\x00\x00", b"\xff\xff")
+    def _narrow(self, writes: DerivedWrites) -> DerivedWrites:
+        """The writes to rows that are compared."""
+        if not self._narrowed:
+            return writes
+        compared, pointing = self._keyspaces.prefixes, self._pointing
         return DerivedWrites(
             {
                 place: shown
-                for place, shown in operations.puts.items()
-                if place[:4] in judged or (pointers and place[:2] in pointing)
+                for place, shown in writes.puts.items()
+                if view_part(place) in compared or pointer_part(place) in pointing
             },
             [],
-            [each for each in operations.deltas if each[0][:4] in judged],
+            [each for each in writes.deltas if view_part(each[0]) in compared],
             {},
-            {place: owner for place, owner in operations.claimed.items() if place[:4] in judged},
+            {place: owner for place, owner in writes.claimed.items() if view_part(place) in compared},
         )
 
 
-def _version_flaw(version: Cell | None, body: Cell | None) -> RootFault:
+class RowReader:
+    """Computes the expected rows of root rows of any kind, and reads what the row alone does not say.
+
+    Something else is read for damaged rows, and for those of earlier releases.
+    """
+
+    def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner) -> None:
+        self._keyspaces = keyspaces
+        self._scanner = scanner
+        self._examiners = {kind.prefix: RowExaminer(keyspaces, kind) for kind in keyspaces.kinds}
+
+    def examiner(self, kind: EntityKind) -> RowExaminer:
+        """The examiner of one kind's rows."""
+        return self._examiners[kind.prefix]
+
+    def expected_rows(self, key: bytes, row: Row) -> Plan[ExpectedRows]:
+        """The complete expected rows of a root row."""
+        expected = self._examiners[kind_part(key)].examine(key, row)
+        return expected if expected.is_complete else (yield from self.complete(key, row, expected))
+
+    def complete(self, key: bytes, row: Row, expected: ExpectedRows) -> Plan[ExpectedRows]:
+        """Reads what is lacking: values of sources, rows known by digest, or whether a record is right."""
+        if expected.missing_sources:
+            sources = yield from self._load_sources(expected.missing_sources)
+            expected = self._examiners[kind_part(key)].examine(key, row, sources)
+        if expected.digests:
+            places = sorted(expected.digests)
+            rows = yield from self._scanner.read("views", places)
+            for place, found in zip(places, rows, strict=True):
+                shown = None if found is None else shown_of(found)
+                digest = expected.digests[place]
+                if shown is not None and digest in (b"", short_hash(shown)):
+                    expected.writes.puts[place] = self._keyspaces.in_current_form("views", place, shown) or shown
+        possible = expected.possible_fault
+        if possible is not None and not (yield from self._has_digests(possible.digests)):
+            expected = expected._replace(faults=(*expected.faults, possible.fault))
+        return expected
+
+    def _has_digests(self, digests: Mapping[bytes, bytes]) -> Plan[bool]:
+        """Whether each of these index rows is there and has this digest."""
+        rows = yield from self._scanner.read("views", list(digests))
+        shown = [None if row is None else shown_of(row) for row in rows]
+        return all(
+            found is not None and short_hash(found) == digest
+            for found, digest in zip(shown, digests.values(), strict=True)
+        )
+
+    def is_owned_by(self, owner: bytes, key: bytes) -> Plan[bool | None]:
+        """Whether an entity, read by its key, has a derived row; None when the entity cannot be read."""
+        if kind_part(owner) not in self._examiners:
+            return False
+        (row,) = yield from self._scanner.read("roots", [owner])
+        if row is None:
+            return False
+        expected = yield from self.expected_rows(owner, row)
+        return (key in expected.writes.claimed or key in expected.writes.puts) if expected.is_known else None
+
+    def _load_sources(self, keys: tuple[bytes, ...]) -> Plan[Mapping[bytes, Source]]:
+        rows = yield from self._scanner.read("roots", list(keys))
+        found: dict[bytes, Source] = {}
+        for key, row in zip(keys, rows, strict=True):
+            try:
+                found[key] = self._keyspaces.catalog.source(key, parse_root(row))
+            except DAMAGED:
+                found[key] = NO_SOURCE
+        return found
+
+
+def has_own_stamp(version: Cell) -> bool:
+    """Whether a version cell says the version that it is stamped with."""
+    return version.value == version.stamp.to_bytes(8, "big")
+
+
+def recorded_in(record: Cell | None) -> Record:
+    """The record of a root row; an empty one where it cannot be read."""
+    try:
+        return _decode(record)
+    except Corrupt:
+        return {}
+
+
+def deleted_record(entity_type: EntityType, record: Cell | None) -> Record:
+    """The record that a deleted entity should have; its last values cannot be computed again, so they are kept."""
+    expected, recorded = entity_type.empty_record(), recorded_in(record)
+    if isinstance(recorded.get(LAST_VALUES), dict):
+        expected[LAST_VALUES] = recorded[LAST_VALUES]
+    return expected
+
+
+def _decode(record: Cell | None) -> Record:
+    return emitted_record.decode_record(None if record is None else record.value)
+
+
+def _keep_pointers(record: Cell | None, into: Record) -> None:
+    """While a backfill is running, the back-references of an entity are those that its record lists."""
+    try:
+        recorded = _decode(record)
+    except Corrupt:
+        return
+    for token in (REFERENCES, HELD):
+        into[token] = recorded.get(token, [])
+
+
+def _unknown(*faults: RootFault) -> ExpectedRows:
+    return ExpectedRows(None, {}, {}, NO_DERIVED_WRITES, faults, is_known=False)
+
+
+def _version_fault(version: Cell | None, body: Cell | None) -> RootFault:
     if version is None:
         return RootFault("missing", "version", "" if body is None else str(body.stamp), "", mendable=True)
     return RootFault("different", "version", str(version.stamp), version.value.hex(), mendable=True)
 
 
-def _of_another(kind: EntityKind, entity: Any) -> RootFault:
-    return RootFault(
-        "different", "entity", "an entity with the key of its row", repr(kind.parts(entity)), mendable=False
-    )
+def _other_key(parts: str) -> RootFault:
+    return RootFault("different", "entity", "an entity with the key of its row", parts, mendable=False)
 
 
 def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[bytes, Source]) -> dict[str, Any]:
     """Hidden copies as the sources have them now."""
-    used: dict[str, Any] = {}
+    hidden: dict[str, Any] = {}
     for each in entity_type.references:
         keys = refs[each.name]
         if each.hidden and keys:
-            source = sources[keys[0]]
-            gone = source.entity is None and source.existed and each.on_delete != "clear"
-            used.update(each.last_hidden_values(source, {}) if gone else each.hidden_values(source))
+            hidden.update(each.hidden_values(sources[keys[0]], {}))
         else:
-            used.update({name: None for name, _get, _type in each.hidden})
-    return used
+            hidden.update({name: None for name, _get, _type in each.hidden})
+    return hidden
 
 
-def _record_flaw(tokens: tuple[bytes, ...], found: Record, wanted: Record) -> RootFault:
+def _record_fault(tokens: tuple[bytes, ...], found: Record, wanted: Record) -> RootFault:
     return RootFault(
         "different",
         "record",
-        _shorten({token: wanted[token] for token in tokens if token in wanted}),
-        _shorten({token: found[token] for token in tokens if token in found}),
+        _record_text({token: wanted[token] for token in tokens if token in wanted}),
+        _record_text({token: found[token] for token in tokens if token in found}),
         mendable=True,
     )
 
 
-def _shorten(record: Record) -> str:
-    """Some of a record as text."""
-    text = str({token.decode("latin-1", "replace")[:1] + token[1:].hex(): each for token, each in record.items()})
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+def _record_text(record: Record) -> str:
+    named = {token[:1].decode("latin-1") + token[1:].hex(): each for token, each in record.items()}
+    return shorten(str(named))
 
 
-_SHOWN: Final = 300
-
-
-def _take_rows(into: DerivedWrites, digests: dict[bytes, bytes], _key: bytes, prefix: bytes, told: Any) -> None:
-    for suffix, digest in told:
-        into.puts[prefix + suffix] = digest
-        digests[prefix + suffix] = digest
-
-
-def _take_sums(into: DerivedWrites, _digests: dict[bytes, bytes], _key: bytes, prefix: bytes, told: Any) -> None:
-    into.deltas.extend([(prefix + suffix, from_wire(amounts), 1) for suffix, amounts in told])
-
-
-def _take_claims(into: DerivedWrites, _digests: dict[bytes, bytes], key: bytes, prefix: bytes, told: Any) -> None:
-    into.claimed.update({prefix + suffix: key for suffix in told})
-
-
-def _take_references(into: DerivedWrites, _digests: dict[bytes, bytes], key: bytes, _prefix: bytes, told: Any) -> None:
-    into.puts.update({back_reference_key(source, key): _PRESENT for source in told})
-
-
-def _take_holds(into: DerivedWrites, _digests: dict[bytes, bytes], key: bytes, _prefix: bytes, told: Any) -> None:
-    into.puts.update({hold_key(source, key): _PRESENT for source in told})
-
-
-_TAKES: Final[dict[bytes, Callable[[DerivedWrites, dict[bytes, bytes], bytes, bytes, Any], None]]] = {
-    ROWS: _take_rows,
-    SUMS: _take_sums,
-    UNIQUE: _take_claims,
-    REFERENCES: _take_references,
-    HELD: _take_holds,
-}
+def shorten(text: str) -> str:
+    """The first characters of a text that faults show."""
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."

@@ -1,74 +1,77 @@
-"""The ground: what lies where in one store, and what of it can be judged.
+"""Which derived rows a verification covers, and what their keys and cells say.
 
-A view that is still being built, a generation that is being taken away, and a view nobody asked about are left alone.
-See docs/formats/rows.md.
+A view that is still being built, a retired generation, and a view outside of the requested ones are not compared. See
+docs/formats/rows.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 
 from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.derivation import CompiledView, Keyspace
 from oneread.errors import Corrupt, SchemaMismatch, UsageError
 from oneread.models.registry import EntityKind
 from oneread.models.versions import StoredSchema
-from oneread.store.rows import Table
+from oneread.store.keys import KIND_BYTES, kind_part, pointed_part, pointer_part, root_key, view_part
+from oneread.store.requests import Found
+from oneread.store.rows import Row, RowRange, Table
+from oneread.transactions.deltas import MAGNITUDE, Number, decode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
+from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.record_comparison import Prefixes
 
 _CHANGED = "the store's schema has changed since it was opened here; open it again with the newer schema"
 
 
 class StoreKeyspaces:
-    """One store under one schema.
-
-    Arguments:
-        catalog: the schema compiled with the store's numbers.
-        stored: what the store remembers of its schema.
-        wanted: views and models that are asked about; empty for everything.
+    """The keyspaces of one store under one schema; `wanted` limits them to some views and models.
 
     Raises:
-        UsageError: a class that is no view or model of the schema.
+        UsageError: a class that is not a view or model of the schema.
+        SchemaMismatch: the store's schema is another one by now.
     """
 
     def __init__(self, catalog: Catalog, stored: StoredSchema, wanted: tuple[type, ...] = ()) -> None:
         self.catalog = catalog
         self.stored = stored
         self.backfill_running = stored.unfinished
-        """Records may lack what is declared, or hold what is not: a backfill is under way."""
+        """Records may lack what is declared, or hold what is not."""
         for each in wanted:
             if not isinstance(each, type):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-                raise UsageError("this is not a class of a view or model", given=each)
+                raise UsageError("expected a class of a view or model", given=each)
             if each not in catalog.kinds and each not in catalog.views:
-                raise UsageError("this class is no view or model of the schema", given=each)
-        self._refuse_another(catalog, stored)
+                raise UsageError("this class is not a view or model of the schema", given=each)
+        self._refuse_newer(catalog, stored)
         self._wanted = frozenset(wanted)
         self.kinds: tuple[EntityKind, ...] = tuple(dict.fromkeys(catalog.kinds.values()))
         views = tuple(catalog.views.values())
-        self.places: dict[bytes, Keyspace] = {
-            (place.table[:1].encode() + place.prefix): place
+        self.keyspaces: dict[tuple[Table, bytes], Keyspace] = {
+            (keyspace.table, keyspace.prefix): keyspace
             for view in views
-            if self._judged(view)
-            for place in view.keyspaces(catalog.kinds[view.model])
+            if self._covers_view(view)
+            for keyspace in view.keyspaces(catalog.kinds[view.model])
         }
-        self.prefixes = frozenset(place.prefix for place in self.places.values())
-        every = [place for view in views for place in view.keyspaces(catalog.kinds[view.model])]
-        prefixes = {table: {place.prefix for place in every if place.table == table} for table in ("views", "counts")}
+        self.prefixes = frozenset(prefix for _table, prefix in self.keyspaces)
+        every = [keyspace for view in views for keyspace in view.keyspaces(catalog.kinds[view.model])]
+        prefixes = {table: {each.prefix for each in every if each.table == table} for table in ("views", "counts")}
         self._elsewhere: Mapping[str, set[bytes]] = {
             "views": prefixes["counts"] - prefixes["views"],
             "counts": prefixes["views"] - prefixes["counts"],
         }
-        self.recorded_otherwise = Prefixes(
-            frozenset(place.prefix for place in every if place.undigested),
-            frozenset(place.prefix for place in every if place.in_order is not None),
+        self.older_records = Prefixes(
+            frozenset(each.prefix for each in every if each.undigested),
+            frozenset(each.prefix for each in every if each.in_order is not None),
         )
-        self.whole = not self._wanted and self.prefixes == {place.prefix for place in every}
-        self.tracked = self._referring(BACK_REFERENCES)
-        self.held = self._referring(HOLDS)
+        self.is_complete = not self._wanted and self.prefixes == {each.prefix for each in every}
+        """Every view is compared."""
+        self.tracking = self._kinds_with(BACK_REFERENCES)
+        """The kind of sources, by prefix, to the kinds whose entities have back-references there."""
+        self.holding = self._kinds_with(HOLDS)
 
-    def _refuse_another(self, catalog: Catalog, stored: StoredSchema) -> None:
-        """What a newer program has declared since cannot be judged with the declarations of this one."""
+    def _refuse_newer(self, catalog: Catalog, stored: StoredSchema) -> None:
+        """Rows of declarations that came after this program's cannot be judged by its own."""
         for cls, entity_type in catalog.entity_types.items():
             layout = stored.layouts.get(stored_name(cls))
             if layout is None or layout.number != entity_type.layout.layout_id:
@@ -78,81 +81,146 @@ class StoreKeyspaces:
             if known is None or known.prefix != view.prefix:
                 raise SchemaMismatch(_CHANGED, view=view.cls)
 
-    def _judged(self, view: CompiledView) -> bool:
-        asked = not self._wanted or view.cls in self._wanted or self.covers_kind(self.catalog.kinds[view.model])
+    def _covers_view(self, view: CompiledView) -> bool:
+        wanted = not self._wanted or view.cls in self._wanted or self.covers_kind(self.catalog.kinds[view.model])
         known = self.stored.views.get(stored_name(view.cls))
-        return asked and (known is None or known.state == "readable")
+        return wanted and (known is None or known.state == "readable")
 
     def covers_kind(self, kind: EntityKind) -> bool:
-        """Whether everything about entities of this kind is asked about, not only some of their views."""
+        """Whether the entities of this kind are compared themselves, not only some of their views."""
         return not self._wanted or any(self.catalog.kinds.get(each) is kind for each in self._wanted)
 
     def in_scope(self, kind: EntityKind) -> bool:
-        """Whether anything about entities of this kind is asked about."""
-        return self.covers_kind(kind) or any(place.kind is kind for place in self.places.values())
+        """Whether entities of this kind, or any of their views, are compared."""
+        return self.covers_kind(kind) or any(keyspace.kind is kind for keyspace in self.keyspaces.values())
 
-    def _referring(self, under: bytes) -> dict[bytes, tuple[EntityKind, ...]]:
-        """Prefix of a source's kind to the kinds that leave rows under it."""
+    def _kinds_with(self, under: bytes) -> dict[bytes, tuple[EntityKind, ...]]:
         found: dict[bytes, dict[EntityKind, None]] = {}
         for cls, entity_type in self.catalog.entity_types.items():
             for each in entity_type.tracked if under == BACK_REFERENCES else entity_type.holding:
                 found.setdefault(each.kind.prefix, {})[self.catalog.kinds[cls]] = None
         return {prefix: tuple(sorted(kinds, key=lambda kind: kind.prefix)) for prefix, kinds in found.items()}
 
-    def of(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        """Where the views of one kind have their rows."""
-        return tuple(place for place in self.places.values() if place.kind is kind)
+    def of_kind(self, kind: EntityKind) -> tuple[Keyspace, ...]:
+        """The keyspaces of one kind's views."""
+        return tuple(keyspace for keyspace in self.keyspaces.values() if keyspace.kind is kind)
 
     def keyspace_of(self, table: Table, key: bytes) -> Keyspace | None:
-        """Whose row this is; None for a back-reference, a hold, and what nobody knows."""
-        return self.places.get(table[:1].encode() + key[:4])
+        """The keyspace of a row; None for a back-reference, a hold, and a row outside of all of them."""
+        return self.keyspaces.get((table, view_part(key)))
 
-    def known(self, table: Table) -> frozenset[bytes]:
-        """The prefixes of a table that somebody has rows under, those that are not judged included."""
+    def known_prefixes(self, table: Table) -> frozenset[bytes]:
+        """The prefixes of a table under which rows may be, those that are not compared included."""
         if table == "roots":
-            return frozenset(number.to_bytes(2, "big") for number in self.stored.kinds.values()) | {
+            return frozenset(number.to_bytes(KIND_BYTES, "big") for number in self.stored.kinds.values()) | {
                 kind.prefix for kind in self.kinds
             }
         found = {each.prefix for each in self.stored.views.values()} | {each.prefix for each in self.stored.retired}
         found -= self._elsewhere[table]
         if table == "views":
-            found |= {BACK_REFERENCES + prefix for prefix in self.tracked}
-            found |= {HOLDS + prefix for prefix in self.held}
+            found |= {BACK_REFERENCES + prefix for prefix in self.tracking}
+            found |= {HOLDS + prefix for prefix in self.holding}
         return frozenset(found)
 
     def source_of(self, key: bytes) -> bytes:
         """The source's key of a back-reference or a hold.
 
         Raises:
-            Corrupt: these bytes begin with no key of an entity.
+            Corrupt: the bytes do not begin with the key of an entity.
         """
-        kind = self.catalog.kind_of(key[2:4])
-        _parts, end = kind.codec.decode_prefix(key, 4)
-        return key[2:end]
+        pointed = pointed_part(key)
+        _parts, end = self.catalog.kind_of(pointed).codec.decode_prefix(pointed, KIND_BYTES)
+        return pointed[:end]
 
     def owner_of(self, table: Table, key: bytes, shown: bytes | None) -> bytes | None:
-        """Whom a derived row comes from: by its key, or by what it shows where that names the owner.
+        """The entity that a derived row comes from, by its key, or by its value where that names the owner.
 
         None where that cannot be read.
         """
-        place = self.keyspace_of(table, key)
+        keyspace = self.keyspace_of(table, key)
         try:
-            if place is None:
-                return key[2 + len(self.source_of(key)) :]
-            if place.offset is None:
-                return shown if shown and shown[:2] == place.kind.prefix else None
-            return place.kind.prefix + key[place.offset(key) :]
+            if keyspace is None:
+                return pointed_part(key)[len(self.source_of(key)) :]
+            if keyspace.offset is None:
+                return shown if shown and kind_part(shown) == keyspace.kind.prefix else None
+            return root_key(keyspace.kind.prefix, key[keyspace.offset(key) :])
         except (Corrupt, ValueError, IndexError):
             return None
 
-    def as_made_now(self, table: Table, key: bytes, shown: bytes | None) -> bytes | None:
-        """What a row shows, with sets in order where earlier code gave them none."""
-        place = None if shown is None else self.keyspace_of(table, key)
-        return shown if place is None or place.in_order is None or shown is None else place.in_order(shown)
+    def in_current_form(self, table: Table, key: bytes, shown: bytes | None) -> bytes | None:
+        """What a row shows, its sets in order: earlier releases wrote them in any."""
+        keyspace = None if shown is None else self.keyspace_of(table, key)
+        return shown if keyspace is None or keyspace.in_order is None or shown is None else keyspace.in_order(shown)
 
     def name_of(self, key: bytes) -> str:
-        """An entity as a person reads it; hexadecimal where the bytes are no key."""
+        """An entity as a person reads it; hexadecimal where the bytes are not a key."""
         try:
             return self.catalog.name_of(key)
         except (Corrupt, ValueError):
             return key.hex()
+
+
+class Pointers:
+    """The back-references or holds of one kind's entities, under one kind of sources (a prefix).
+
+    Several `kinds` may have rows there. A row of none of them is reported once, with those of the first kind.
+    """
+
+    def __init__(
+        self, keyspaces: StoreKeyspaces, kind: EntityKind, under: bytes, source: bytes, kinds: tuple[EntityKind, ...]
+    ) -> None:
+        self._keyspaces = keyspaces
+        self._kind = kind
+        self._others = {each.prefix for each in kinds} - {kind.prefix}
+        self._first = kinds[0] is kind
+        self.within = RowRange.under(under + source)
+        self._head: bytes | None = None
+
+    def select(self, found: list[Found]) -> list[Found]:
+        """The rows of this kind's entities, and of unknown ones when this kind reports them."""
+        if not self._others:
+            return found
+        return [each for each in found if self._is_selected(each[0])]
+
+    def _is_selected(self, key: bytes) -> bool:
+        head = self._head
+        if head is None or not key.startswith(head):
+            try:
+                head = self._head = pointer_part(key) + self._keyspaces.source_of(key)
+            except (Corrupt, ValueError, IndexError):
+                return self._first
+        holder = kind_part(key[len(head) :])
+        return holder == self._kind.prefix or (self._first and holder not in self._others)
+
+
+def pointers_of(keyspaces: StoreKeyspaces, kind: EntityKind) -> tuple[Pointers, ...]:
+    """The back-references and holds of one kind's entities."""
+    return tuple(
+        Pointers(keyspaces, kind, under, source, kinds)
+        for under, found in ((BACK_REFERENCES, keyspaces.tracking), (HOLDS, keyspaces.holding))
+        for source, kinds in found.items()
+        if kind in kinds
+    )
+
+
+def shown_of(row: Row) -> bytes | None:
+    """The value of a derived row; None when it has no such cell, or more than that one."""
+    cell = row.get(VALUE)
+    return None if cell is None or len(row) > 1 else cell.value
+
+
+def amounts_of(row: Row) -> list[Number] | None:
+    """The numbers of a group's row; None when they cannot be read or added."""
+    shown = shown_of(row)
+    try:
+        amounts = None if shown is None else decode_amounts(shown)
+    except (Corrupt, TypeError):
+        return None
+    return amounts if amounts is not None and all(map(_is_summable, amounts)) else None
+
+
+def _is_summable(number: object) -> bool:
+    """Whether this is an int, or a Decimal as sums are made of."""
+    if type(number) is not Decimal:
+        return type(number) is int
+    return number.is_finite() and abs(number.adjusted()) <= 2 * MAGNITUDE

@@ -1,48 +1,45 @@
-"""Leftovers: rows that belong to no model, view or source of the schema, and tasks that nobody can do.
+"""Orphans: rows outside of every model, view and source of the schema, and tasks that cannot be done.
 
-A row of another kind in `system` is named and left: a newer release may have written it. See "The four tables" of
+A row of another kind in `system` is named and stays: a newer release may have written it. See "The four tables" of
 docs/formats/rows.md.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
-from oneread.plans.scans import check_ascending
-from oneread.store.requests import Found, Scan
+from oneread.plans.scans import check_ascending, fetch_rows
+from oneread.store.keys import PREFIX_BYTES, pointer_part
+from oneread.store.requests import Found
 from oneread.store.rows import RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.system_rows import RANGES, SINGLE_ROWS
-from oneread.verify.keyspace import StoreKeyspaces
-from oneread.verify.report import FaultReporter, shown_of
+from oneread.verify.keyspace import StoreKeyspaces, shown_of
+from oneread.verify.report import FaultReporter
 from oneread.verify.scanner import Scanner
-
-_WIDTHS: Final[dict[Table, int]] = {"roots": 2, "views": 4, "counts": 4}
 
 
 class Orphans:
-    """Looks for what belongs to nobody."""
+    """Reports rows without an entity, view or source, and broken tasks."""
 
     def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner, reporter: FaultReporter) -> None:
         self._keyspaces = keyspaces
         self._scanner = scanner
         self._reporter = reporter
 
-    def plan(self) -> Plan[None]:
-        """One request for each view and kind, and one for each batch of rows that belong to nobody."""
+    def run(self) -> Plan[None]:
+        """One request for each view and kind, and one for each batch of orphans."""
         self._scanner.phase("tasks")
-        yield from self._scanner.scan_all("system", outbox.TASKS, self._tasks)
-        yield from self._scanner.scan_all("system", outbox.SET_ASIDE, self._set_aside)
-        self._scanner.phase("leftovers in system")
-        yield from self._scanner.scan_all("system", RowRange(b"", b""), self._system)
-        for table, width in _WIDTHS.items():
-            self._scanner.phase(f"leftovers in {table}")
-            yield from self._strays(table, width)
+        yield from self._scanner.scan_all("system", outbox.TASKS, self._check_tasks)
+        yield from self._scanner.scan_all("system", outbox.SET_ASIDE, self._check_set_aside)
+        self._scanner.phase("orphans in system")
+        yield from self._scanner.scan_all("system", RowRange(b"", b""), self._check_system)
+        for table, width in PREFIX_BYTES.items():
+            self._scanner.phase(f"orphans in {table}")
+            yield from self._scan_unknown(table, width)
 
-    def _tasks(self, found: list[Found]) -> Plan[None]:
+    def _check_tasks(self, found: list[Found]) -> Plan[None]:
         sources = [outbox.source_of(key) for key, _row in found]
         rows = yield from self._scanner.read("roots", [source or b"\x00" for source in sources])
         for (key, row), source, root in zip(found, sources, rows, strict=True):
@@ -57,8 +54,8 @@ class Orphans:
             elif not outbox.is_task_of(key, task):
                 self._reporter.task("different", key, source, shown)
 
-    def _set_aside(self, found: list[Found]) -> None:
-        """A holder that is set aside is a fault by its stale copy; a whole task is one by itself."""
+    def _check_set_aside(self, found: list[Found]) -> None:
+        """Reports tasks that were set aside as a whole; a holder that was is reported by its stale copy."""
         for row in found:
             key, shown = outbox.read_aside(row)
             if shown is None:
@@ -66,30 +63,30 @@ class Orphans:
             elif not shown.holder:
                 self._reporter.task("unreadable", key, shown.source, f"{shown.error}: {shown.message}")
 
-    def _system(self, found: list[Found]) -> None:
+    def _check_system(self, found: list[Found]) -> None:
         for key, row in found:
             if key not in SINGLE_ROWS and not any(each.start <= key < each.stop for each in RANGES):
                 self._reporter.stray("system", key, row)
 
-    def _strays(self, table: Table, width: int) -> Plan[None]:
-        """Steps from one prefix to the next; what stands under an unknown one is reported row by row."""
-        known = self._keyspaces.known(table)
+    def _scan_unknown(self, table: Table, width: int) -> Plan[None]:
+        """Steps from one prefix to the next, and reports each row under an unknown one."""
+        known = self._keyspaces.known_prefixes(table)
         start: bytes | None = b""
         while start is not None:
-            found = yield from self._first(table, start)
+            found = yield from self._first_key(table, start)
             if found is None:
                 return
             prefix = found[:width]
             within, start = prefix_range(prefix) if len(prefix) == width else (found, found + b"\x00")
-            if prefix not in known and not self._waits(table, prefix):
+            if prefix not in known and not self._is_expected_in_backfill(table, prefix):
                 yield from self._scanner.scan_all(
                     table, RowRange(within, start or b""), lambda rows: self._report(table, rows)
                 )
 
-    def _first(self, table: Table, start: bytes) -> Plan[bytes | None]:
+    def _first_key(self, table: Table, start: bytes) -> Plan[bytes | None]:
         try:
             within = RowRange(start, b"")
-            rows = yield from Scan(table, within, 1, families="dm")
+            rows = yield from fetch_rows(table, within, 1)
             check_ascending(table, within, rows)
         except Corrupt as failure:
             key = failure.facts.get("key")
@@ -98,12 +95,12 @@ class Orphans:
             return key
         return rows[0][0] if rows else None
 
-    def _waits(self, table: Table, prefix: bytes) -> bool:
-        """While a backfill is under way, old records may still point where nobody points any more."""
+    def _is_expected_in_backfill(self, table: Table, prefix: bytes) -> bool:
+        """While a backfill is running, older records may still list back-references of former declarations."""
         return (
             self._keyspaces.backfill_running
             and table == "views"
-            and prefix[:2] in (outbox.BACK_REFERENCES, outbox.HOLDS)
+            and pointer_part(prefix) in (outbox.BACK_REFERENCES, outbox.HOLDS)
         )
 
     def _report(self, table: Table, found: list[Found]) -> None:

@@ -1,8 +1,8 @@
-"""Whether two emitted records say the same, although their bytes differ.
+"""Whether two emitted records are equal although their bytes differ.
 
-Code from before 0031 listed contributions in the order of one process and kept no digest of an extremum; that is not
-wrong. Values are compared by the bytes that they are stored as: NaN is like itself. See "The emitted record" of
-docs/formats/rows.md and docs/decisions/0031-one-form-of-equal-values.md.
+Releases before decision 0031 listed contributions in the order of one process and kept no digest of an extremum; such
+records are right. Values are compared by the bytes that they are stored as, so that NaN equals itself. See "The emitted
+record" of docs/formats/rows.md and docs/decisions/0031-one-form-of-equal-values.md.
 """
 
 from __future__ import annotations
@@ -22,32 +22,25 @@ _SEVERAL: Final = frozenset({SUMS, UNIQUE, REFERENCES, HELD})
 
 
 class Prefixes(NamedTuple):
-    """The views whose contributions earlier code recorded otherwise, by the prefix of their rows.
-
-    Arguments:
-        extrema: of each least and greatest.
-        unordered: of each index whose rows show sets inside of other values.
-    """
+    """The views whose contributions earlier releases recorded in other ways, by the prefix of their rows."""
 
     extrema: Container[bytes]
+    """Of each least and greatest."""
     unordered: Container[bytes]
+    """Of each index whose rows show sets inside of other values."""
 
 
 class RecordDifference(NamedTuple):
-    """Where two records differ.
-
-    Arguments:
-        tokens: whose contributions differ, in order.
-        unsure: index rows of which the record keeps another digest than expected, and that digest: right if it is that
-            of the row that is there.
-    """
+    """Where two records differ."""
 
     tokens: tuple[bytes, ...]
+    """Those whose contributions differ, in order."""
     unsure: Mapping[bytes, bytes]
+    """Index rows to a digest that is not the expected one: right if the row that is there has it."""
 
 
 def compare_records(entity_type: EntityType, found: Record, wanted: Record, prefixes: Prefixes) -> RecordDifference:
-    """Compares what a commit row remembers with what it should."""
+    """Compares the record of a root row with the expected one."""
     tokens: list[bytes] = []
     unsure: dict[bytes, bytes] = {}
     for token in sorted(found.keys() | wanted.keys()):
@@ -67,7 +60,7 @@ def compare_records(entity_type: EntityType, found: Record, wanted: Record, pref
 
 
 def _is_alike(entity_type: EntityType, token: bytes, have: Any, want: Any) -> bool:
-    """Whether contributions whose bytes differ say the same."""
+    """Whether contributions whose bytes differ are equal."""
     if token[:1] in _SEVERAL:
         return sorted(map(stored_form, have)) == sorted(map(stored_form, want))
     if token == HIDDEN:
@@ -79,10 +72,10 @@ def _is_alike(entity_type: EntityType, token: bytes, have: Any, want: Any) -> bo
 
 
 def _compare_rows(prefix: bytes, have: Any, want: Any, prefixes: Prefixes) -> dict[bytes, bytes]:
-    """The rows whose digests alone do not say whether they are right.
+    """The digests of rows that may be right although they are not the expected ones.
 
     Raises:
-        ValueError: other rows are remembered, or a digest is wrong.
+        ValueError: the record lists other rows, or a digest is wrong.
     """
     digests, expected = dict(have), dict(want)
     if digests.keys() != expected.keys() or len(digests) != len(have):

@@ -7,6 +7,7 @@ mended. See "Verify and repair of aggregates" of the decisions page and docs/dec
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -28,7 +29,7 @@ from oneread.verify.verify import Verification, Verifier, VerifyOptions
 ROUNDS: Final = 6
 """Times a store is verified at most."""
 
-TAKEN: Final = 50_000
+MENDED_FINDINGS: Final = 50_000
 """Findings mended in one round; the next round finds the others."""
 
 BATCH: Final = 100
@@ -36,15 +37,16 @@ BATCH: Final = 100
 
 _REASONS: Final = 20
 
-_ORDER: Final = {"record": 0, "version": 0, "task": 1, "copy": 2}
+_STEPS: Final = {"record": 0, "version": 0, "task": 1, "copy": 2}
+"""The order in which faults are mended, by view: what a later step reads is right by then."""
 
 
 class Repaired(msgspec.Struct, frozen=True):
     """What a repair did.
 
     Arguments:
-        mended: faults that were put right.
-        left: the first of those that were found last and could not be mended, or not in the rounds there are.
+        mended: faults that were mended.
+        left: the first of those that were found last: they cannot be mended, or not within the rounds.
         rounds: times the store was verified.
         reasons: why some could not be mended, the first ones.
         verification: the last one.
@@ -58,18 +60,12 @@ class Repaired(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """The last verification found nothing."""
+        """Whether the last verification found nothing."""
         return self.verification.clean
 
 
 class Repairer:
-    """One repair.
-
-    Arguments:
-        catalog: the schema compiled for the store.
-        committer: of the database.
-        options: as of a verification; `resume` is of no use here.
-    """
+    """One repair. The options have no `resume`."""
 
     def __init__(self, catalog: Catalog, committer: Committer, options: VerifyOptions) -> None:
         self._catalog = catalog
@@ -84,28 +80,27 @@ class Repairer:
         """Verifies and mends, a few rounds at most.
 
         Raises:
-            UsageError: a class that is no view or model of the schema.
+            UsageError: a class that is not a view or model of the schema.
             Unsupported: the engine has no snapshots, or its transactions do not span rows.
         """
         rounds = 0
         while True:
             rounds += 1
             self._found = []
-            verification = yield from Verifier(self._catalog, self._options, self._take).plan()
-            todo = self._todo()
+            verification = yield from Verifier(self._catalog, self._options, self._collect).plan()
+            todo = self._findings_to_mend()
             if not todo or rounds == ROUNDS:
                 return Repaired(self._mended, verification.faults, rounds, tuple(self._reasons), verification)
             yield from self._mend(todo)
 
-    def _take(self, finding: Finding) -> None:
-        if finding.fault.mendable and _name(finding) not in self._hopeless and len(self._found) < TAKEN:
+    def _collect(self, finding: Finding) -> None:
+        if finding.fault.mendable and _name(finding) not in self._hopeless and len(self._found) < MENDED_FINDINGS:
             self._found.append(finding)
 
-    def _todo(self) -> list[Finding]:
-        """What is mended in this round, in order; sums only when every record is right."""
+    def _findings_to_mend(self) -> list[Finding]:
+        """The findings of this round in order; sums only when every record is right."""
         wrong_records = any(finding.fault.view == "record" for finding in self._found)
-        todo = [finding for finding in self._found if not (wrong_records and _is_sum(finding))]
-        return sorted(todo, key=lambda finding: (_ORDER.get(finding.fault.view, 3), _is_sum(finding)))
+        return sorted((each for each in self._found if not (wrong_records and _is_sum(each))), key=_step)
 
     def _mend(self, todo: list[Finding]) -> Plan[None]:
         keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()))
@@ -113,31 +108,31 @@ class Repairer:
         scanner = Scanner(None, self._options.max_age, self._options.progress)
         mender = Mender(keyspaces, scanner, self._committer, fence)
         done = 0
-        for part in _parts(todo):
-            yield from self._mend_part(mender, part)
-            done += len(part)
+        for batch in _batches(todo):
+            yield from self._mend_batch(mender, batch)
+            done += len(batch)
             self._options.progress(Progress("mending", done, len(todo), len(todo) - done))
 
-    def _mend_part(self, mender: Mender, part: Sequence[Finding]) -> Plan[None]:
-        """Mends several in one transaction; when one of them is refused, each by itself."""
+    def _mend_batch(self, mender: Mender, batch: Sequence[Finding]) -> Plan[None]:
+        """Mends several in one transaction; when one of them is refused, each in its own."""
         try:
-            right = yield from self._committer.together(lambda: mender.mend(part))
+            right = yield from self._committer.together(lambda: mender.mend(batch))
         except SchemaMismatch:
             raise
         except OnereadError as failure:
-            if len(part) > 1:
-                for finding in part:
-                    yield from self._mend_part(mender, [finding])
+            if len(batch) > 1:
+                for finding in batch:
+                    yield from self._mend_batch(mender, [finding])
                 return
-            self._note(part[0], failure)
+            self._note_failure(batch[0], failure)
             return
-        for finding, mended in zip(part, right, strict=True):
+        for finding, mended in zip(batch, right, strict=True):
             self._mended += mended
             if not mended and not _is_sum(finding):
                 self._hopeless.add(_name(finding))
 
-    def _note(self, finding: Finding, failure: OnereadError) -> None:
-        """What the data forbid stays forbidden; what the store could not do is tried again in the next round."""
+    def _note_failure(self, finding: Finding, failure: OnereadError) -> None:
+        """Data that are refused now are refused in every round; what the store could not do is tried again."""
         if isinstance(failure, UsageError | StaleCopies):
             self._hopeless.add(_name(finding))
         if len(self._reasons) < _REASONS:
@@ -152,21 +147,13 @@ def _name(finding: Finding) -> tuple[str, bytes, str]:
     return finding.fault.table, finding.fault.key, finding.fault.row
 
 
-def _parts(todo: list[Finding]) -> Iterator[list[Finding]]:
-    """Batches of findings of one step each: what comes first is written before the next is looked at."""
-    start = 0
-    while start < len(todo):
-        step = _ORDER.get(todo[start].fault.view, 3), _is_sum(todo[start])
-        stop = start
-        while (
-            stop < len(todo)
-            and stop - start < BATCH
-            and step
-            == (
-                _ORDER.get(todo[stop].fault.view, 3),
-                _is_sum(todo[stop]),
-            )
-        ):
-            stop += 1
-        yield todo[start:stop]
-        start = stop
+def _step(finding: Finding) -> tuple[int, bool]:
+    return _STEPS.get(finding.fault.view, 3), _is_sum(finding)
+
+
+def _batches(todo: list[Finding]) -> Iterator[list[Finding]]:
+    """Batches of findings of one step each: its rows are written before the next step reads."""
+    for _order, group in groupby(todo, _step):
+        step = list(group)
+        for start in range(0, len(step), BATCH):
+            yield step[start : start + BATCH]

@@ -1,20 +1,19 @@
-"""Walking through a store: batches of rows, at a pace, told to whoever watches, past rows that cannot be read.
+"""Scans for verify: at a pace, with progress, and past rows that cannot be read.
 
-A row whose bytes the engine cannot read is given as a row without cells, so that the rest is looked at all the same.
-See "The store contract" of the architecture page.
+A row whose bytes the engine cannot read is given as a row without cells, so that all others are still compared. See
+"The store contract" of the architecture page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from oneread.errors import Corrupt
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
-from oneread.plans.scans import check_ascending
-from oneread.store.requests import Found, Read, Scan
+from oneread.plans.scans import Take, fetch_rows, scan_all
+from oneread.store.requests import Found, Read
 from oneread.store.rows import Row, RowRange, Table
 
 BATCH: Final = 500
@@ -23,22 +22,12 @@ BATCH: Final = 500
 DISAGREE: Final = "the store answers scans and reads by key differently: the file is damaged; restore a backup"
 
 
-Take = Callable[[list[Found]], "Plan[None] | None"]
-"""What is done with a batch of rows."""
-
-
 class TooOld(Exception):
     """The snapshot is older than it may become."""
 
 
 class Scanner:
-    """Reads many rows.
-
-    Arguments:
-        pace: rows per second at most; None for as many as can be.
-        max_age: seconds that one snapshot may take; then `TooOld` is raised.
-        progress: told after every batch.
-    """
+    """Reads many rows: at most `pace` a second, and raises `TooOld` when one snapshot takes `max_age` seconds."""
 
     def __init__(self, pace: float | None, max_age: float, progress: Reporter) -> None:
         self._pace = pace
@@ -53,12 +42,12 @@ class Scanner:
         self.cursor = ""
 
     def begin(self) -> Plan[None]:
-        """A new snapshot begins."""
+        """Starts the clock of a snapshot."""
         self._begun = yield from Now()
         self._allowed = float(self._begun)
 
     def phase(self, name: str) -> None:
-        """What follows is called so in progress."""
+        """Names the following work in progress."""
         self._phase, self._done = name, 0
 
     def scan_all(self, table: Table, within: RowRange, take: Take) -> Plan[None]:
@@ -67,28 +56,27 @@ class Scanner:
         Raises:
             Corrupt: the keys do not ascend, or a row is another one when it is read by its key.
         """
-        while True:
-            found = yield from self._scan(table, within)
-            check_ascending(table, within, found)
-            if found:
-                yield from self._check_reads(table, found)
-                more = take(found)
-                if more is not None:
-                    yield from more
-                yield from self._told(len(found))
-            if len(found) < BATCH:
+
+        def check_and_take(found: list[Found]) -> Plan[None]:
+            if not found:
                 return
-            within = within.behind(found[-1][0])
+            yield from self._check_reads(table, found)
+            more = take(found)
+            if more is not None:
+                yield from more
+            yield from self._advance(len(found))
+
+        return scan_all(table, within, check_and_take, BATCH, self._fetch)
 
     def _check_reads(self, table: Table, found: list[Found]) -> Plan[None]:
-        """Scans and reads go different ways through the file's pages, and a damaged one may mislead either."""
+        """Scans and reads take different paths through the pages of a file, and a damaged page may mislead either."""
         again = yield from self._read(table, [key for key, _row in found])
         for (key, row), read in zip(found, again, strict=True):
             if read != row:
                 raise Corrupt(DISAGREE, table=table, key=key.hex())
 
     def read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
-        """Rows by key; one that cannot be read has no cells."""
+        """Reads rows by key; one that cannot be read has no cells."""
         self.rows += len(keys)
         return (yield from self._read(table, keys))
 
@@ -103,23 +91,21 @@ class Scanner:
             rows += yield from self._read(table, [key])
         return rows
 
-    def _scan(self, table: Table, within: RowRange) -> Plan[list[Found]]:
-        """A full batch unless the range is exhausted."""
+    def _fetch(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
         try:
-            return (yield from Scan(table, within, BATCH, families="dm"))
+            return (yield from fetch_rows(table, within, limit))
         except Corrupt as failure:
             broken = failure.facts.get("key")
             if not isinstance(broken, bytes) or broken < within.start:
                 raise
-        found = yield from Scan(table, RowRange(within.start, broken), BATCH - 1, families="dm")
-        if len(found) == BATCH - 1:
-            return [*found, *(yield from self._scan(table, within.behind(found[-1][0])))][:BATCH]
-        found.append((broken, {}))
-        rest = yield from self._scan(table, within.behind(broken))
-        return [*found, *rest][:BATCH]
+        found = yield from fetch_rows(table, RowRange(within.start, broken), limit - 1)
+        if len(found) < limit - 1:  # else more rows may be in front of the broken one
+            found.append((broken, {}))
+        rest = yield from self._fetch(table, within.behind(found[-1][0]), limit)
+        return [*found, *rest][:limit]
 
-    def _told(self, rows: int) -> Plan[None]:
-        """Says how far it is, and rests when it was faster than it may be."""
+    def _advance(self, rows: int) -> Plan[None]:
+        """Reports progress, and sleeps when the scan is faster than its pace."""
         self.rows += rows
         self._done += rows
         self._progress(Progress(self._phase, self._done, None, self.faults, self.cursor))
@@ -127,6 +113,7 @@ class Scanner:
         if now - self._begun > self._max_age * 1000:
             raise TooOld
         if self._pace is not None:
+            # A pause of the program lets it catch up by one second's rows at most.
             self._allowed = max(self._allowed, now - 1000.0) + rows * 1000 / self._pace
             if self._allowed > now:
                 yield from Sleep((self._allowed - now) / 1000)

@@ -1,7 +1,7 @@
-"""Verify: whether everything derived in a store is exactly what its entities say, while it is in use.
+"""Verify: whether every derived row of a store is what its entities say, while the store is in use.
 
-Each kind is inspected in one snapshot of the whole store, so writers go on and are never half seen. See "Verify and
-repair of aggregates" of the decisions page and docs/decisions/0013-verify-by-digests.md.
+Each kind is compared in one snapshot of the whole store, so writers continue and no commit is seen by half. See "Verify
+and repair of aggregates" of the decisions page and docs/decisions/0013-verify-by-digests.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from oneread.verify.orphans import Orphans
 from oneread.verify.report import FaultReporter, Finding, Report
 from oneread.verify.scanner import Scanner, TooOld
 
-_LEFTOVERS: Final = ""
+_ORPHANS: Final = ""
+"""The part that looks for orphans; the other parts are named after their models."""
 
 
 class Verification(msgspec.Struct, frozen=True):
@@ -35,11 +36,11 @@ class Verification(msgspec.Struct, frozen=True):
     Arguments:
         faults: the first ones, in the order in which they were found.
         found: how many there are, by view (or `entity`, `copy`, ...) and kind of fault.
-        entities: looked at.
-        rows: read.
-        skipped: models, and `leftovers`, that were not compared because the snapshot grew too old.
-        cursor: `resume=` goes on behind the parts that were done; empty when everything was.
-        ahead: entities whose versions lie more than a minute ahead of the clock, the first of each model; no faults.
+        entities: how many were compared.
+        rows: how many were read.
+        skipped: models, and `orphans`, that were not compared because the snapshot grew too old.
+        cursor: for `resume=`, to compare what was skipped; empty when nothing was.
+        ahead: entities whose versions are more than a minute ahead of the clock, the first of each model; no faults.
         ahead_count: how many there are.
     """
 
@@ -54,17 +55,17 @@ class Verification(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """Nothing is wrong, and everything was compared."""
+        """Whether everything was compared and nothing is wrong."""
         return not self.found and not self.skipped
 
     @property
     def total(self) -> int:
-        """Faults found."""
+        """How many faults were found."""
         return sum(sum(kinds.values()) for kinds in self.found.values())
 
 
 class _Done(msgspec.Struct, array_like=True):
-    """What a cursor holds: the parts that were done."""
+    """What a cursor holds: the parts that were compared."""
 
     parts: list[str] = []
     entities: int = 0
@@ -74,17 +75,7 @@ class _Done(msgspec.Struct, array_like=True):
 
 
 class VerifyOptions(msgspec.Struct, frozen=True):
-    """How a store is verified.
-
-    Arguments:
-        wanted: views and models to look at; empty for everything.
-        pace: rows per second at most.
-        max_age: seconds that one snapshot may take.
-        on_fault: called with every fault when it is found.
-        progress: called after every batch.
-        keep: faults that are kept.
-        resume: the cursor of an earlier verification.
-    """
+    """The options of `Database.verify` and `Database.repair`, which describe them."""
 
     wanted: tuple[type, ...] = ()
     pace: float | None = None
@@ -96,34 +87,34 @@ class VerifyOptions(msgspec.Struct, frozen=True):
 
 
 class Verifier:
-    """One verification."""
+    """One verification; `report` is called with each finding, besides the options' `on_fault`."""
 
-    def __init__(self, catalog: Catalog, options: VerifyOptions, sink: Report | None = None) -> None:
-        _check(options)
+    def __init__(self, catalog: Catalog, options: VerifyOptions, report: Report | None = None) -> None:
+        _check_options(options)
         self._catalog = catalog
         self._options = options
-        self._sink = sink
+        self._report = report
         self._scanner = Scanner(options.pace, options.max_age, options.progress)
-        self._done = _Done() if options.resume is None else _from_cursor(options.resume)
+        self._done = _Done() if options.resume is None else _decode_cursor(options.resume)
         self._faults: list[Fault] = []
         self._ahead: list[Ahead] = []
         self._skipped: list[str] = []
 
     def plan(self) -> Plan[Verification]:
-        """Inspects what is asked for, each kind and the leftovers in a snapshot of its own.
+        """Compares each kind, and looks for orphans, in a snapshot of its own.
 
         Raises:
-            UsageError: a class that is no view or model of the schema.
+            UsageError: a class that is not a view or model of the schema.
             Unsupported: the engine has no snapshots.
         """
         keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), self._options.wanted)
         kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
-        parts = [*kinds] if self._options.wanted else [*kinds, _LEFTOVERS]
+        parts = [*kinds] if self._options.wanted else [*kinds, _ORPHANS]
         for name in parts:
             if name not in self._done.parts:
-                yield from self._part(name, kinds.get(name))
+                yield from self._compare_part(name, kinds.get(name))
         done = self._done
-        cursor = "" if set(parts) <= set(done.parts) else _cursor(done)
+        cursor = "" if set(parts) <= set(done.parts) else _encode_cursor(done)
         return Verification(
             tuple(self._faults),
             done.found,
@@ -135,36 +126,36 @@ class Verifier:
             done.ahead,
         )
 
-    def _part(self, name: str, kind: EntityKind | None) -> Plan[None]:
+    def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
         try:
-            looked = yield from Snapshot(lambda: self._look(kind))
+            digested = yield from Snapshot(lambda: self._compare(kind))
         except TooOld:
-            self._skipped.append(name or "leftovers")
+            self._skipped.append(name or "orphans")
             return
         done = self._done
         done.parts.append(name)
-        if looked is not None:
-            done.entities += looked.entities
-            done.ahead += looked.ahead_count
-            self._ahead.extend(looked.ahead)
+        if digested is not None:
+            done.entities += digested.entities
+            done.ahead += digested.ahead_count
+            self._ahead.extend(digested.ahead)
         done.rows += self._scanner.rows
         self._scanner.rows = 0
-        self._scanner.cursor = _cursor(done)
+        self._scanner.cursor = _encode_cursor(done)
 
-    def _look(self, kind: EntityKind | None) -> Plan[DigestPass | None]:
-        """One part, in one moment; the schema is read in that moment too."""
+    def _compare(self, kind: EntityKind | None) -> Plan[DigestPass | None]:
+        """Compares one part, in a snapshot; the schema is read in the same one."""
         keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), self._options.wanted)
-        reporter = FaultReporter(keyspaces, self._take)
+        reporter = FaultReporter(keyspaces, self._count)
         yield from self._scanner.begin()
         if kind is None:
-            yield from Orphans(keyspaces, self._scanner, reporter).plan()
+            yield from Orphans(keyspaces, self._scanner, reporter).run()
             return None
-        inspection = DigestPass(keyspaces, kind, self._scanner, reporter)
-        yield from inspection.run()
-        yield from LocatePass(inspection).plan()
-        return inspection
+        digested = DigestPass(keyspaces, kind, self._scanner, reporter)
+        yield from digested.run()
+        yield from LocatePass(digested).run()
+        return digested
 
-    def _take(self, finding: Finding) -> None:
+    def _count(self, finding: Finding) -> None:
         fault = finding.fault
         kinds = self._done.found.setdefault(fault.view, {})
         kinds[fault.kind] = kinds.get(fault.kind, 0) + 1
@@ -173,11 +164,11 @@ class Verifier:
             self._faults.append(fault)
         if self._options.on_fault is not None:
             self._options.on_fault(fault)
-        if self._sink is not None:
-            self._sink(finding)
+        if self._report is not None:
+            self._report(finding)
 
 
-def _check(options: VerifyOptions) -> None:
+def _check_options(options: VerifyOptions) -> None:
     check_function("progress", options.progress)
     if options.on_fault is not None:
         check_function("on_fault", options.on_fault)
@@ -186,17 +177,17 @@ def _check(options: VerifyOptions) -> None:
         if value is None and name == "pace":
             continue
         if type(value) not in (int, float) or not value > 0:  # type: ignore[operator]
-            raise UsageError("a number above 0", option=name, value=value)
+            raise UsageError("expected a number greater than 0", option=name, value=value)
     if type(options.keep) is not int or options.keep < 0:
-        raise UsageError("a whole number, 0 or more", option="keep", value=options.keep)
+        raise UsageError("expected a whole number, 0 or more", option="keep", value=options.keep)
 
 
-def _cursor(done: _Done) -> str:
+def _encode_cursor(done: _Done) -> str:
     return urlsafe_b64encode(msgspec.msgpack.encode(done)).decode().rstrip("=")
 
 
-def _from_cursor(cursor: str) -> _Done:
+def _decode_cursor(cursor: str) -> _Done:
     try:
         return msgspec.msgpack.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=_Done)
     except (ValueError, TypeError, msgspec.MsgspecError) as error:
-        raise UsageError("this is no cursor of a verification", cursor=cursor) from error
+        raise UsageError("this is not a cursor of a verification", cursor=cursor) from error

@@ -1,12 +1,9 @@
-"""What a web application imports: databases by lifespan, JSON of entities and pages, errors as problems, budgets.
-
-Nothing of the library imports this room. See the page of the web in the reference.
-"""
+"""What a web application imports: databases by lifespan, JSON of entities and pages, errors as problems, budgets."""
 
 try:
     from oneread.web.bodies import changes_of, entity_of
 except ModuleNotFoundError as error:
-    error.add_note("what oneread.web needs comes along with: pip install 'oneread[web]'")
+    error.add_note("install what oneread.web needs: pip install 'oneread[web]'")
     raise
 from oneread.web.budgets import BudgetMiddleware
 from oneread.web.conditional import etag, if_version

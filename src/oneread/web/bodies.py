@@ -1,6 +1,6 @@
-"""Request bodies: JSON of a bounded size to an entity, or to the fields that are to be changed.
+"""Request bodies: JSON of a bounded size to an entity, or to changed fields.
 
-See "Bodies" of the page of the web in the reference.
+See "Bodies" in docs/reference/web.md.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ MOST_BYTES: Final = 1_000_000
 
 
 async def entity_of(request: Request, model: type[M], *, most_bytes: int = MOST_BYTES) -> M:
-    """The entity in a request's body, ready for `save` or `create`: `entity_of(request, Purchase)`.
+    """Decodes the entity in a request's body, for `save` or `create`: `entity_of(request, Purchase)`.
 
-    Copies are sent as their `ref`; what a copy shows is taken from its source. Fields with a default may be left out.
+    Copies are sent as their `ref`; `save` fills them from their source. Fields with a default may be left out.
 
     Arguments:
-        request: whose body it is.
-        model: what the body is to be.
-        most_bytes: a larger body is refused, and the rest of it not read.
+        request: the request.
+        model: the class of the entity.
+        most_bytes: the largest body; the rest of a larger one is not read.
 
     Raises:
-        InvalidValue: it is no JSON, or a field is unknown, missing or of another type.
+        InvalidValue: the body is not JSON, or a field is unknown, missing or of another type.
         LimitExceeded: the body is too large.
-        HTTPException: 415, it says it is something else than JSON.
+        HTTPException: 415, the content type is not JSON.
     """
     sent: M = form(model).decode(await _body(request, most_bytes))
     return sent
 
 
 async def changes_of(request: Request, model: type[M], *, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
-    """The fields in a request's body, for `db.patch(model, *key, **changes)`; None clears one.
+    """Decodes the fields in a request's body, for `db.patch(model, *key, **changes)`; None clears one.
 
     Raises:
         InvalidValue, LimitExceeded, HTTPException: as `entity_of`.
@@ -50,7 +50,7 @@ async def changes_of(request: Request, model: type[M], *, most_bytes: int = MOST
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """The body, which is given up as soon as it is too large."""
+    """Reads the body; stops as soon as it is too large."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         raise HTTPException(415, "send application/json")

@@ -1,6 +1,6 @@
-"""Databases of a web application: opened when it starts, closed when it ends, found through the request.
+"""Databases of a web application: opened when it starts, closed when it ends, reached through the request.
 
-See the page of the web in the reference.
+See docs/reference/web.md.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ from oneread.database.async_database import AsyncDatabase
 from oneread.errors import UsageError
 
 NAME: Final = "db"
-"""Under which `lifespan` keeps a database that was given no other name."""
+"""The name of the database that `lifespan` was given without one."""
 
-Lifespan: TypeAlias = Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any]]]
+Lifespan: TypeAlias = Callable[[Any], AbstractAsyncContextManager[Mapping[str, object]]]
 
 
 def lifespan(
     opening: Awaitable[AsyncDatabase] | None = None,
     *,
-    within: Callable[[Any], AbstractAsyncContextManager[Mapping[str, Any] | None]] | None = None,
+    within: Callable[[Any], AbstractAsyncContextManager[Mapping[str, object] | None]] | None = None,
     **named: Awaitable[AsyncDatabase],
 ) -> Lifespan:
     """Opens databases when the application starts and closes them when it ends: `Starlette(lifespan=lifespan(...))`.
 
     `lifespan(connect_async(url, schema))` is `request.state.db`; several are named:
-    `lifespan(shop=connect_async(...), archive=connect_async(...))`. Each start of the application opens them anew, so
-    reloading and several workers are safe; what was opened is closed, in reverse order, also when a later one fails.
+    `lifespan(shop=connect_async(...), archive=connect_async(...))`. Each start of the application opens them, so
+    reloading and several workers are safe; they are closed in reverse order, also when opening a later one fails.
 
     Arguments:
         opening: what `connect_async` returns, not awaited yet.
-        within: another lifespan, inside which the databases are opened; its state is kept.
-        named: as `opening`, by name.
+        within: another lifespan, which is entered first; its state is kept.
+        named: further databases, by name.
 
     Raises:
-        UsageError: there is no database, or one that was opened before.
+        UsageError: no database was given, or one was awaited.
     """
     openings = ({} if opening is None else {NAME: opening}) | named
     if not openings:
-        raise UsageError("a lifespan opens at least one database: lifespan(connect_async(url, schema))")
+        raise UsageError("a lifespan needs at least one database: lifespan(connect_async(url, schema))")
     for name, each in openings.items():
         if not isinstance(each, Awaitable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise UsageError("a lifespan is given what connect_async returns, not awaited", name=name, given=type(each))
+            raise UsageError("a lifespan takes the result of connect_async, not awaited", name=name, given=type(each))
 
     @asynccontextmanager
-    async def opened(app: Any) -> AsyncGenerator[Mapping[str, Any]]:
+    async def opened(app: object) -> AsyncGenerator[Mapping[str, object]]:
         async with AsyncExitStack() as stack:
-            state: dict[str, Any] = {}
+            state: dict[str, object] = {}
             if within is not None:
                 around = await stack.enter_async_context(within(app))
                 state |= {} if around is None else dict(around)
@@ -73,7 +73,7 @@ def database(connection: HTTPConnection) -> AsyncDatabase:
 
 
 def database_called(name: str) -> Callable[[HTTPConnection], AsyncDatabase]:
-    """What finds one of several databases by its name, as `database` finds the only one."""
+    """A dependency that returns the database of this name, as `database` returns the only one."""
 
     def called(connection: HTTPConnection) -> AsyncDatabase:
         return _called(connection, name)
@@ -84,5 +84,5 @@ def database_called(name: str) -> Callable[[HTTPConnection], AsyncDatabase]:
 def _called(connection: HTTPConnection, name: str) -> AsyncDatabase:
     found = getattr(connection.state, name, None)
     if not isinstance(found, AsyncDatabase):
-        raise UsageError("the application was started without this database; give it a lifespan", name=name)
+        raise UsageError("the application was started without this database; pass lifespan=lifespan(...)", name=name)
     return found

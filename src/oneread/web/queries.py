@@ -1,6 +1,6 @@
 """Query parameters of a list: `?limit=20&since=2011-01-01T00:00:00Z&cursor=...` to the arguments of `page`.
 
-See "Lists" of the page of the web in the reference.
+See "Lists" in docs/reference/web.md.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from starlette.requests import HTTPConnection
 
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.lists import listed
-from oneread.database.pages import BUDGET, Page
+from oneread.database.pages import Page
 from oneread.derivations.views import View
 from oneread.errors import InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
+from oneread.store.limits import BUDGET
 
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 
@@ -27,13 +28,13 @@ _DIGITS: Final = 9
 
 
 class PageQuery:
-    """What a client asks of a list. In FastAPI `Annotated[PageQuery, Depends()]`, in Starlette `PageQuery.of(request)`.
+    """The query parameters of a list: in FastAPI `Annotated[PageQuery, Depends()]`, else `PageQuery.of(request)`.
 
     Arguments:
         limit: rows of the page; the view's `max_limit` is the most.
         cursor: `next` or `previous` of the page before.
         backward: without a cursor, the last page of the list.
-        since, until, starts_with: bounds of the next key field, as text; read by the field's declared type.
+        since, until, starts_with: bounds of the next key field, as text of the field's declared type.
     """
 
     def __init__(
@@ -58,17 +59,17 @@ class PageQuery:
 
         Arguments:
             connection: the request.
-            others: further parameters that the route reads itself.
+            others: names of other parameters that the route reads itself.
 
         Raises:
-            InvalidQuery: a parameter is unknown, stands there twice, or is not written as its type is.
+            InvalidQuery: a parameter is unknown, is given twice, or has another type.
         """
         given: dict[str, str] = {}
         for name, text in connection.query_params.multi_items():
             if name in given and name in NAMES:
-                raise InvalidQuery("this parameter stands in the query twice", field=name)
+                raise InvalidQuery("the parameter is given twice", field=name)
             if name not in NAMES and name not in others:
-                raise InvalidQuery("this list has no such parameter", field=name[:64])
+                raise InvalidQuery("unknown parameter", field=name[:64])
             given[name] = text
         return cls(
             _number(given["limit"]) if "limit" in given else None,
@@ -83,29 +84,29 @@ class PageQuery:
         self,
         db: AsyncDatabase,
         view: type[P],
-        *equal: Any,
+        *equal: object,
         limit: int | None = None,
         most: int | None = None,
         where: Expression | None = None,
         budget: int = BUDGET,
     ) -> Page[P]:
-        """The page that was asked for; costs what `db.page` costs.
+        """Reads the page; costs what `db.page` costs.
 
         Arguments:
-            db: where the list is.
+            db: the database.
             view: the list.
             equal: values of its first key fields, as for `db.page`.
-            limit: where the client names none.
-            most: what the client may name at most, where that is less than the view's `max_limit`.
+            limit: the default, for a client that sends none.
+            most: the largest limit a client may send, where that is less than the view's `max_limit`.
             where: a condition on the rows.
             budget: rows that may be read beyond the limit.
 
         Raises:
-            InvalidQuery: the limit is out of bounds, or a bound is not written as the key's type is.
-            InvalidCursor: the cursor is of another page.
+            InvalidQuery: the limit is out of bounds, or a bound does not fit the key field's type.
+            InvalidCursor: the cursor belongs to a different query.
         """
         if most is not None and self.limit is not None and self.limit > most:
-            raise InvalidQuery("the limit is larger than this list gives", field="limit", max_limit=most)
+            raise InvalidQuery("the limit is larger than this list allows", field="limit", max_limit=most)
         bounded = {name: getattr(self, name) for name in ("since", "until", "starts_with")}
         if any(text is not None for text in bounded.values()):
             bounded = _typed(db, view, equal, bounded)
@@ -123,28 +124,28 @@ class PageQuery:
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        raise InvalidQuery("a limit is a whole number", field="limit")
+        raise InvalidQuery("limit must be a whole number", field="limit")
     return int(text)
 
 
 def _truth(text: str) -> bool:
     known = _TRUTH.get(text.lower())
     if known is None:
-        raise InvalidQuery("this is true or false", field="backward")
+        raise InvalidQuery("backward must be true or false", field="backward")
     return known
 
 
-def _typed(db: AsyncDatabase, view: Any, equal: tuple[Any, ...], texts: dict[str, str | None]) -> dict[str, Any]:
-    """Bounds as values of the next key field."""
+def _typed(db: AsyncDatabase, view: Any, equal: tuple[object, ...], texts: dict[str, str | None]) -> dict[str, Any]:
+    """Converts bounds to values of the next key field."""
     of = listed(db.operations, view)
     given = len(of.flat(equal))
     if given >= of.width:
-        raise InvalidQuery("there is no further key field to bound", view=view)
+        raise InvalidQuery("every key field is given: there is none left to bound", view=view)
     element = of.codec.elements[given]
     found: dict[str, Any] = {}
     for name, text in texts.items():
         try:
             found[name] = None if text is None else msgspec.convert(text, element.type, strict=False)
         except (msgspec.ValidationError, ValueError, OverflowError) as error:
-            raise InvalidQuery("this is not written as the key field's type is", field=name, view=view) from error
+            raise InvalidQuery("the bound does not fit the type of the key field", field=name, view=view) from error
     return found

@@ -1,12 +1,12 @@
-"""Responses: entities, view rows and pages as JSON, with links to the pages around and the entity's tag.
+"""Responses: entities, view rows and pages as JSON, with an ETag and links to the next and previous page.
 
-See "JSON" of the page of the web in the reference.
+See "JSON" in docs/reference/web.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
@@ -18,8 +18,8 @@ from oneread.models.model import Model
 from oneread.web.conditional import SAFE, is_known, tag_of
 
 _OK: Final = 200
-_WAYS: Final = ("cursor", "backward")
-"""What a cursor replaces in a query."""
+_REPLACED: Final = ("cursor", "backward")
+"""The query parameters that a cursor replaces."""
 
 
 class OnereadResponse(Response):
@@ -30,43 +30,43 @@ class OnereadResponse(Response):
 
     media_type = "application/json"
 
-    def render(self, content: Any) -> bytes:
+    def render(self, content: object) -> bytes:
         return to_json(content)
 
 
 def respond(
-    request: Request, result: Any, *, status_code: int = 200, headers: Mapping[str, str] | None = None
+    request: Request, result: object, *, status_code: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The answer to a request: JSON, and what HTTP knows of it besides.
+    """The response to a request: JSON with an ETag, and Link headers for a page.
 
-    An entity comes with its ETag, and whatever else is read too; a GET that has it already is answered 304. A page
-    comes with Link headers to the next and the previous one, relative, so that no Host header can lead elsewhere.
+    Entities, and all results of a GET, have an ETag; the response to a GET with a matching If-None-Match is 304. Links
+    to the next and the previous page are relative, so that a forged Host header cannot redirect a client.
 
     Arguments:
-        request: what is answered.
+        request: the request.
         result: an entity, a page, view rows, or lists and dicts of them.
-        status_code: of the answer, where it is not 304.
-        headers: of your own; an ETag among them is sent and compared in place of ours.
+        status_code: the status, where it is not 304.
+        headers: additional headers; an ETag among them replaces the computed one.
     """
-    more = dict(headers or {})
+    sent = dict(headers or {})
     if isinstance(result, Page) and (links := links_of(request, result)):
-        more["Link"] = links
-    answer: Response = OnereadResponse(result, status_code=status_code, headers=more)
+        sent["Link"] = links
+    response: Response = OnereadResponse(result, status_code=status_code, headers=sent)
     if isinstance(result, Model) or (request.method in SAFE and status_code == _OK):
-        answer.headers["ETag"] = tag = answer.headers.get("ETag") or tag_of(result, answer.body)
+        response.headers["ETag"] = tag = response.headers.get("ETag") or tag_of(result, response.body)
         if status_code == _OK and is_known(request, tag):
-            answer = Response(status_code=304, headers=more)
-            answer.headers["ETag"] = tag
-    return answer
+            response = Response(status_code=304, headers=sent)
+            response.headers["ETag"] = tag
+    return response
 
 
-def links_of(request: Request, page: Page[Any]) -> str:
+def links_of(request: Request, page: Page[object]) -> str:
     """The value of the Link header of a page (RFC 8288); empty when it is the only one."""
     ways = (("next", page.next), ("prev", page.previous))
-    return ", ".join(f'<{_turned(request, cursor)}>; rel="{way}"' for way, cursor in ways if cursor is not None)
+    return ", ".join(f'<{_page_url(request, cursor)}>; rel="{way}"' for way, cursor in ways if cursor is not None)
 
 
-def _turned(request: Request, cursor: str) -> str:
-    """The request's own path and query, with this cursor."""
-    kept = [(name, value) for name, value in request.query_params.multi_items() if name not in _WAYS]
+def _page_url(request: Request, cursor: str) -> str:
+    """The path and query of the request, with this cursor."""
+    kept = [(name, value) for name, value in request.query_params.multi_items() if name not in _REPLACED]
     return f"{quote(request.url.path)}?{urlencode([*kept, ('cursor', cursor)])}"

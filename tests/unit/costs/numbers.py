@@ -1,4 +1,4 @@
-"""Numbers that nobody measured, for tests."""
+"""Made-up numbers, for tests."""
 
 import msgspec
 

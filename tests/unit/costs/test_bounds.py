@@ -26,9 +26,7 @@ from oneread import (
     within,
 )
 from oneread.costs import declared
-from oneread.costs.reads import DEFAULT_BUDGET, scans
-from oneread.database.pages import BUDGET
-from oneread.database.pages import DEFAULT_LIMIT as PAGE_LIMIT
+from oneread.costs.reads import scans
 from oneread.errors import UsageError
 from tests.unit.database.shop import (
     SCHEMA,
@@ -115,7 +113,7 @@ def test_a_save_that_changes_everything_reaches_its_bound(db):
     assert (cost.requests, cost.rows) == (bound.requests, bound.rows)
 
 
-def test_the_inline_bound_is_reached_and_one_more_carrier_makes_it_a_task():
+def test_the_inline_bound_is_reached_and_one_more_holder_makes_it_a_task():
     schema = Schema(*SHOP, inline=3)
     costs = declared.of(schema)
     with connect("memory://", schema, workers=0) as db:
@@ -248,11 +246,6 @@ def test_a_group_that_all_share_is_one_row_however_many_are_saved():
     assert [term.rows for term in groups] == [1, 1]
 
 
-def test_the_arithmetic_is_that_of_pages():
-    assert DEFAULT_BUDGET == BUDGET
-    assert declared.DEFAULT_LIMIT == PAGE_LIMIT
-
-
 WRONG = {
     "no schema": lambda: declared.of("schema"),
     "another schema's": lambda: COSTS.get(Author),
@@ -344,7 +337,7 @@ class Reply(Model[int]):
     answered: Untitled
 
 
-def test_a_patch_tells_nobody_what_nobody_copies():
+def test_a_patch_of_a_field_without_copies_has_no_fan_out():
     costs = declared.of(Schema(Author, Post, Reply))
     assert not [term for term in costs.patch(Post, "title").terms if term.act == "scan"]
     assert [term for term in costs.delete(Post).terms if term.act == "scan"]

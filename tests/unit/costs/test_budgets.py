@@ -1,4 +1,4 @@
-"""A budget counts what is asked under it, refuses what goes beyond before anybody sees it, and tears no write."""
+"""A budget counts what is asked under it, refuses what goes beyond before it is stored, and tears no write."""
 
 import asyncio
 import contextvars

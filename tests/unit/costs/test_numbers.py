@@ -1,4 +1,4 @@
-"""Numbers: read strictly, told apart by machine, and a prediction is the sum of what the terms of a bound take."""
+"""Numbers: read strictly, kept apart by machine, and a prediction is the sum of what the terms of a bound take."""
 
 import msgspec
 import pytest
@@ -30,8 +30,8 @@ TAKEN = [
     ("references", COSTS.create(Purchase), {"source": 1.0}, 5.0),
     ("index rows", COSTS.create(Purchase), {"index row": 1.0}, 5.0),
     ("groups are counted once", COSTS.create(Purchase), {"group": 1.0}, 2.0),
-    ("carriers are entities", COSTS.patch(Product, "name", carriers=3), {"entity": 1.0}, 4.0),
-    ("carriers have index rows", COSTS.patch(Product, "name", carriers=3), {"index row": 1.0}, 3.0),
+    ("holders are entities", COSTS.patch(Product, "name", carriers=3), {"entity": 1.0}, 4.0),
+    ("holders have index rows", COSTS.patch(Product, "name", carriers=3), {"index row": 1.0}, 3.0),
 ]
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from oneread import Key, Model, Ref
 from oneread.costs.sizes import OPEN, Size, Sizes, element, greatest
 from oneread.encoding.ordered import encode
+from oneread.models.annotations import type_of
 
 
 class Mood(Enum):
@@ -65,7 +66,7 @@ _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 def test_a_value_is_never_larger_than_its_size(data):
     annotation = data.draw(st.sampled_from(list(BOUNDED)))
     value = data.draw(BOUNDED[annotation])
-    size = Sizes({}).value(annotation, "Thing.field")
+    size = Sizes({}).field(type_of(annotation, {}, Thing, "field"))
     assert size.open == frozenset()
     assert len(_pack(value)) <= size.most
     assert size.typical <= size.most
@@ -75,14 +76,14 @@ def test_a_value_is_never_larger_than_its_size(data):
     "annotation", [str, int, bytes, Decimal, list[bool], dict[str, int], Any, Chain, dict], ids=str
 )
 def test_what_no_declaration_bounds_is_named(annotation):
-    size = Sizes({"Chain": Chain}).value(annotation, "Thing.field")
+    size = Sizes({"Chain": Chain}).field(type_of(annotation, {"Chain": Chain}, Thing, "field"))
     assert size.most >= OPEN
     assert size.open
     assert all(name.startswith("Thing.field") for name in size.open)
 
 
 def test_a_reference_is_as_long_as_a_key():
-    assert Sizes({}).value(Ref[Thing], "x").open == frozenset()
+    assert Sizes({}).field(type_of(Ref[Thing], {})).open == frozenset()
     assert Sizes({"Thing": Thing}).document(Thing).open == frozenset()
 
 

@@ -83,11 +83,11 @@ def test_a_cursor_of_elsewhere_is_refused():
     text = CIPHER.encode(CURSOR)
     assert "another view" in refused(text, view=8)
     assert "other parameters" in refused(text, equality=bytes(16))
-    assert "built anew" in refused(text, generation=4)
+    assert "rebuilt" in refused(text, generation=4)
 
 
 def test_cursors_of_other_secrets_and_stores_are_refused():
-    assert "tampered" in refused(CursorCipher(b"x").encode(CURSOR))
+    assert "changed" in refused(CursorCipher(b"x").encode(CURSOR))
     one, other = MemoryEngine(), MemoryEngine()
     text = cipher_of(one, None).encode(CURSOR)
     assert read(text, cipher_of(one, None)) == CURSOR
@@ -137,8 +137,8 @@ def test_a_cursor_of_an_earlier_release_has_expired(flags):
     ],
     ids=range(18),
 )
-def test_what_is_no_cursor_is_refused(text):
-    assert refused(text) == "this is not a cursor"
+def test_text_that_is_not_a_cursor_is_refused(text):
+    assert refused(text) == "not a cursor; start from the first page"
 
 
 def test_one_cursor_has_one_text():

@@ -116,7 +116,7 @@ def test_what_is_read_with_a_save_is_named(shop):
     assert line == "read roots Purchase('o', 1), Customer(1), Product('p')"
 
 
-def test_carriers_that_are_known_make_a_rename_exact(shop):
+def test_known_holders_make_a_rename_exact(shop):
     explained = explainer(shop).patch(Product, "p", name="Pear", carriers=3)
     cost = shop.db.cost(shop.db.patch(Product, "p", name="Pear"))
     assert (cost.requests, cost.rows) == (explained.bound.requests, explained.bound.rows)

@@ -139,7 +139,7 @@ def call(verb, parameter, value, folder):
 
 
 def refused(verb, parameter, folder, fresh=None):
-    """What was raised that is no error of ours, or does not print."""
+    """An error that is not one of ours, or does not print."""
     found = {}
     for what, value in HOSTILE.items():
         if parameter.name in CALLED and callable(value):
@@ -151,7 +151,7 @@ def refused(verb, parameter, folder, fresh=None):
                 found[what] = "its text is too long"
         except ZeroDivisionError:
             continue  # raised by a method of what was given, and passed through
-        except Exception as error:  # noqa: BLE001 - whatever is no error of ours is a finding
+        except Exception as error:  # noqa: BLE001 - any error that is not ours is a finding
             found[what] = f"{type(error).__name__}: {str(error)[:100]}"
     return found
 

@@ -3,7 +3,8 @@
 import pytest
 
 from oneread import Aggregate, Index, Key, Model, Ref, Schema, any_of, by, connect, count, field
-from oneread.database.pages import Query, direct, page
+from oneread.database.fast_path import read_page
+from oneread.database.pages import Query, page
 from oneread.errors import InvalidQuery
 from oneread.plans.trace import Trace
 
@@ -52,7 +53,7 @@ def test_a_page_is_a_sequence(db):
     assert (found.next, found.previous, found.truncated) == (None, None, False)
 
 
-def test_rows_that_come_and_go_meanwhile_move_nobody_else(db):
+def test_rows_that_come_and_go_meanwhile_move_no_other_row(db):
     filled(db)
     first = db.page(Item, "a", limit=4)
     db.delete(Item, "a", 3)
@@ -107,7 +108,7 @@ def test_behind_an_empty_page_read_backwards_a_row_that_ends_where_the_parameter
     assert [row.size for row in db.page(Sizes, *several, limit=1, cursor=nothing.next)] == [2]
 
 
-def test_a_budget_that_is_used_up_says_so_and_goes_on(db):
+def test_a_page_whose_budget_is_used_up_says_so_and_has_a_next(db):
     filled(db)
     where = field(Item.number) >= 8
     found, cursor, pages = [], None, 0
@@ -151,7 +152,7 @@ def test_a_page_of_a_variant_shows_that_variant_only(db):
 
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("limit", [1, 3, 50])
-def test_the_direct_path_of_page_answers_as_the_plan(db, backward, limit):
+def test_the_fast_path_of_page_answers_as_the_plan(db, backward, limit):
     filled(db)
     db.page(ItemsBySize)
     of = db._lists[ItemsBySize]
@@ -160,7 +161,7 @@ def test_the_direct_path_of_page_answers_as_the_plan(db, backward, limit):
         query = Query((), limit, cursor, backward, since=2)
         trace = Trace()
         planned = db._driver.run(page(of, query, db._cipher, trace), trace)
-        found = direct(db._driver.engine, of, query, db._cipher)
+        found = read_page(db._driver.engine, of, query, db._cipher)
         assert found.rows == planned.rows
         assert (found.next, found.previous, found.cost) == (planned.next, planned.previous, planned.cost)
         cursor = found.previous if backward else found.next

@@ -1,4 +1,4 @@
-"""Tasks are done behind the writer's back, waited for, gone on with, and never in the way."""
+"""Tasks are done by a worker of its own, can be waited for and resumed, and block no writer."""
 
 import asyncio
 import logging
@@ -64,7 +64,7 @@ def test_what_leaves_no_task_is_done_at_once(url):
 
 
 @pytest.mark.parametrize("clock", [lambda: 5_000_000, None])
-def test_waiting_ends_when_nobody_does_the_task(url, clock):
+def test_waiting_ends_when_no_worker_does_the_task(url, clock):
     with connect(url, FEW, workers=0, **({"clock": clock} if clock else {})) as db:
         fill(db)
         renamed = db.patch(Product, "p", name="Pear")
@@ -98,7 +98,7 @@ def test_tasks_of_a_process_that_died_are_done_by_those_that_have_the_store_open
             assert other.get(Purchase, "o", 1).product.name == "Pear"
 
 
-def test_a_task_goes_on_where_its_last_batch_ended(url):
+def test_a_task_resumes_where_its_last_batch_ended(url):
     with connect(url, FEW, workers=0) as db:
         fill(db, purchases=7)
         db.patch(Product, "p", name="Pear")
@@ -110,7 +110,7 @@ def test_a_task_goes_on_where_its_last_batch_ended(url):
         assert batches == 3
 
 
-def test_a_task_whose_source_changed_again_tells_the_newest(url):
+def test_a_task_whose_source_changed_again_copies_the_newest_values(url):
     with connect(url, FEW, workers=0) as db:
         fill(db)
         db.patch(Product, "p", name="Pear")
@@ -127,7 +127,7 @@ def plant(db, table, key, column, value):
     db.run(Mutate(table, [RowMutation(key, {column: cell})]).__iter__())
 
 
-def test_a_carrier_that_cannot_be_read_does_not_keep_the_others_from_following(url, caplog):
+def test_a_holder_that_cannot_be_read_does_not_keep_the_others_from_following(url, caplog):
     with connect(url, FEW, workers=0) as db:
         fill(db, purchases=5)
         spoiled = db.operations.kind(Purchase).key(("o", 2))

@@ -229,7 +229,7 @@ def test_a_condition_that_can_hold_is_kept(name):
     assert not never_holds(ACCEPTED[name])
 
 
-def test_none_is_no_operand():
+def test_none_is_not_an_operand():
     for compare in (
         lambda: field(Person.maybe) == None,  # noqa: E711 - that is what is tested
         lambda: field(Person.maybe).one_of(5, None),
@@ -249,7 +249,7 @@ class PerHome(Aggregate[Person]):
     people: int = count()
 
 
-def test_the_fields_of_a_copy_that_only_refers_are_no_condition():
+def test_the_fields_of_a_copy_that_only_refers_are_refused_in_a_condition():
     with connect("memory://", Schema(City, Person, AtHome, PerHome), workers=0) as db:
         db.save(City(country="is", number=1, name="5"))
         db.save(Person(id=1, home=Home.of("is", 1), lost=Lost.of("is", 1)))

@@ -100,7 +100,7 @@ NAME = (str, by(Person.name))
 
 VIEWS = {
     "no rule": lambda: declared(PERSON, name=(str,)),
-    "a default that is no rule": lambda: declared(PERSON, name=(str, "Ada")),
+    "a default that is not a rule": lambda: declared(PERSON, name=(str, "Ada")),
     "another type": lambda: declared(PERSON, name=(int, by(Person.name))),
     "None not declared": lambda: declared(PERSON, nick=(str, by(Person.nick, none="first"))),
     "None shown and not declared": lambda: declared(PERSON, name=NAME, nick=(str, shown(Person.nick))),
@@ -123,7 +123,7 @@ VIEWS = {
     "a fold in an index": lambda: declared(PERSON, name=NAME, people=(int, count())),
     "shown in an aggregate": lambda: declared(FOLDED, name=(str, shown(Person.name))),
     "no key rule": lambda: declared(PERSON, name=(str, shown(Person.name))),
-    "each of what is no list": lambda: declared(PERSON, name=(str, by(each(Person.name)))),
+    "each of what is not a list": lambda: declared(PERSON, name=(str, by(each(Person.name)))),
     "each twice": lambda: declared(PERSON, tag=(str, by(each(Person.tags))), word=(str, by(each(Person.words)))),
     "each folded": lambda: declared(FOLDED, tag=(str | None, least(each(Person.tags)))),
     "a list as a key": lambda: declared(PERSON, tags=(list[str], by(Person.tags))),
@@ -187,7 +187,7 @@ MODELS = {
     "a key that is a list": lambda: declared(Model, number=(Key[list[int]],)),
     "other keys than it says": lambda: declared(Model[str], number=(Key[int],)),
     "a reserved name": lambda: declared(Model, number=(Key[int],), stored_as=(str,)),
-    "a name that is known to nobody": lambda: declared(Model, number=(Key[int],), other=("Nowhere",)),
+    "a name that is not defined": lambda: declared(Model, number=(Key[int],), other=("Nowhere",)),
     "a variant without its model": lambda: declared(Unknown, more=(int, 0)),
 }
 

@@ -110,7 +110,7 @@ def copies(n):
 def copied_fields(n):
     Source = model("Source", numbers(n))  # noqa: N806
     Shown = declared("Shown", Copy[Source], numbers(n))  # noqa: N806
-    opened(Source, model("Carrier", {"shown": (Shown,)}))
+    opened(Source, model("Holder", {"shown": (Shown,)}))
 
 
 def fields_copied_by_path(n):
@@ -119,7 +119,7 @@ def fields_copied_by_path(n):
     Middle = model("Middle", {"near": (Near,)})  # noqa: N806
     paths = {f"g{place}": (int, within(Middle.near, getattr(Near, f"f{place}"))) for place in range(n)}
     Far = declared("Far", Copy[Middle], paths)  # noqa: N806
-    opened(Source, Middle, model("Carrier", {"far": (Far,)}))
+    opened(Source, Middle, model("Holder", {"far": (Far,)}))
 
 
 def an_index_that_shows_all(n):
@@ -185,7 +185,7 @@ def a_changed_schema(n):
 def json_forms(n):
     Source = model("Source", numbers(n))  # noqa: N806
     Shown = declared("Shown", Copy[Source], numbers(n))  # noqa: N806
-    made = JsonForm(model("Carrier", {"shown": (Shown,)} | {f"r{place}": (Ref[Source],) for place in range(n)}))
+    made = JsonForm(model("Holder", {"shown": (Shown,)} | {f"r{place}": (Ref[Source],) for place in range(n)}))
     made.schema()
     with pytest.raises(InvalidValue):
         made.decode(b"{}")

@@ -1,4 +1,4 @@
-"""A source that is deleted before all its carriers were told of a change leaves them its last values."""
+"""A source that is deleted before a change reached all its holders leaves them its last values."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_rename_that_is_still_a_task_survives_the_delete(inline: int, batches:
         assert len(db.page(ByBirth, "old")) == len(db.page(JobsIn, "old")) == 0
 
 
-def test_a_town_made_again_tells_its_new_name() -> None:
+def test_a_town_made_again_updates_its_copies() -> None:
     with _filled(0) as db:
         db.patch(Town, 1, name="new")
         db.delete(Town, 1)

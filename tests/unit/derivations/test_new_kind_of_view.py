@@ -8,13 +8,12 @@ from hypothesis import given, settings
 from oneread import Index, Key, Model, Schema, ascending, by, connect
 from oneread.costs.declared import of as costs_of
 from oneread.derivations.derivation import (
-    _COMPILERS,
-    PREFIX_BYTES,
+    VIEW_KINDS,
     Keyspace,
     RowForm,
+    ViewKind,
     key_paths,
     key_values,
-    register,
 )
 from oneread.derivations.emitted_record import SUMS
 from oneread.derivations.keyed import ViewKey
@@ -23,6 +22,7 @@ from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration, NotReady
 from oneread.models.paths import path_of
 from oneread.plans.plan import Plan
+from oneread.store.keys import row_part
 from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell
 from oneread.testing import oracle as naive
@@ -62,7 +62,7 @@ class BitmapView:
         before = [f"bit = {access.code} % {BITS}", f"amounts = (1, *(int(n == bit) for n in range({BITS})))"]
         before += ["sums = record[TOKENS[0]] = []"]
         each = ["sums.append([found, list(amounts)])", "deltas.append((PREFIX + found, amounts, 1))"]
-        self.emit = self.key.function({"PREFIX": self.prefix, "TOKENS": self.tokens}, None, before, each)
+        self.emit = self.key.emitter({"PREFIX": self.prefix, "TOKENS": self.tokens}, None, before, each)
 
     def _row(self, values, amounts):
         fields = dict(zip([part.field for part in self.key.parts], values, strict=True))
@@ -85,7 +85,7 @@ class BitmapView:
     def show(self, found) -> Plan[list[Any]]:
         yield from ()
         decode = self.key.codec.decode
-        return [self._row(decode(key[PREFIX_BYTES:]), decode_amounts(row[VALUE].value)) for key, row in found]
+        return [self._row(decode(row_part(key)), decode_amounts(row[VALUE].value)) for key, row in found]
 
     def explain_find(self, place):
         return [f"read counts {place.hex()}"]
@@ -132,12 +132,12 @@ class VisitsByVisitor(Index[Visit]):
 
 @pytest.fixture(autouse=True, scope="module")
 def registered():
-    register(Bitmap, BitmapView)
+    VIEW_KINDS[Bitmap] = ViewKind(BitmapView)
     naive.NAIVE_VIEWS[Bitmap] = naive.NaiveView(
         naive_rows, lambda oracle, view: {("counts", view.__name__): len(oracle.members(view))}
     )
     yield
-    del _COMPILERS[Bitmap], naive.NAIVE_VIEWS[Bitmap]
+    del VIEW_KINDS[Bitmap], naive.NAIVE_VIEWS[Bitmap]
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def _filled() -> Database:
     return db
 
 
-def test_a_constraint_of_the_copy_is_told_to_the_source() -> None:
+def test_a_constraint_of_the_copy_is_checked_at_the_source() -> None:
     with _filled() as db, pytest.raises(InvalidValue) as refused:
         db.patch(Person, 1, nick="a" * 21)
     assert refused.value.facts["holder"] is Author

@@ -1,4 +1,4 @@
-"""A commit row that is committed again takes what its living sources say now, and nothing from a deleted one."""
+"""A root row that is committed again takes the present values of living sources, and nothing from a deleted one."""
 
 import pytest
 

@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from oneread.encoding import framing
-from oneread.encoding.ordered import decode, encode
 from oneread.encoding.values import TAGS
+from tests.unit.encoding.plain import decode, encode
 
 PAGE = (Path(__file__).parents[3] / "docs" / "formats" / "keys.md").read_text(encoding="utf-8")
 NAMES = {kind.__name__: kind for kind in (Decimal, UUID, date, datetime, timedelta, float)} | {

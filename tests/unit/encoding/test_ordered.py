@@ -1,4 +1,4 @@
-"""Tuples and bytes without a declaration: what is refused, by which name, and what bytes are no key."""
+"""Tuples and bytes without a declaration: what is refused, by which name, and which bytes are not a key."""
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -9,9 +9,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from oneread.encoding.ordered import decode, decode_prefix, encode
+from oneread.encoding.ordered import encode
 from oneread.encoding.values import DEPTH, digest
 from oneread.errors import Corrupt, InvalidKey
+from tests.unit.encoding import plain as by_elements
+from tests.unit.encoding.plain import decode
 
 
 class Point(NamedTuple):
@@ -74,13 +76,6 @@ def test_a_time_zone_that_knows_no_offset_is_naive():
 
     with pytest.raises(InvalidKey, match="naive"):
         encode((datetime(2020, 1, 1, tzinfo=Nowhere("UTC")),))
-
-
-def test_a_key_that_is_too_long_names_its_longest_element():
-    assert len(encode(("a", "b" * 10), max_length=15)) == 15
-    with pytest.raises(InvalidKey, match="longer") as refused:
-        encode(("a", "b" * 10), max_length=14)
-    assert refused.value.facts == {"field": "[1]", "length": 15, "limit": 14}
 
 
 @pytest.mark.parametrize(
@@ -154,26 +149,15 @@ def test_the_length_of_a_very_long_int_has_a_length():
 def test_none_is_first_or_last_whatever_the_direction():
     values = ["", "\U0010ffff", b"\xff", -(2**99), (None,), timedelta.max, date.max]
     for descending in ((), (0,)):
-        keys = [encode((value,), descending=descending) for value in values]
-        assert encode((None,), descending=descending) < min(keys)
-        assert encode((None,), descending=descending, none_last=(0,)) > max(keys)
-    assert decode(encode((None, None), none_last=(1,))) == (None, None)
+        keys = [by_elements.encode((value,), descending=descending) for value in values]
+        assert by_elements.encode((None,), descending=descending) < min(keys)
+        assert by_elements.encode((None,), descending=descending, none_last=(0,)) > max(keys)
+    assert decode(by_elements.encode((None, None), none_last=(1,))) == (None, None)
 
 
 def test_concatenated_keys_are_concatenated_tuples():
     one, two = ("a", None), (Decimal("1.5"), (1,))
-    assert decode(encode(one) + encode(two, descending=(0, 1))) == one + two
-
-
-def test_the_first_values_are_read_and_the_rest_is_left():
-    lead, tail = b"\x00\xff", b"\x00anything"
-    key = lead + encode(("a", -5)) + tail
-    values, end = decode_prefix(key, len(lead), count=2)
-    assert (values, key[end:]) == (("a", -5), tail)
-    with pytest.raises(Corrupt):
-        decode_prefix(encode(("a",)), count=2)
-    with pytest.raises(Corrupt):
-        decode_prefix(encode(("a",)), -3, count=1)
+    assert decode(encode(one) + by_elements.encode(two, descending=(0, 1))) == one + two
 
 
 NOT_KEYS = {
@@ -206,7 +190,7 @@ NOT_KEYS = {
     "a Decimal with a nibble of no digit": "2514b0",
     "a Decimal whose digits do not end": "251422",
     "a Decimal with a zero nibble within": "25140200",
-    "a Decimal with an exponent that is no int": "25032000",
+    "a Decimal with an exponent that is not an int": "25032000",
     "a Decimal with an exponent too great": "251cffffffffffffffff20",
     "a Decimal with an exponent too small": "250c000000000000000020",
     "a torn UUID": "30" + "00" * 15,
@@ -222,7 +206,7 @@ NOT_KEYS = {
 
 
 @pytest.mark.parametrize("key", NOT_KEYS.values(), ids=NOT_KEYS.keys())
-def test_bytes_that_are_no_key_are_corrupt_in_both_directions(key):
+def test_bytes_that_are_not_a_key_are_corrupt_in_both_directions(key):
     data = bytes.fromhex(key)
     for hostile in (data, bytes(255 - byte for byte in data)):
         with pytest.raises(Corrupt) as refused:

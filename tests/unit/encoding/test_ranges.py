@@ -1,7 +1,7 @@
 """Ranges of bytes: exact ends, empty ranges, and the values that are never between bounds."""
 
-from oneread.encoding.ordered import encode
-from oneread.encoding.ranges import ByteRange, bounded_range, prefix_range, successor
+from oneread.encoding.ranges import ByteRange, KeyBounds, bounded_range, prefix_range, successor
+from tests.unit.encoding.plain import encode
 
 
 def test_the_successor_is_the_least_above_everything_with_the_prefix():
@@ -41,7 +41,7 @@ def test_none_is_between_no_bounds():
     for descending in ((), (1,)):
         for none_last in ((), (1,)):
             none = encode(("a", None), descending=descending, none_last=none_last)
-            bounded = bounded_range(encode(("a",)), descending=bool(descending))
+            bounded = bounded_range(encode(("a",)), KeyBounds(), descending=bool(descending))
             assert none not in bounded
             assert encode(("a", 5), descending=descending) in bounded
             assert none in prefix_range(encode(("a",)))
@@ -49,5 +49,5 @@ def test_none_is_between_no_bounds():
 
 def test_bounds_that_exclude_each_other_hold_nothing():
     prefix, low, high = encode(("a",)), encode((1,)), encode((2,))
-    empty = bounded_range(prefix, since=high, until=low)
+    empty = bounded_range(prefix, KeyBounds(since=high, until=low))
     assert empty.start == empty.stop

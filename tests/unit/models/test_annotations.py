@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Annotated, ClassVar, NamedTuple, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NewType, NotRequired, TypedDict, TypeVar
 
 import msgspec
 import pytest
 from typing_extensions import TypeAliasType
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_names, field_types, unwrap
+from oneread.models.annotations import Named, field_names, field_types, type_of, types_of, unwrap
 from oneread.models.layout import Layout
 from oneread.models.model import Key, Model
 from oneread.models.references import Copy, Ref
@@ -123,3 +123,70 @@ class Attributed:
 def test_the_fields_of_any_class(cls, names):
     assert field_names(cls) == names
     assert tuple(field_types(cls, {})) == names
+
+
+AT_LEAST_ONE = msgspec.Meta(min_length=1)
+AT_MOST_TWO = msgspec.Meta(max_length=2)
+Short = NewType("Short", Annotated[str, AT_MOST_TWO])
+T = TypeVar("T")
+
+
+class Node(msgspec.Struct):
+    children: list[Node]
+    shades: set[Shade] | None = None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "kind"),
+    [
+        (str, "scalar"),
+        (Any, "scalar"),
+        (Shade, "enum"),
+        (Literal["a"], "literal"),
+        (int | str, "union"),
+        (Alias, "list"),
+        (frozenset[int], "set"),
+        (dict, "mapping"),
+        (tuple[()], "tuple"),
+        (Node, "class"),
+        (Options, "class"),
+        (Ref[Customer], "reference"),
+        (Copy, "copy"),
+        (Customer, "model"),
+        (T, "variable"),
+        (NotRequired[int], "qualified"),
+        (complex, "other"),
+    ],
+)
+def test_each_type_is_of_one_kind(annotation, kind):
+    assert type_of(annotation, {}).kind == kind
+
+
+def test_layers_of_constraints_keep_their_order():
+    found = type_of(Annotated[Short, AT_LEAST_ONE] | None, {})
+    assert found.optional
+    assert found.present.bare is str
+    assert found.present.layers == ((AT_MOST_TWO,), (AT_LEAST_ONE,))
+    assert found.metadata == (AT_LEAST_ONE, AT_MOST_TWO)
+
+
+def test_the_parts_of_a_tuple_keep_its_ellipsis():
+    assert [each.kind for each in type_of(tuple[int, ...], {}).parts] == ["scalar", "ellipsis"]
+
+
+def test_a_recursive_class_is_entered_once():
+    kinds = [each.kind for each in type_of(Node, {}).walk()]
+    assert kinds == ["class", "list", "class", "union", "set", "enum", "scalar"]
+    assert type_of(Node, {}).holds_sets
+
+
+def test_a_type_knows_where_it_is_written():
+    (found,) = (each for each in type_of(list[Node], {}).walk() if each.kind == "set")
+    assert found.owner is Node
+    assert found.field == "shades"
+
+
+def test_the_trees_of_a_schema_are_built_once():
+    names = Named([Customer, Purchase])
+    assert types_of(Purchase, names) is types_of(Purchase, names)
+    assert types_of(Purchase, names)["by"].target() is Customer

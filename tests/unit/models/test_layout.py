@@ -16,10 +16,11 @@ from oneread.models import shadow
 from oneread.models.declared import Declared
 from oneread.models.fields import GENERATED, reference
 from oneread.models.fingerprints import describe
-from oneread.models.layout import LAST_ID, Layout, Layouts, field_path
+from oneread.models.layout import Layout, Layouts, field_path
 from oneread.models.model import Key, Model
 from oneread.models.paths import within
 from oneread.models.references import Copy, Ref
+from oneread.store.limits import LAST_NUMBER
 
 T = TypeVar("T")
 NOON = datetime(2011, 12, 1, 12, 26, 30, 5, tzinfo=UTC)
@@ -106,6 +107,7 @@ class Box(msgspec.Struct, Generic[T]):
 
 
 Metres = NewType("Metres", float)
+Instant = NewType("Instant", datetime)
 FIELDS = {
     "number": (int, 5),
     "text": (str, "é\x00"),
@@ -133,6 +135,7 @@ FIELDS = {
     "older": (Optional[datetime], NOON),  # noqa: UP045  the older spelling is in use
     "bounded": (Annotated[list[Annotated[int, msgspec.Meta(gt=0)]], msgspec.Meta(max_length=2)], [1, 2]),
     "aware": (Annotated[datetime, msgspec.Meta(tz=True, description="said twice")], NOON),
+    "aware_by_name": (Annotated[Instant, msgspec.Meta(tz=True)], NOON),
     "address": (Address, Address("a", NOON, Address("b"))),
     "point": (Point | None, Point(1, 2)),
     "named": (Pair, Pair(1, "b")),
@@ -434,7 +437,7 @@ def test_a_model_and_its_variants_share_one_registry():
             layouts.add(wrong)
 
 
-@pytest.mark.parametrize("layout_id", [-1, LAST_ID + 1])
+@pytest.mark.parametrize("layout_id", [-1, LAST_NUMBER + 1])
 def test_ids_have_two_bytes_less_a_bit(layout_id):
     with pytest.raises(InvalidDeclaration, match="layout ids"):
         Layout(Customer, layout_id)
@@ -504,7 +507,7 @@ def test_a_nested_class_may_hold_plain_references():
     assert Layout(cls, 1).validated(given)[1] == given
 
 
-def test_an_interpreter_that_refuses_the_change_of_class_is_told_at_once(monkeypatch):
+def test_an_interpreter_that_refuses_the_change_of_class_is_refused_at_once(monkeypatch):
     def refuse(_instance, _cls):
         raise TypeError("object layout differs")
 
@@ -542,7 +545,7 @@ def test_options_of_the_users_class_do_not_reach_documents():
         layout.decode(b"\x00\x01" + BODY(["a", -1, [], None]))
 
 
-def test_a_marker_that_was_not_filled_in_is_no_value():
+def test_a_marker_that_was_not_filled_in_is_not_a_value():
     refused(Layout(Judged, 1), Judged(code="a"), "maker")
     refused(Layout(Ticket, 1), Ticket(day=date(2020, 1, 1), colour=Colour.RED, title="t"), "id")
 
@@ -577,7 +580,7 @@ def test_descriptions_are_readable():
     assert describe(HoldsNear)[1] == ("bare", "Ref", False)
 
 
-def test_the_path_of_a_copied_field_is_no_default():
+def test_the_path_of_a_copied_field_is_not_a_default():
     cls = declared("Seen", {"country": str}, {"country": within(Purchase.buyer, Buyer.country)}, base=Buyer)
     assert describe(cls)[-1] == ("country", "str", False)
 

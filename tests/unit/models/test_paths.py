@@ -62,7 +62,7 @@ NO_FIELDS = [3, None, "code", Purchase, Purchase.ref, Purchase.__dict__, msgspec
 
 
 @pytest.mark.parametrize("wrong", NO_FIELDS, ids=range(len(NO_FIELDS)))
-def test_what_is_no_field_is_refused_with_what_to_write(wrong):
+def test_an_unknown_field_is_refused_with_what_to_write(wrong):
     for call in (path_of, each, lambda field: within(field, Buyer.city), lambda field: within(Purchase.buyer, field)):
         with pytest.raises(InvalidDeclaration, match=r"write Purchase\.quantity"):
             call(wrong)
@@ -90,7 +90,7 @@ def test_a_getter_reads_through_copies_and_finds_nothing_where_one_is_missing():
     assert getter(path_of(each(Customer.tags)))(Customer(number=1, home=None, tags=["b"])) == ["b"]
 
 
-def test_a_path_is_a_default_that_is_no_value():
+def test_a_path_is_a_default_but_not_a_value():
     assert Buyer.__struct_defaults__ == (False, path_of(within(Customer.home, Place.city)))
     assert len({path_of(Customer.number), path_of(Customer.number)}) == 1
     forgotten = Purchase(code="a", buyer=Buyer(ref=Ref((1,))))

@@ -42,7 +42,7 @@ def test_a_deleted_source_makes_a_difference():
     assert Buyer(ref=Customer.at(1), name="Ada", deleted=True) != FILLED
 
 
-def test_an_unfilled_field_is_no_lie():
+def test_an_unfilled_field_raises():
     with pytest.raises(AttributeError):
         Buyer.of(1).name  # noqa: B018 - reading is the point
     assert repr(Buyer.of(1)) == "Buyer.of(1)"

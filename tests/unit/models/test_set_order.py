@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from oneread import Ref
-from oneread.models.set_order import has_one_form, holds_sets, order_sets, stored_form
+from oneread.models.annotations import type_of
+from oneread.models.set_order import has_one_form, order_sets, stored_form
 
 SOME = frozenset({"b", "a", "a long one", "c"})
 IN_ORDER = ("a", "b", "c", "a long one")  # shorter texts have lesser first bytes
@@ -116,12 +117,12 @@ def test_a_class_within_itself_is_ordered_all_the_way():
     ids=str,
 )  # fmt: skip
 def test_a_type_that_may_hold_a_set_is_known(annotation):
-    assert holds_sets(annotation, {})
+    assert type_of(annotation, {}).holds_sets
 
 
 @pytest.mark.parametrize("annotation", [str, int | None, list[str], dict[str, int], Plain, Ref[Any], Colour, Any])
 def test_a_type_that_holds_none_costs_nothing(annotation):
-    assert not holds_sets(annotation, {})
+    assert not type_of(annotation, {}).holds_sets
 
 
 def test_stored_forms_differ_where_equal_values_are_stored_otherwise():

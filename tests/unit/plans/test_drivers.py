@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from oneread.engines.memory import MemoryEngine
-from oneread.errors import Conflict, Unsupported
+from oneread.errors import Closed, Conflict, Unsupported
 from oneread.plans.async_driver import AsyncDriver
 from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Together
 from oneread.plans.performer import wall_clock
@@ -112,7 +112,7 @@ def test_an_error_of_the_store_is_raised_where_it_was_asked_for(run):
     assert run(plan(), Trace()) == "caught"
 
 
-def test_an_error_nobody_catches_reaches_the_caller_and_the_plan_has_cleaned_up(run):
+def test_an_uncaught_error_reaches_the_caller_and_the_plan_has_cleaned_up(run):
     cleaned = []
 
     def plan():
@@ -219,7 +219,7 @@ def test_absent_rows_cost_no_bytes():
 
 
 class Slow(MemoryEngine):
-    """Holds every transaction until it is told to go on."""
+    """Holds every transaction until it may continue."""
 
     def __init__(self):
         super().__init__()
@@ -309,6 +309,44 @@ def test_other_tasks_run_while_a_commit_waits():
         await driver.aclose()
 
     asyncio.run(scenario())
+
+
+class OnTheLoop(MemoryEngine):
+    """An engine with an asynchronous client: it may be asked on the event loop only."""
+
+    def __init__(self):
+        super().__init__()
+        self.loop = threading.get_ident()
+        self.asked = []
+
+    async def answer_async(self, request):
+        assert threading.get_ident() == self.loop
+        await asyncio.sleep(0)
+        self.asked.append(type(request))
+        return super().answer(request)
+
+    def answer(self, request):
+        raise AssertionError(request)
+
+
+def test_an_asynchronous_engine_answers_on_the_loop_without_a_thread():
+    async def scenario():
+        engine, trace = OnTheLoop(), Trace()
+        driver = AsyncDriver(engine, clock=lambda: 77)
+        answers = await driver.run(every_request(), trace)
+        assert not driver._threads._threads
+        with pytest.raises(Unsupported):
+            await driver.run(iter(Replace("roots", {})), Trace())
+        await driver.aclose()
+        with pytest.raises(Closed):
+            await driver.run(iter(Read("roots", [b"a"])), Trace())
+        return answers, trace.cost.requests, engine.asked
+
+    row = {b"d:b": CELL}
+    answers, requests, asked = asyncio.run(scenario())
+    assert answers == (False, 3, [row, None], [(b"a", row), (b"b", row)])
+    assert requests == 5
+    assert asked == [Mutate, CheckAndMutate, Increment, Read, Scan, Replace]
 
 
 def test_a_snapshot_counts_what_it_reads_and_sees_the_drivers_clock(run, engine):

@@ -105,7 +105,7 @@ def test_durations_and_counts_are_metrics(db, told):
     assert sum(each.value for each in points["oneread.requests"]) == sum(each.value for each in before) + 1
 
 
-def test_what_an_application_expects_is_named_and_is_no_fault(db, told):
+def test_an_expected_error_is_named_and_is_not_a_fault(db, told):
     with pytest.raises(NotFound):
         db.get(Customer, 4711)
     (span,) = told.spans()

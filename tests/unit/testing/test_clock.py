@@ -27,7 +27,7 @@ def test_it_is_put_to_an_instant_of_any_zone():
 
 
 @pytest.mark.parametrize("given", [None, 17, "2024-01-01", datetime(2024, 1, 1)])
-def test_what_is_no_instant_is_refused(given):
+def test_an_argument_that_is_not_an_instant_is_refused(given):
     with pytest.raises(UsageError, match="time zone"):
         Clock(given)
     with pytest.raises(UsageError, match="time zone"):
@@ -35,7 +35,7 @@ def test_what_is_no_instant_is_refused(given):
 
 
 @pytest.mark.parametrize("given", [None, "1", True, timedelta(seconds=1)])
-def test_it_is_not_moved_by_what_is_no_number(given):
+def test_it_is_moved_only_by_numbers(given):
     with pytest.raises(UsageError, match="number of seconds"):
         Clock().tick(given)
 

@@ -129,7 +129,7 @@ def test_no_engine(oneread_db):
         [
             "*which schema? Name it once*",
             "*nonsense: *package.module:name*",
-            "*Author*is no Schema*",
+            "*expected a Schema, got *Author*",
             "*knows the engines memory and lmdb, not 'paper'*",
         ]
     )
@@ -233,10 +233,10 @@ def test_has_none():
 def test_a_test_that_leaves_a_view_wrong_fails(run, options, ini):
     result = run(DAMAGED, *options, ini=NAMED + ini)
     result.assert_outcomes(passed=4, failed=2)
-    result.stdout.fnmatch_lines(["the test left a view wrong: a sum or a claim is missing*", "*assert 1 == 2"])
+    result.stdout.fnmatch_lines(["the test ends with a wrong view: a sum or a claim is missing*", "*assert 1 == 2"])
 
 
-def test_nothing_is_looked_at_when_nobody_asks(run):
+def test_nothing_is_audited_by_default(run):
     run(DAMAGED, ini=NAMED).assert_outcomes(passed=5, failed=1)
 
 

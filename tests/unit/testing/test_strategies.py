@@ -16,7 +16,7 @@ from oneread.testing import strategies
 from oneread.testing.crashes import Crash, survive
 from oneread.testing.machine import database_machine
 from oneread.testing.proof import Disagreement, Proof, prove
-from oneread.testing.steps import Create, DeleteStep, Drain, Look, PatchStep, SaveAll, SaveStep, Tick
+from oneread.testing.steps import DeleteStep, DrainStep, LookStep, PatchStep, SaveAllStep, SaveStep, TickStep
 
 
 class Maker(Model[str]):
@@ -67,7 +67,7 @@ def test_a_field_is_given_a_strategy(toy):
 
 
 def test_a_strategy_for_no_field_is_refused():
-    with pytest.raises(UsageError, match="no field") as caught:
+    with pytest.raises(UsageError, match="not a field") as caught:
         strategies.entities(Toy, colour=st.just("red"))
     assert caught.value.facts["fields"] == ["colour"]
     with pytest.raises(InvalidDeclaration):
@@ -107,14 +107,14 @@ def test_every_step_is_done_to_both_and_refusals_are_counted():
         [
             SaveStep(TOY),
             SaveStep(MAKER),
-            SaveAll([TOY, Robot(number=2, maker=MadeBy.of("a"), parts=[])]),
-            Create(TOY),
+            SaveAllStep([TOY, Robot(number=2, maker=MadeBy.of("a"), parts=[])]),
+            SaveStep(TOY, "create"),
             PatchStep(Toy, (1,), {"price": Decimal(-1)}),
             PatchStep(Toy, (5,), {"price": Decimal(1)}),
             PatchStep(Maker, ("a",), {"country": "G"}),
-            Drain(),
-            Tick(5),
-            Look(),
+            DrainStep(),
+            TickStep(5),
+            LookStep(),
             DeleteStep(Maker, ("a",)),
         ],
     )
@@ -125,8 +125,8 @@ def test_a_crash_leaves_out_what_is_refused_before_it():
     acts = [
         SaveStep(TOY),
         PatchStep(Toy, (1,), {"price": Decimal(2)}),
-        Create(TOY),
-        SaveAll([TOY]),
+        SaveStep(TOY, "create"),
+        SaveAllStep([TOY]),
         DeleteStep(Toy, (1,)),
     ]
     outcomes = survive(TOYS, Crash(3, [SaveStep(TOY), SaveStep(MAKER)], [acts]))
@@ -155,10 +155,10 @@ def test_an_oracle_that_knows_more_disagrees():
         with pytest.raises(Disagreement, match="Maker: missing"):
             proof.look()
         with pytest.raises(Disagreement, match="must be refused"):
-            proof.do(Create(MAKER))
+            proof.do(SaveStep(MAKER, "create"))
 
 
-def test_different_values_are_told_apart():
+def test_different_values_are_found():
     with Proof(TOYS) as proof:
         proof.do(SaveStep(MAKER))
         proof.oracle.save(Maker(name="a", country="H"), 1)

@@ -41,7 +41,7 @@ class Options(TypedDict):
 
 
 class Opaque:
-    """Nobody can tell how one is made."""
+    """Its constructor cannot be read."""
 
 
 TYPES = [

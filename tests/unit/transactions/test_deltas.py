@@ -36,7 +36,7 @@ def test_numbers_come_back_from_a_row_as_they_went(amounts):
     assert decode_amounts(encode_amounts([amount or 0 for amount in amounts])) == [amount or 0 for amount in amounts]
 
 
-def test_a_row_to_which_nobody_contributes_any_more_is_gone():
+def test_a_row_without_contributions_is_removed():
     delta = Delta()
     delta.add([1, Decimal("0.1"), None], 1)
     row = delta.onto(None)

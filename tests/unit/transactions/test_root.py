@@ -1,4 +1,4 @@
-"""The commit row: its cells there and back, and a version that only ever grows."""
+"""The root row: its cells there and back, and a version that only ever grows."""
 
 import pytest
 

@@ -17,7 +17,7 @@ from oneread import Schema, connect, connect_async, errors, to_json
 from oneread.errors import BudgetExceeded, InvalidDeclaration, InvalidValue, UsageError
 from oneread.models.json_form import JsonForm, form
 from oneread.web import BudgetMiddleware, PageQuery, database, database_called, entity_of, etag, if_version, lifespan
-from oneread.web.problems import ANSWERS, answer_to
+from oneread.web.problems import PROBLEM_TYPES, problem_type
 from tests.unit.web.applications import (
     SCHEMA,
     Made,
@@ -142,12 +142,12 @@ def test_errors_are_problems_that_name_the_field_and_tell_nothing_stored(client)
     assert missing.status_code == 404
     assert missing.headers["content-type"] == "application/problem+json"
     assert missing.json() == {
-        "type": "urn:oneread:error:NotFound", "title": "There is none", "status": 404,
+        "type": "urn:oneread:error:NotFound", "title": "Not found", "status": 404,
         "detail": "there is no such entity", "retryable": False, "model": "Thing",
     }  # fmt: skip
-    nobody = client.put("/things/a", json={"code": "a", "maker": {"ref": [4711]}})
-    assert (nobody.status_code, nobody.json()["field"]) == (422, "maker")
-    assert "4711" not in nobody.text
+    missing = client.put("/things/a", json={"code": "a", "maker": {"ref": [4711]}})
+    assert (missing.status_code, missing.json()["field"]) == (422, "maker")
+    assert "4711" not in missing.text
     checked = put(client, size=-1)
     assert (checked.status_code, "not negative" in checked.json()["reason"]) == (422, True)
 
@@ -156,8 +156,8 @@ def test_every_error_of_the_tree_has_a_status():
     classes = [
         each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.OnereadError)
     ]
-    found = {each.__name__: answer_to(each("no")).status for each in classes}
-    assert set(ANSWERS) <= set(classes)
+    found = {each.__name__: problem_type(each("no")).status for each in classes}
+    assert set(PROBLEM_TYPES) <= set(classes)
     assert {name for name, status in found.items() if status == 500} == {
         "OnereadError", "UsageError", "InvalidDeclaration", "InvalidUrl", "SchemaMismatch", "StoreError", "Unsupported",
         "Corrupt", "OutcomeUnknown", "StaleCopies", "StoreReplaced",
@@ -165,8 +165,8 @@ def test_every_error_of_the_tree_has_a_status():
     assert {name for name, status in found.items() if status == 503} == {
         "Closed", "Unavailable", "NotReady", "BudgetExceeded",
     }  # fmt: skip
-    assert answer_to(errors.LimitExceeded("no", limit=1, bytes=2)).status == 413
-    assert answer_to(errors.LimitExceeded("no")).status == 507
+    assert problem_type(errors.LimitExceeded("no", limit=1, bytes=2)).status == 413
+    assert problem_type(errors.LimitExceeded("no")).status == 507
 
 
 def test_faults_of_the_server_are_logged_in_full_and_say_when_to_come_back(caplog):
@@ -206,7 +206,7 @@ def test_a_bound_behind_the_last_key_field_is_refused():
         async with connect_async("memory://", SCHEMA) as db:
             return await PageQuery(since="1").page(db, ThingsOfMaker, 1, 2)
 
-    with pytest.raises(errors.InvalidQuery, match="no further key field"):
+    with pytest.raises(errors.InvalidQuery, match="every key field is given"):
         asyncio.run(ask())
 
 
@@ -318,7 +318,7 @@ def test_a_request_without_conditions_has_no_version():
 # --- Budgets ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_tells_what_it_spent_and_ends_when_it_goes_beyond():
+def test_a_request_reports_its_cost_and_ends_beyond_its_budget():
     with TestClient(starlette()) as client:
         client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
         found = client.get("/summary")
@@ -362,7 +362,7 @@ def test_requests_at_the_same_time_spend_their_own_budgets():
     async def ask():
         async with connect_async("memory://", SCHEMA) as db:
             await db.save(Maker(number=1, name="Ada"))
-            told = []
+            costs = []
 
             async def app(_scope, _receive, send):
                 for _ in range(3):
@@ -371,11 +371,11 @@ def test_requests_at_the_same_time_spend_their_own_budgets():
                 await send({"type": "http.response.start", "status": 200, "headers": []})
 
             async def send(message):
-                told.append(dict(message["headers"])[b"x-oneread-cost"][:10])
+                costs.append(dict(message["headers"])[b"x-oneread-cost"][:10])
 
             bounded = BudgetMiddleware(app, requests=3)
             await asyncio.gather(*(bounded({"type": "http"}, None, send) for _ in range(20)))
-            assert told == [b"requests=3"] * 20
+            assert costs == [b"requests=3"] * 20
 
     asyncio.run(ask())
 
@@ -388,7 +388,7 @@ def test_a_budget_that_cannot_be_is_refused_when_the_application_is_made():
 # --- Databases -------------------------------------------------------------------------------------------------------
 
 
-def test_each_start_opens_anew_and_each_end_closes(tmp_path):
+def test_each_start_opens_again_and_each_end_closes(tmp_path):
     app = starlette(f"lmdb://{tmp_path}/store")
     for turn in range(2):
         with TestClient(app) as client:
@@ -457,7 +457,7 @@ def test_a_lifespan_without_a_database_is_refused(wrong):
         lifespan(**wrong)
 
 
-def test_the_form_of_a_class_is_made_once_and_refuses_what_is_no_json():
+def test_the_form_of_a_class_is_made_once_and_refuses_invalid_json():
     assert form(Thing) is form(Thing)
     assert isinstance(form(Thing), JsonForm)
     with pytest.raises(InvalidValue):
@@ -468,4 +468,4 @@ def test_without_starlette_the_import_says_what_to_install():
     code = "import sys\nsys.modules['starlette.exceptions'] = None\nimport oneread.web\n"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.returncode == 1
-    assert ran.stderr.endswith("what oneread.web needs comes along with: pip install 'oneread[web]'\n")
+    assert ran.stderr.endswith("install what oneread.web needs: pip install 'oneread[web]'\n")

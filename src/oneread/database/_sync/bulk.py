@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from typing_extensions import TypeVarTuple
-
-from oneread.database.collector import resting
+from oneread.database.collector import pause_collector
+from oneread.database.lists import KeyParts, Located
 from oneread.database.operations import Operations
 from oneread.errors import UsageError
-from oneread.models.references import Ref
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
 from oneread.transactions.commit import Change
@@ -26,20 +24,12 @@ if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
 
 R = TypeVar("R")
-T_co = TypeVar("T_co", covariant=True)
-Ks = TypeVarTuple("Ks")
-
-
-class Keyed(Protocol[T_co, *Ks]):
-    """A model, whose entities are found by a key of types Ks."""
-
-    def _located(self, *key: *Ks) -> Ref[T_co]: ...
 
 
 class Bulk:
     """Writes many entities: `with db.bulk() as bulk: bulk.save(entity)`.
 
-    What is given waits until a batch is full, and the call that fills it returns when the batch is stored: a caller is
+    Changes wait until a batch is full, and the call that fills it returns when the batch is stored: a caller is
     never ahead by more than one batch. Leaving the block stores the rest; leaving it by an exception does not. For one
     thread or task at a time.
 
@@ -70,7 +60,7 @@ class Bulk:
 
     @property
     def finished(self) -> bool:
-        """Whether the work under this checkpoint has ended by itself, and nothing was stored since."""
+        """Whether the work under this checkpoint is complete, and nothing was stored since."""
         return self._work.reached.finished
 
     @property
@@ -84,15 +74,15 @@ class Bulk:
         return self._trace.cost
 
     def save(self, entity: Any, *, position: Position | None = None) -> None:
-        """Lets an entity stand as given, as the database's `save` does.
+        """Stores the entity, as the database's `save` does.
 
         Arguments:
             entity: its copies may be unfilled: `Buyer.of(12347)`.
-            position: how far the source has been gone through with this; stored in the same transaction.
+            position: how far the source has been read with this change; stored in the same transaction.
 
         Raises:
             OnereadError: what the database's `save` raises for any entity of the batch that this call fills, unless
-                `on_refused` is told of it. What was given before the refused one is stored.
+                `on_refused` takes it. Changes before the refused one are stored.
         """
         if self._state != "open":
             self._check()
@@ -105,33 +95,33 @@ class Bulk:
         if self._work.add(("create", entity), self._sizes.of(entity), position):
             self.flush()
 
-    def patch(self, model: Keyed[R, *Ks], /, *key: *Ks, **changes: Any) -> None:
+    def patch(self, model: Located[R, *KeyParts], /, *key: *KeyParts, **changes: Any) -> None:
         """Changes fields of one entity, as the database's `patch` does; `reached` gives a position."""
         self._check()
         if self._work.add(("patch", model, key, changes), weight((key, changes)), None):
             self.flush()
 
-    def delete(self, model: Keyed[Any, *Ks], *key: *Ks, position: Position | None = None) -> None:
-        """Takes an entity away, as the database's `delete` does."""
+    def delete(self, model: Located[Any, *KeyParts], *key: *KeyParts, position: Position | None = None) -> None:
+        """Deletes an entity, as the database's `delete` does."""
         self._check()
         if self._work.add(("delete", model, key), weight(key), position):
             self.flush()
 
     def apply(self, change: Change, size: int, *, position: Position | None = None) -> None:
-        """Takes a change of about `size` bytes that was made elsewhere, as by a dump that is loaded."""
+        """Stores a prepared change of about `size` bytes, as loading a dump does."""
         self._check()
         if self._work.add(("change", change), size, position):
             self.flush()
 
     def reached(self, position: Position) -> None:
-        """Says how far the source has been gone through with everything given so far."""
+        """Records how far the source has been read, with every change so far."""
         check_position(position)
         self._check()
         if self._work.mark(position):
             self.flush()
 
     def flush(self) -> None:
-        """Stores what waits, now. With a checkpoint, up to the last position."""
+        """Stores the waiting changes now; with a checkpoint, those up to the last position."""
         self._check()
         self._state = "storing"
         self._stored(self._work.committed())
@@ -143,7 +133,7 @@ class Bulk:
             raise UsageError(_STATES[self._state])
 
     def _stored(self, plan: Plan[list[bytes]]) -> None:
-        with resting():
+        with pause_collector():
             tasks = self._run(plan)
         if tasks:
             self._wake(tasks)
@@ -154,7 +144,7 @@ class Bulk:
 
     def __enter__(self) -> Self:
         if self._state != "new":
-            raise UsageError("a bulk writer is used once; ask the database for another")
+            raise UsageError("a bulk writer is used once; call db.bulk() for another")
         self._run(self._work.opened())
         self._state = "open"
         return self
@@ -170,7 +160,7 @@ class Bulk:
 
 
 _STATES = {
-    "new": "a bulk writer is used in a with block",
-    "storing": "a bulk writer is for one task at a time, and of no more use once a batch failed",
-    "ended": "this bulk writer has ended; ask the database for another",
+    "new": "this bulk writer is not open; use it in a with block",
+    "storing": "this bulk writer is in use by another task, or failed and cannot be reused",
+    "ended": "this bulk writer is closed; call db.bulk() for another",
 }

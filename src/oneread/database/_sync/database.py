@@ -11,34 +11,49 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from sys import maxsize
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from msgspec import UNSET
-from typing_extensions import TypeVarTuple
 
 from oneread.database import results
-from oneread.database._sync.upkeep import Upkeep
+from oneread.database import survey as surveys
+from oneread.database._sync.bulk import Bulk
 from oneread.database.cursors import cipher_of
-from oneread.database.groups import groups
-from oneread.database.lists import Listed, listed
+from oneread.database.explaining import Explainer
+from oneread.database.fast_path import ABSENT, finders, read_page
+from oneread.database.lists import KeyParts, Listed, Located, listed
 from oneread.database.operations import Operations
-from oneread.database.pages import BUDGET, DEFAULT_LIMIT, Page, Query, direct, page
+from oneread.database.pages import Page, Query, page
 from oneread.database.patches import own_version
-from oneread.database.points import points
 from oneread.database.results import Outcome, attach_outcome
+from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
 from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
+from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import View
-from oneread.errors import Conflict, InvalidQuery, NotFound, Unavailable, UsageError
+from oneread.errors import Conflict, InvalidQuery, InvalidUrl, NotFound, Unavailable, Unsupported, UsageError
+from oneread.evolution import backfill as backfills
+from oneread.evolution.backfill import Backfill, Backfilled
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
-from oneread.models.references import Ref
+from oneread.plans.arguments import check_function
 from oneread.plans.effects import Random, Sleep
+from oneread.plans.plan import Plan
+from oneread.plans.progress import KEEP, MAX_AGE, QUIET_SECONDS, WAIT_SECONDS, OnFault, Progress, Reporter, no_progress
 from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
-from oneread.transactions.outbox import BATCH
+from oneread.store.engine import Copyable, LocalReads, Measured
+from oneread.store.limits import BUDGET, DEFAULT_LIMIT
+from oneread.transactions.outbox import BATCH as TASK_BATCH
+from oneread.transfer import checkpoints
+from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
+from oneread.transfer.csv_dump import CsvDump
+from oneread.transfer.dump import Dump, End
+from oneread.verify import verify as verifying
+from oneread.verify.repair import Repaired, Repairer
+from oneread.verify.verify import Verification, Verifier
 
 if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
@@ -46,8 +61,6 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 R = TypeVar("R")
-T_co = TypeVar("T_co", covariant=True)
-Ks = TypeVarTuple("Ks")
 
 Body: TypeAlias = Callable[["Transaction"], R]
 
@@ -59,13 +72,7 @@ POLL_SECONDS = 0.005
 _NONE: Any = UNSET
 """No version given: None may be meant for a field called `if_version`."""
 
-_NO_CLASS = "this is no class of the schema"
-
-
-class Located(Protocol[T_co, *Ks]):
-    """A class whose rows are found by a key of types Ks; model and view classes fit it."""
-
-    def _located(self, *key: *Ks) -> Ref[T_co]: ...
+_NO_CLASS = "not a class of the schema"
 
 
 def _check_iterable(given: object, text: str) -> None:
@@ -74,7 +81,7 @@ def _check_iterable(given: object, text: str) -> None:
 
 
 class Tasks:
-    """The tasks that an operation left for the worker: fan-outs too big for its commit."""
+    """The tasks that an operation gave to the worker: fan-outs too big for its commit."""
 
     def __init__(self, database: Database, keys: tuple[bytes, ...]) -> None:
         self._database = database
@@ -87,26 +94,26 @@ class Tasks:
         """Whether every copy is right by now. One request, and one for each task that has ended.
 
         Raises:
-            StaleCopies: the tasks have ended, and holders that could not follow are set aside; they are named.
+            StaleCopies: the tasks have ended; the error names holders that could not be updated.
         """
         if self._keys:
             ended: bool = self._database.run(self._database.operations.outbox.have_ended(self._keys))
             self._keys = () if ended else self._keys
         return not self._keys
 
-    def wait(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109, RUF100 - gives up waiting, cancels nothing
+    def wait(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109, RUF100 - ends the wait, cancels nothing
         """Returns when every copy is right.
 
         Raises:
-            StaleCopies: holders that could not follow are set aside; they are named.
-            Unavailable: not within `timeout` seconds; the tasks stay in the outbox and are gone on with.
+            StaleCopies: the error names holders that could not be updated.
+            Unavailable: not within `timeout` seconds; the worker continues with the tasks.
         """
-        left = timeout  # counted in pauses: the database's clock may stand still
+        remaining = timeout  # counted in pauses: a test's clock may not advance
         while not self.done():
-            if left <= 0:
-                raise Unavailable("the tasks are not done yet", left=len(self._keys), timeout=timeout)
+            if remaining <= 0:
+                raise Unavailable("the tasks are not done yet; wait longer", left=len(self._keys), timeout=timeout)
             self._database.run(Sleep(POLL_SECONDS).__iter__())
-            left -= POLL_SECONDS
+            remaining -= POLL_SECONDS
 
 
 class Transaction:
@@ -119,12 +126,12 @@ class Transaction:
         self._database = database
         self._work = work
 
-    def get(self, model: Located[R, *Ks], *key: *Ks) -> R:
+    def get(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R:
         """Like the database's `get`, for entities."""
         found: R = self._database.run(self._work.get(model, key))
         return found
 
-    def find(self, model: Located[R, *Ks], *key: *Ks) -> R | None:
+    def find(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R | None:
         """Like the database's `find`, for entities."""
         found: R | None = self._database.run(self._work.find(model, key))
         return found
@@ -139,21 +146,23 @@ class Transaction:
         saved: M = self._database.run(self._work.save(entity, "create", None))
         return saved
 
-    def patch(self, model: Located[R, *Ks], /, *key: *Ks, if_version: int | None = _NONE, **changes: Any) -> R:
+    def patch(
+        self, model: Located[R, *KeyParts], /, *key: *KeyParts, if_version: int | None = _NONE, **changes: Any
+    ) -> R:
         """Like the database's `patch`."""
         patched: R = self._database.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
         return patched
 
-    def delete(self, model: Located[Any, *Ks], *key: *Ks, if_version: int | None = None) -> None:
+    def delete(self, model: Located[Any, *KeyParts], *key: *KeyParts, if_version: int | None = None) -> None:
         """Like the database's `delete`."""
         self._database.run(self._work.delete(model, key, if_version))
 
 
-class Database(Upkeep):
+class Database:
     """An open store under a schema. Get one from `connect`.
 
-    Every result says what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; each class
-    says whose fault it is and whether trying again can help.
+    Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class
+    tells usage errors from failures of the store, and whether a retry can help.
     """
 
     def __init__(
@@ -169,67 +178,61 @@ class Database(Upkeep):
         self.operations = operations
         self._cipher = cipher_of(driver.engine, secret)
         self._observers = observers
-        # The direct path makes no request that an observer could be told of.
-        self._local = driver.engine.capabilities.local and not observers
-        self._points = points(operations.catalog, driver.engine) if self._local else {}
-        self._groups = groups(operations, driver.engine) if self._local else {}
+        # The fast path makes no requests, so it is off when there are observers.
+        engine = driver.engine
+        self._local = engine if isinstance(engine, LocalReads) and not observers else None
+        self._finders = finders(operations, self._local) if self._local is not None else {}
         self._lists: dict[Any, Listed] = operations.lists
-        hands = driver
-        self._worker = Worker(operations, hands, observers) if workers else None
+        worker_driver = driver
+        self._worker = Worker(operations, worker_driver, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
 
-    def get(self, model: Located[R, *Ks], *key: *Ks) -> R:
+    def get(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R:
         """The entity with this key, the group of an aggregate, or the row of a unique index.
 
         Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`. An
         empty group is not an error: counts and totals are 0, the rest None.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no such entity.
             InvalidKey: the key has other parts than declared.
             NotReady: the view is still being built.
         """
         try:
-            point = self._points.get(model)  # type: ignore[call-overload]
+            find = self._finders.get(model)  # type: ignore[call-overload]
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
-        if point is None:
-            group = self._groups.get(model)  # type: ignore[call-overload]
-            row: R | None = None if group is None else group(key)
-            if row is not None:
-                return row
+        found: Any = None if find is None else find(key)
+        if found is None:
             trace = Trace(self._observers)
-            read: R = self._told(self._driver.run(self.operations.get(model, key), trace), trace)
+            read: R = self._with_outcome(self._driver.run(self.operations.get(model, key), trace), trace)
             return read
-        entity: R | None = point(key)
-        if entity is None:
+        if found is ABSENT:
             raise NotFound("there is no such entity", model=model, key=key)
+        entity: R = found
         return entity
 
-    def find(self, model: Located[R, *Ks], *key: *Ks) -> R | None:
+    def find(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R | None:
         """Like `get`, but None when there is none."""
         try:
-            point = self._points.get(model)  # type: ignore[call-overload]
+            find = self._finders.get(model)  # type: ignore[call-overload]
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
-        if point is not None:
-            found: R | None = point(key)
-            return found
-        group = self._groups.get(model)  # type: ignore[call-overload]
-        row: R | None = None if group is None else group(key)
-        if row is not None:
-            return row
-        trace = Trace(self._observers)
-        entity, version = self._driver.run(self.operations.find(model, key), trace)
-        return None if entity is None else self._told((entity, version), trace)
+        found: Any = None if find is None else find(key)
+        if found is None:
+            trace = Trace(self._observers)
+            read = self._driver.run(self.operations.find(model, key), trace)
+            found = ABSENT if read[0] is None else self._with_outcome(read, trace)
+        entity: R | None = None if found is ABSENT else found
+        return entity
 
-    def _told(self, found: tuple[Any, int], trace: Trace) -> Any:
+    def _with_outcome(self, found: tuple[Any, int], trace: Trace) -> Any:
         entity, version = found
         attach_outcome(entity, Outcome(version, trace))
         return entity
 
-    def exists(self, model: Located[Any, *Ks], *key: *Ks) -> bool:
+    def exists(self, model: Located[Any, *KeyParts], *key: *KeyParts) -> bool:
         """Whether there is such an entity. One request, one row."""
         return self.find(model, *key) is not None
 
@@ -238,7 +241,7 @@ class Database(Upkeep):
         _check_iterable(keys, "get_many takes keys as tuples: [(1,), (2,)]")
         trace = Trace(self._observers)
         found = self._driver.run(self.operations.get_many(model, list(keys)), trace)
-        return [None if entity is None else self._told((entity, version), trace) for entity, version in found]
+        return [None if entity is None else self._with_outcome((entity, version), trace) for entity, version in found]
 
     def page(  # noqa: PLR0913 - each option narrows one page; all but the view are optional
         self,
@@ -260,14 +263,14 @@ class Database(Upkeep):
             equal: values of the first key fields; a reference as its key; `any_of(...)` for several values of one
                 field.
             limit: rows of the page, at most the view's `max_limit`; by default 50, or `max_limit` where that is less.
-            cursor: `page.next` or `page.previous` of the page before.
+            cursor: `page.next` or `page.previous` of an earlier page.
             backward: without a cursor, the last page of the list.
             since: the next key field is at least this.
             until: the next key field is below this.
             starts_with: the next key field begins with this text or these bytes.
-            where: a condition on the rows; what it leaves out is read all the same, within `budget`.
-            budget: rows that may be read beyond `limit`; when they are used up, `page.truncated` is true and
-                `page.next` goes on.
+            where: a condition on the rows; rows that fail it are read all the same, within `budget`.
+            budget: rows that may be read beyond `limit`; once they are used up, `page.truncated` is true and
+                `page.next` continues.
 
         Costs one request and at most limit + 1 rows; with `any_of`, that for each value; with tombstones or `where`, up
         to `budget` rows more. For groups of an aggregate, one request and row more for each `least` and `greatest` of
@@ -287,8 +290,8 @@ class Database(Upkeep):
             of = self._lists[view] = listed(self.operations, view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, limit, cursor, backward, since, until, starts_with, where, budget)
-        if self._local:
-            found = direct(self._driver.engine, of, query, self._cipher)
+        if self._local is not None:
+            found = read_page(self._local, of, query, self._cipher)
             if found is not None:
                 return found
         trace = Trace(self._observers)
@@ -305,7 +308,7 @@ class Database(Upkeep):
         """All rows of a list, page by page, from a cursor on: `for page in db.scan(Purchase)`.
 
         Each page costs what `page` costs with `limit=batch`, by default 500 or the view's `max_limit` where that is
-        less; keep `page.next` to go on later.
+        less; keep `page.next` to continue later.
         """
         rows: int = min(SCAN_BATCH, getattr(view, "max_limit", SCAN_BATCH)) if batch is None else batch
         if type(rows) is not int:
@@ -318,7 +321,7 @@ class Database(Upkeep):
                 return
 
     def save(self, entity: M, *, if_version: int | None = None) -> M:
-        """Lets an entity stand as given, as a whole, and everything derived from it; returns it as it will be read.
+        """Stores the entity, replacing any previous value, with everything derived from it; returns it as stored.
 
         Costs one transaction: a read of the fence, of the entity and of what it refers to, a read of the groups it
         counts in, and a write for each table touched; copies of it are changed within the commit up to the schema's
@@ -330,29 +333,29 @@ class Database(Upkeep):
 
         Raises:
             InvalidValue: a field does not fit its type, constraint or check.
-            MissingReference: a new reference to nothing.
-            AlreadyExists: a unique value is taken; `owner` says by whom.
-            Conflict: it has another version than `if_version`.
-            LimitExceeded: too large, or no room in the store.
+            MissingReference: a new reference to an entity that does not exist.
+            AlreadyExists: a unique value is taken; `owner` names the entity that has it.
+            Conflict: the stored entity has another version than `if_version`.
+            LimitExceeded: the entity is too large, or the store is full.
         """
         trace = Trace(self._observers)
         saved: M = self._written(self._driver.run(self.operations.save(entity, "save", if_version), trace), trace)
         return saved
 
     def create(self, entity: M) -> M:
-        """Like `save`, but raises AlreadyExists when there is one with this key."""
+        """Like `save`, but raises AlreadyExists when the key exists."""
         trace = Trace(self._observers)
         saved: M = self._written(self._driver.run(self.operations.save(entity, "create"), trace), trace)
         return saved
 
     def get_or_create(self, entity: M) -> tuple[M, bool]:
-        """The entity that is there under this one's key, or this one, created; and whether it was."""
+        """Returns the stored entity of this key, or creates this one; and whether it was created."""
         trace = Trace(self._observers)
         outcome = self._driver.run(self.operations.save(entity, "keep"), trace)
         return self._written(outcome, trace), outcome[0].created
 
     def upsert(self, entity: M, /, **changes: Any) -> M:
-        """Creates the entity, or changes these fields of the one that is there.
+        """Creates the entity, or changes these fields of the stored one.
 
         `db.upsert(Visit(page="/", count=1), count=add(1))`.
         """
@@ -360,16 +363,18 @@ class Database(Upkeep):
         saved: M = self._written(self._driver.run(self.operations.upsert(entity, changes), trace), trace)
         return saved
 
-    def patch(self, model: Located[R, *Ks], /, *key: *Ks, if_version: int | None = _NONE, **changes: Any) -> R:
+    def patch(
+        self, model: Located[R, *KeyParts], /, *key: *KeyParts, if_version: int | None = _NONE, **changes: Any
+    ) -> R:
         """Changes fields of one entity; None clears one.
 
-        `add(n)`, `append(x)` and `remove(x)` work on the value that is there. A field that is called `if_version` is
-        changed by `if_version=set_to(value)`.
+        `add(n)`, `append(x)` and `remove(x)` apply to the stored value. A field called `if_version` is changed by
+        `if_version=set_to(value)`.
 
         Costs what `save` costs; derived data changes only where these fields matter.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no such entity.
             InvalidValue: a field is unknown, part of the key, or does not take the value.
         """
         trace = Trace(self._observers)
@@ -377,8 +382,8 @@ class Database(Upkeep):
         patched: R = self._written(self._driver.run(plan, trace), trace)
         return patched
 
-    def delete(self, model: Located[Any, *Ks], *key: *Ks, if_version: int | None = None) -> None:
-        """Takes an entity away with everything derived from it; quiet when there is none.
+    def delete(self, model: Located[Any, *KeyParts], *key: *KeyParts, if_version: int | None = None) -> None:
+        """Deletes an entity and everything derived from it; does nothing when it does not exist.
 
         Raises:
             StillReferenced: others refer to it with on_delete="refuse".
@@ -387,16 +392,13 @@ class Database(Upkeep):
         self._wake(tasks)
 
     def save_all(self, entities: Iterable[M], *, batch: int = SAVE_BATCH) -> list[M]:
-        """Saves entities in transactions of at most `batch`, each whole or not at all.
+        """Saves entities in transactions of at most `batch`, each all or nothing; returns them as stored.
 
-        Returns them as they will be read.
-
-        An entity that is refused ends the call: the batches before its own are stored, its own and those behind it are
-        not.
+        A refused entity ends the call: earlier batches are stored, its own and later ones are not.
         """
         if type(batch) is not int or batch < 1:
-            raise UsageError("a batch holds at least one entity", batch=batch)
-        _check_iterable(entities, "save_all takes entities: a list, or whatever else can be gone through")
+            raise UsageError("a batch is at least one entity", batch=batch)
+        _check_iterable(entities, "save_all takes an iterable of entities")
         saved: list[M] = []
         rest = iter(entities)
         while several := list(islice(rest, min(batch, maxsize))):
@@ -418,17 +420,16 @@ class Database(Upkeep):
     def transact(self, body: Body[R], *, attempts: int = ATTEMPTS) -> R:
         """Runs `body` with a transaction and commits everything it wrote as one; returns what it returned.
 
-        The body reads and decides outside of any lock; at the commit all entities that it read must be as it saw them,
-        else it is run again from the start, after a growing random pause: so it must not do anything that cannot be
-        done twice.
+        The body runs without locks. The commit checks that every entity it read is unchanged; if not, the body runs
+        again after a growing random pause, so it must be safe to repeat.
 
         Raises:
-            Conflict: others were faster `attempts` times.
+            Conflict: an entity had changed in each of `attempts` attempts.
         """
         if not callable(body):
-            raise UsageError("a transaction is given a function that takes it", given=body)
+            raise UsageError("transact takes a function of a transaction", given=body)
         if type(attempts) is not int or attempts < 1:
-            raise UsageError("a transaction is attempted at least once", attempts=attempts)
+            raise UsageError("transact takes at least one attempt", attempts=attempts)
         attempt = 0
         while True:
             work = TransactionWork(self.operations)
@@ -448,26 +449,26 @@ class Database(Upkeep):
             return result
 
     def drain(self, *, retry: bool = False) -> int:
-        """Does all tasks of the outbox here and now; returns how many batches it took.
+        """Runs all tasks of the outbox now; returns how many batches it took.
 
-        A holder that cannot follow its source is set aside and holds up no other; see `set_aside`. It is tried again
-        when it or the source has changed.
+        A holder that cannot be updated is set aside and does not delay others; see `set_aside`. It is tried again when
+        it or its source changes.
 
         Arguments:
-            retry: what is set aside is tried again first, whether it has changed or not.
+            retry: tries every holder that is set aside again first, changed or not.
 
         Raises:
-            StoreError: the store could not do it; what is left stays in the outbox.
+            StoreError: the store failed; the remaining tasks stay in the outbox.
         """
         batches = 0
         if retry:
             self.run(self.operations.outbox.retry())
-        while self.run(self.operations.drain_step(BATCH)):
+        while self.run(self.operations.drain_step(TASK_BATCH)):
             batches += 1
         return batches
 
     def tasks(self, result: object) -> Tasks:
-        """What an operation left for the worker: `db.tasks(saved).wait()` returns when every copy is right."""
+        """The tasks of an operation: `db.tasks(saved).wait()` returns when every copy is right."""
         return Tasks(self, results.tasks_of(result))
 
     def version(self, entity: object) -> int:
@@ -478,11 +479,262 @@ class Database(Upkeep):
         return results.version_of(entity)
 
     def cost(self, result: object) -> Cost:
-        """What the operation that returned this cost: requests, rows, bytes, skipped rows."""
+        """The cost of the operation that returned this: requests, rows, bytes, skipped rows."""
         return results.cost_of(result)
 
+    @property
+    def explain(self) -> Explainer:
+        """The verbs, explained: `print(db.explain.page(PurchasesOfBuyer, 12347, limit=10))`. No request is made."""
+        return Explainer(self.operations, self._cipher)
+
+    def _wake(self, tasks: Sequence[bytes]) -> None:
+        if tasks and self._worker is not None:
+            self._worker.wake()
+
+    def run(self, plan: Plan[R]) -> R:
+        """Runs one plan; only observers see its cost."""
+        return self._driver.run(plan, Trace(self._observers))
+
+    def set_aside(self, limit: int = 1000) -> list[SetAsideHolder]:
+        """The holders whose copies could not be updated, each with its last error.
+
+        Their copies are stale, and `verify` reports them. One request, and one more for the rows of every 200.
+
+        Arguments:
+            limit: the most to list.
+        """
+        return self.run(set_aside_holders(self.operations.catalog, limit))
+
+    def backfill(
+        self,
+        *,
+        pace: float | None = None,
+        progress: Reporter = no_progress,
+        fence: bool = False,
+        wait: float = WAIT_SECONDS,
+        quiet: float = QUIET_SECONDS,
+    ) -> Backfilled:
+        """Builds added and changed views on live data, and makes them readable once they are complete.
+
+        Visits every entity, deleted ones too, in steps of 200, one transaction each; programs with the previous schema
+        may write meanwhile. Once they have been quiet they are fenced off (their writes raise SchemaMismatch), one more
+        pass finds what they wrote last, rows of removed views are deleted, and the new views become readable. After a
+        stop or crash it resumes where it was; with nothing to do it returns at once.
+
+        Costs a scan for each step, and for those with something to do one transaction: reads of the fence, of the
+        position, of the entities and what they refer to, and of the groups they count in, and a write for each table
+        touched.
+
+        Arguments:
+            pace: entities per second, at most.
+            progress: called after each step.
+            fence: fences off programs with the previous schema right after the first pass.
+            wait: seconds to wait for them to be quiet, at most; then the result is not done and names the last writer.
+            quiet: seconds without a write of theirs.
+
+        Raises:
+            SchemaMismatch: the store has a newer schema than this program.
+            Unsupported: the engine's transactions do not span rows, or the store was opened read-only.
+        """
+        options = backfills.BackfillOptions(pace, fence, quiet, wait, progress)
+        try:
+            return self.run(Backfill(self.operations, self.operations.fence.version, options).run())
+        finally:
+            self.run(self.operations.refresh())
+
+    def verify(
+        self,
+        *wanted: type,
+        pace: float | None = None,
+        max_age: float = MAX_AGE,
+        on_fault: OnFault | None = None,
+        progress: Reporter = no_progress,
+        keep: int = KEEP,
+        resume: str | None = None,
+    ) -> Verification:
+        """Compares everything derived with the entities, while the store is in use.
+
+        Costs a read of every row once, in requests of 500 rows; rows that differ are read a second time. Memory stays
+        flat.
+
+        Arguments:
+            wanted: views and models; everything when none is given. A model includes all that is derived from its
+                entities and what they copy, a view its own rows only.
+            pace: rows per second at most, so that a store in use keeps its speed.
+            max_age: seconds that the snapshot of one model may take, since LMDB cannot reuse freed pages meanwhile.
+                What is not done by then is skipped, and the result lists it.
+            on_fault: called with every fault, in the thread that does the work.
+            progress: called after every batch, in that thread.
+            keep: faults that the result holds; all are counted.
+            resume: `cursor` of an earlier result, or of its last progress: skips the models that were done.
+
+        Raises:
+            UsageError: a class is not a view or model of the schema; an option is out of bounds.
+            Unsupported: the engine has no snapshots.
+        """
+        options = verifying.VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
+        return self.run(Verifier(self.operations.catalog, options).plan())
+
+    def repair(
+        self,
+        *wanted: type,
+        pace: float | None = None,
+        max_age: float = MAX_AGE,
+        on_fault: OnFault | None = None,
+        progress: Reporter = no_progress,
+        keep: int = KEEP,
+    ) -> Repaired:
+        """Repairs everything derived that differs from the entities, while the store is in use.
+
+        Verifies, checks and repairs each fault inside a transaction, and verifies again: at least two verifications
+        when something is wrong, and a small transaction for each hundred faults. An entity's own fields never change;
+        a fault that cannot be repaired without knowing which side is right stays, and is reported.
+
+        Arguments:
+            wanted: views and models; everything when none is given.
+            pace: rows per second at most that are verified.
+            max_age: seconds that the snapshot of one model may take.
+            on_fault: called with every fault that a verification finds.
+            progress: called after every batch.
+            keep: faults that the result holds.
+
+        Raises:
+            UsageError: a class is not a view or model of the schema; an option is out of bounds.
+            Unsupported: the engine has no snapshots or its transactions do not span rows.
+        """
+        options = verifying.VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
+        operations = self.operations
+        return self.run(Repairer(operations.catalog, operations.committer, options).plan())
+
+    def bulk(
+        self,
+        *,
+        batch: int = BATCH,
+        batch_bytes: int = BATCH_BYTES,
+        checkpoint: str | None = None,
+        restart: bool = False,
+        on_refused: Callable[[Refusal], object] | None = None,
+        progress: Reporter = no_progress,
+        total: int | None = None,
+        max_tasks: int = OPEN_TASKS,
+    ) -> Bulk:
+        """Writes many entities in bounded batches: `with db.bulk() as bulk: bulk.save(entity)`.
+
+        Each batch costs one transaction, as `save_all` does: a read of its entities and of what they refer to, a read
+        of the groups they count in, and a write for each table touched; with a checkpoint, a read and a write of its
+        row more, and one more transaction at the end.
+
+        Arguments:
+            batch: changes of one transaction.
+            batch_bytes: bytes that wait for one transaction, about.
+            checkpoint: a name under which the last position is stored in the same transaction as its batch. Opened
+                again under it, `bulk.position` says where to continue: each change between two positions is stored
+                exactly once, whenever the process is killed.
+            restart: forgets an earlier position under this name.
+            on_refused: called with each refused change and its error; without it, the first one ends the work with its
+                error, and the changes before it are stored.
+            progress: called after each batch.
+            total: the expected number of changes, for progress.
+            max_tasks: fan-outs that may wait in the outbox; beyond, the writer runs some of them itself.
+
+        Raises:
+            UsageError: a bound is not a whole number above 0.
+            InvalidValue: the checkpoint's name is empty or too long.
+        """
+        work = Batches(
+            self.operations.changing,
+            self.operations.committer,
+            BatchOptions(
+                Limits(batch, batch_bytes, max_tasks),
+                None if checkpoint is None else checkpoints.key_of(checkpoint),
+                restart,
+                on_refused,
+                progress,
+                total,
+            ),
+        )
+        return Bulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
+
+    def survey(self, *, exact: bool = False, progress: Reporter = no_progress) -> Survey:
+        """What the store holds: rows and bytes, views and their states, tasks, and the engine's own figures.
+
+        A few requests. With `exact`, rows and bytes of each model and view as well: every row is read, 2,000 a request.
+        """
+        check_function("progress", progress)
+        engine = self._driver.engine
+        counted = engine.statistics() if isinstance(engine, Measured) else None
+        return self.run(surveys.survey(counted, progress, exact=exact))
+
+    def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
+        """Writes every entity, or those of some models, as JSON lines, from one moment of the store.
+
+        Costs a read of the entities' rows once, in requests of 500, and of the rows they refer to. Memory stays flat.
+        Engines without snapshots give each entity as it is when it is reached. Derived rows are not written: loading
+        makes them.
+
+        Arguments:
+            write: called with each line, in the thread that does the work.
+            models: the models to dump; all when none is given.
+            progress: called after every batch, in that thread.
+
+        Raises:
+            UsageError: a class is not a model of the schema.
+        """
+        check_function("write", write)
+        check_function("progress", progress)
+        for model in models:
+            self.operations.kind(model)
+        work = Dump(self.operations.catalog, models, write, progress)
+        return self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.lines())
+
+    def dump_csv(self, write: Callable[[bytes], object], model: type, *, progress: Reporter = no_progress) -> int:
+        """Writes the living entities of one model as CSV; returns how many. Costs what `dump` costs.
+
+        Arguments:
+            write: called with each line, the header first, in the thread that does the work.
+            model: the model to dump; entities of its variants are left out.
+            progress: called after every batch, in that thread.
+
+        Raises:
+            UsageError: the class is not a model of the schema.
+            InvalidValue: a value has no exact form in CSV.
+        """
+        check_function("write", write)
+        check_function("progress", progress)
+        self.operations.kind(model)
+        work = CsvDump(self.operations.catalog, model, write, progress)
+        return self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.rows())
+
+    def backup(self, target: str, *, progress: Reporter = no_progress) -> int:
+        """Copies the whole store to a new folder while it is in use; returns the copy's bytes.
+
+        The copy is one moment of the store, compact, every tenant of it included, and opens like any store:
+        `connect("lmdb://" + target, schema)`. It appears once it is complete and on disk, or not at all. Costs a read
+        of every page and a write of those in use; LMDB cannot reuse freed pages meanwhile, so the store may grow.
+
+        Arguments:
+            target: a new folder; its parent exists.
+            progress: called a few times a second, by another thread, with the bytes written.
+
+        Raises:
+            Unsupported: the engine cannot copy its store.
+            InvalidUrl: the target exists, or cannot be made.
+            LimitExceeded: the disk is full; the partial copy was removed.
+        """
+        engine = self._driver.engine
+        if not isinstance(engine, Copyable):
+            raise Unsupported("this engine cannot copy its store; dump the entities instead")
+        if type(target) is not str or not target.isprintable():
+            raise InvalidUrl("the target of a backup is the path of a new folder, as text", target=target)
+        check_function("progress", progress)
+
+        def report(size: int) -> None:
+            progress(Progress("copying, bytes", size))
+
+        return engine.copy_to(target, report)
+
     def close(self) -> None:
-        """Waits for what is under way and lets go of the store. Closing twice is quiet."""
+        """Waits for running operations and closes the store; closing twice does nothing."""
         if self._worker is not None:
             self._worker.stop()
         self._driver.close()

@@ -25,11 +25,9 @@ from oneread.engines.lmdb.transaction import Database, Tables, Work
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import Closed, OnereadError, Unsupported
-from oneread.store.capabilities import Capabilities
-from oneread.store.engine import Answerer
+from oneread.store.engine import Answerer, Capabilities, Statistics
 from oneread.store.requests import Read, Replace, Request, Scan
 from oneread.store.rows import Cell, RowRange, Table
-from oneread.store.statistics import Statistics
 from oneread.store.uninterrupted import run_uninterrupted
 
 T = TypeVar("T")

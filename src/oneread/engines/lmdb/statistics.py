@@ -13,8 +13,8 @@ from oneread.engines.lmdb.data_file import held_back
 from oneread.engines.lmdb.disk import DATA
 from oneread.engines.lmdb.environment import Environment
 from oneread.engines.lmdb.transaction import Tables
+from oneread.store.engine import Statistics, TableSize
 from oneread.store.rows import Table
-from oneread.store.statistics import Statistics, TableSize
 
 _OWN_DATABASES: Final = 5
 """The four tables of one prefix and the mark: with more, other tenants live in the folder, and free room is unknown."""

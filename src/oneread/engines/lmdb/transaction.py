@@ -7,6 +7,7 @@ leaves nothing, and reads see the job's own writes first. See "The store contrac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
@@ -72,12 +73,8 @@ class WriteGroup:
         """Runs one job; what it raises is its own failure, what LMDB raises is the group's."""
         work: Work = job.work
         attempt = Attempt(self._transaction, work.tables, self._path, job)
-        try:
-            job.result = job.context.run(work.run, attempt.answer)
-        except BaseException as failure:  # noqa: BLE001 - it is raised again where the job is waited for
-            job.failure = failure
-            return
-        if job.abandoned:
+        job.run(partial(job.context.run, work.run, attempt.answer))
+        if job.failure is not None or job.abandoned:
             return
         try:
             attempt.apply()

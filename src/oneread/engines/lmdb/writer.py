@@ -13,12 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
 from oneread.engines.lmdb.turn import Turn
 from oneread.errors import Closed, OnereadError, OutcomeUnknown, Unavailable
-from oneread.store.uninterrupted import LOOK_SECONDS, join, refused, run_uninterrupted
+from oneread.store.uninterrupted import LOOK_SECONDS, Completion, join, refused, run_uninterrupted
 
 _GROUP: Final = 256
 """Most jobs of one commit."""
@@ -51,7 +52,7 @@ class Kind(Enum):
     LAST = "a function, after all jobs; the thread ends with it"
 
 
-class Job:
+class Job(Completion):
     """A transaction that a caller waits for.
 
     Arguments:
@@ -66,20 +67,17 @@ class Job:
         "abandoned",
         "context",
         "deadline",
-        "failure",
         "finished",
         "kind",
-        "result",
         "work",
     )
 
     def __init__(self, work: Any, timeout: float, kind: Kind = Kind.SHARED) -> None:
+        super().__init__()
         self.work = work
         self.deadline = time.monotonic() + timeout
         self.kind = kind
         self.context = contextvars.copy_context()
-        self.result: Any = None
-        self.failure: BaseException | None = None
         self.finished = False
         self.abandoned = False  # its caller has gone away: it is stopped where that is possible
         self._claim = threading.Lock()
@@ -122,14 +120,6 @@ class Job:
         self.abandoned = True
         if not self.withdraw():
             self.wait(_SETTLE)
-
-    def outcome(self) -> Any:
-        if self.failure is None:
-            return self.result
-        try:
-            raise self.failure
-        finally:
-            self.failure = None  # its traceback holds this frame: no cycle is left behind
 
 
 class Writer:
@@ -329,10 +319,7 @@ _RUNNING: Final = Job(None, 0)
 
 def _call(job: Job) -> None:
     """Runs a job that is a function."""
-    try:
-        job.result = job.context.run(job.work)
-    except BaseException as failure:  # noqa: BLE001 - it is raised again where the job is waited for
-        job.failure = failure
+    job.run(partial(job.context.run, job.work))
     job.finish()
 
 

@@ -1,0 +1,54 @@
+"""Telemetry around the verbs of a database, synchronous or asynchronous.
+
+A database without telemetry is left as it is, so it pays nothing. See docs/decisions/0015-telemetry.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any, Final, TypeVar
+
+from oneread.plans.telemetry import Telemetry
+
+D = TypeVar("D")
+
+VERBS: Final = (
+    "get", "find", "get_many", "page",
+    "save", "create", "get_or_create", "upsert", "patch", "delete", "save_all",
+    "transact", "drain",
+)  # fmt: skip
+"""The verbs that are measured: `exists` calls find, `scan` calls page."""
+
+
+def trace_verbs(database: D, telemetry: Telemetry) -> D:
+    """Measures every verb of one database; returns the same database."""
+    for name in VERBS:
+        setattr(database, name, _traced(name, getattr(database, name), telemetry))
+    return database
+
+
+def _traced(name: str, verb: Callable[..., Any], telemetry: Telemetry) -> Callable[..., Any]:
+    if iscoroutinefunction(verb):
+
+        @wraps(verb)
+        async def traced_async(*given: Any, **named: Any) -> Any:
+            with telemetry.verb(name, _collection(given)):
+                return await verb(*given, **named)
+
+        return traced_async
+
+    @wraps(verb)
+    def traced(*given: Any, **named: Any) -> Any:
+        with telemetry.verb(name, _collection(given)):
+            return verb(*given, **named)
+
+    return traced
+
+
+def _collection(given: tuple[Any, ...]) -> str | None:
+    """The name of the model or view that a verb is about."""
+    first = given[0] if given else None
+    kind = first if isinstance(first, type) else type(first)
+    return kind.__name__ if hasattr(kind, "reserved_names") else None

@@ -1,0 +1,113 @@
+"""Completes the references of a schema: what each copies from its source, and what each source has to announce.
+
+A path of a view or a copy that leaves an entity makes its holders store the value as a hidden copy, which may need a
+hidden copy at the source in turn. So a reference is complete only when all copies and all views have been added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oneread.derivations.access import Access, Accesses, HiddenRoute
+from oneread.derivations.copies import (
+    CopiedValues,
+    Getter,
+    HiddenCopy,
+    Reference,
+    check_copy,
+    compiled,
+    filling,
+    nullable_copy_classes,
+    references_of,
+)
+from oneread.derivations.derivation import CompiledView
+from oneread.derivations.rules import rules_of
+from oneread.errors import InvalidDeclaration
+from oneread.models.annotations import field_types, type_of
+from oneread.models.fingerprints import text_of
+from oneread.models.model import Model
+from oneread.models.references import Copy
+from oneread.models.registry import EntityKind
+
+
+class ReferenceBuilder:
+    """Takes the copies of all models, then `add_view` the views; `references` are complete after that."""
+
+    def __init__(
+        self, models: tuple[type[Model[Any]], ...], kinds: Mapping[type, EntityKind], accesses: Accesses
+    ) -> None:
+        self._accesses = accesses
+        self._references = {
+            cls: references_of(cls, accesses, kinds, field_types(cls, accesses.names)) for cls in models
+        }
+        self._copied: dict[type, dict[str, tuple[Getter, Any]]] = {}
+        self._awaited: set[type] = set()
+        for cls, references in self._references.items():
+            for reference in tuple(references.values()):
+                if reference.copy is not None:
+                    self._add_copy(cls, reference, reference.copy)
+
+    def references(self, cls: type[Model[Any]]) -> Mapping[str, Reference]:
+        """The referring fields of a model by name."""
+        return self._references[cls]
+
+    def nullable_copies(self) -> frozenset[type]:
+        """The copy classes whose fields may be None although their annotations do not say so."""
+        every = [each.copy for references in self._references.values() for each in references.values()]
+        return nullable_copy_classes({copy for copy in every if copy is not None})
+
+    def add_view(self, view: CompiledView) -> None:
+        """Adds the hidden copies that the rules of a view need."""
+        for name, rule in rules_of(view.cls).items():
+            if rule.field is not None:
+                access = self._accesses.of_path(view.cls, name, rule.field, view.model)
+                if access.hidden is not None:
+                    self._hide(view.model, access.hidden)
+
+    def copied_values(self, cls: type[Model[Any]]) -> CopiedValues | None:
+        """What holders copy from a model; None if no model copies from it."""
+        copied = self._copied.get(cls)
+        if copied is None:
+            return None
+        names = self._accesses.names
+        meaning = "\n".join(f"{route}: {text_of(copied[route][1], cls, route, names)}" for route in sorted(copied))
+        sets = any(type_of(kind, names).holds_sets for _get, kind in copied.values())
+        return CopiedValues(copied, missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
+
+    def _add_copy(self, cls: type[Model[Any]], reference: Reference, copy: type[Copy[Any]]) -> None:
+        accesses = self._accesses
+        found = check_copy(copy, reference.kind.cls, accesses, field_types(copy, accesses.names))
+        routes = {name: ".".join(accesses.source_route(copy, name)) for name in found}
+        held = self._references[cls][reference.name]
+        self._references[cls][reference.name] = held._replace(fill=filling(copy, found), routes=tuple(routes.items()))
+        for name, access in found.items():
+            self._announce(reference, routes[name], access)
+            if access.hidden is not None:
+                self._hide(reference.kind.cls, access.hidden)
+        if not found:  # a copy without fields still follows the delete of its source
+            self._announce(reference, "", Access("None", type(None), optional=True))
+
+    def _announce(self, reference: Reference, route: str, access: Access) -> None:
+        """Makes the source notify its holders when the value at this route changes."""
+        source = reference.kind.cls
+        self._copied.setdefault(source, {})[route] = compiled(access.code), access.type | None
+        if reference.missing_ok:
+            self._awaited.add(source)
+
+    def _hide(self, cls: type[Model[Any]], hidden: HiddenRoute) -> None:
+        """Adds a hidden copy to the reference in `cls` and its variants, and those that the source needs for it."""
+        far = self._accesses.of_route(hidden.target, hidden.route)
+        made = HiddenCopy(hidden.name, compiled(far.code), far.type | None)
+        for model, references in self._references.items():
+            reference = references[hidden.reference] if issubclass(model, cls) else None
+            if reference is None or any(each.name == made.name for each in reference.hidden):
+                continue
+            if reference.many:
+                raise InvalidDeclaration(
+                    "a path cannot go through a list of references", model=model, field=hidden.reference
+                )
+            references[hidden.reference] = reference._replace(hidden=(*reference.hidden, made))
+            self._announce(reference, ".".join(hidden.route), far)
+        if far.hidden is not None:
+            self._hide(hidden.target, far.hidden)

@@ -1,0 +1,39 @@
+"""Limits of sizes and numbers: one name each, for the code that enforces them and for costs, which predict by them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KEY_BYTES: Final = 200
+"""Bytes of an entity's key, and of each element of a view's key."""
+
+VALUES_BYTES: Final = 300
+"""Bytes of the values in the key of a view's row: with its prefix and the entity's key they fit LMDB's 511 bytes."""
+
+BODY_BYTES: Final = 1_000_000
+"""Bytes of an entity's document, on every engine."""
+
+LAST_NUMBER: Final = 0x7FFF
+"""The last number of a model, view or layout: two bytes, of which the top bit marks wide layouts."""
+
+INLINE_HOLDERS: Final = 1000
+"""Holders that change within the commit of their source, unless the schema says otherwise."""
+
+PROBES: Final = 4
+"""Times the inline bound of back-references that a commit reads of sources with too many holders, before it stops.
+
+The last scan may begin one row below and reads one more than the bound: such scans return `(PROBES + 1)` times the
+bound at most.
+"""
+
+DEFAULT_LIMIT: Final = 50
+"""Rows of a page."""
+
+MAX_LIMIT: Final = 1000
+"""Rows of a page at most, unless the model or view says otherwise."""
+
+BUDGET: Final = 100
+"""Rows that a page with a condition reads beyond its limit."""
+
+LONGEST_SECONDS: Final = 10**9
+"""The longest time that a system call can wait for."""

@@ -1,0 +1,133 @@
+"""`cost`, `explain` and `numbers`: bounds as text and JSON, exit codes of the bound file, a scratch store that goes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oneread.costs.numbers import BASICS, MachineNumbers, read_numbers
+from tests.cli.conftest import SCHEMA
+from tests.unit.costs.numbers import write_some
+
+MODEL = "Person"
+
+
+@pytest.fixture
+def cost(bare):
+    return lambda *arguments: bare("cost", *arguments, "--schema", SCHEMA)
+
+
+@pytest.fixture(autouse=True)
+def a_cache_of_its_own(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_the_table_has_every_verb(cost):
+    found = cost("--json").document(list[dict[str, Any]])
+    assert {each["verb"] for each in found if each["target"] == MODEL} > {"get", "save", "delete"}
+    shown = cost(MODEL)
+    assert shown.code == 0
+    assert "get_or_create" in shown.out
+    assert "NotesOfAuthor" not in shown.out
+    assert "write roots" in cost(MODEL, "--terms").out
+
+
+def test_the_bound_file_is_written_and_checked(cost, tmp_path):
+    file = tmp_path / "bounds.json"
+    assert cost("--write", file).code == 0
+    assert cost("--check", file).code == 0
+    document = json.loads(file.read_text())
+    document["bounds"][MODEL]["get"]["requests"] = 0
+    file.write_text(json.dumps(document))
+    failed = cost("--check", file)
+    assert "\\n" not in failed.out
+    assert failed.out.count("\n") > 1
+    assert failed.code == 1
+    assert f"get {MODEL}: requests 0 -> 1" in failed.out
+    assert cost("--check", file, "--json").document(dict[str, Any])["risen"]
+
+
+def test_a_torn_bound_file_is_wrong_use(cost, tmp_path):
+    file = tmp_path / "bounds.json"
+    file.write_text('{"format": 1')
+    assert cost("--check", file).code == 2
+    assert cost("--check", tmp_path / "none").code == 2
+    assert cost("--check", file, "--write", file).code == 2
+
+
+def test_times_are_predicted_from_a_file_or_the_last_numbers(cost, tmp_path):
+    file = tmp_path / "numbers.json"
+    write_some(file)
+    found = cost(MODEL, "--numbers", file, "--json").document(list[dict[str, Any]])
+    assert all(each["seconds"] > 0 for each in found)
+    assert "us" in cost(MODEL, "--numbers", file).out
+    missing = cost(MODEL, "--times")
+    assert missing.code == 2
+    assert "oneread numbers" in missing.err
+    write_some(tmp_path / "cache" / "oneread" / "numbers.json")
+    assert cost(MODEL, "--times").code == 0
+
+
+def test_numbers_of_another_machine_are_noted(cost, tmp_path):
+    file = tmp_path / "numbers.json"
+    write_some(file, cores=9999)
+    assert "measured elsewhere: cores: 9999" in cost(MODEL, "--numbers", file).err
+
+
+VERBS = {
+    "get": ("get", MODEL, "1"),
+    "page": ("page", "NotesOfAuthor", "1", "--limit", "3"),
+    "save": ("save", MODEL, "--carriers", "3"),
+    "create": ("create", MODEL),
+    "patch": ("patch", MODEL, "--field", "name"),
+    "delete": ("delete", MODEL, "1"),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("stored", [False, True], ids=["without a store", "of a store"])
+def test_a_call_is_explained(bare, url, verb, stored):
+    options = ["--db", url] if stored else []
+    ran = bare("explain", *VERBS[verb], "--schema", SCHEMA, *options)
+    assert ran.code == 0, ran
+    assert f"{verb}(" in ran.out
+    assert "at most" in ran.out
+    found = bare("explain", *VERBS[verb], "--schema", SCHEMA, "--json").document(dict[str, Any])
+    assert found["bound"]["requests"] >= 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [("sweep", MODEL), ("save", MODEL, "1"), ("get", MODEL), ("patch", MODEL, "--field", "nothing")]
+)
+def test_a_call_that_cannot_be_is_wrong_use(bare, wrong):
+    assert bare("explain", *wrong, "--schema", SCHEMA).code == 2
+
+
+@pytest.mark.parametrize("engine", ["memory", "lmdb"])
+def test_numbers_are_measured_in_a_store_of_their_own_which_goes(bare, tmp_path, engine, monkeypatch):
+    monkeypatch.setattr("oneread.cli.calibration.STORED", 200)
+    folder = tmp_path / "stores"
+    folder.mkdir()
+    url = "memory://" if engine == "memory" else f"lmdb://{folder}/store?durability=none&prefix=x_"
+    out = tmp_path / "new" / "numbers.json"
+    found = bare("numbers", "--db", url, "--seconds", "0.1", "--out", out, "--json").document(MachineNumbers)
+    assert found == read_numbers(out)
+    assert set(found.seconds) == set(BASICS)
+    assert found.engine == ("memory" if engine == "memory" else "lmdb?durability=none")
+    assert found.seconds["point"] > 0
+    assert list(folder.iterdir()) == []
+
+
+def test_numbers_go_to_the_cache_by_default(bare, tmp_path, monkeypatch):
+    monkeypatch.setattr("oneread.cli.calibration.STORED", 200)
+    ran = bare("numbers", "--db", "memory://", "--seconds", "0.1")
+    assert ran.code == 0
+    assert "get of one entity" in ran.out
+    assert (tmp_path / "cache" / "oneread" / "numbers.json").exists()
+
+
+def test_what_cannot_be_measured_is_wrong_use(bare, tmp_path):
+    assert bare("numbers").code == 2
+    assert bare("numbers", "--db", f"lmdb://{tmp_path}/no/such/store").code == 2
+    assert not Path(tmp_path / "no").exists()

@@ -1,0 +1,155 @@
+"""Surveys: every row is counted once, and whose nobody knows is told as such."""
+
+import asyncio
+
+import pytest
+
+from oneread import Aggregate, Index, Key, Model, Schema, by, connect, connect_async, count
+from oneread.database.survey import BATCH, SurveyPart
+from oneread.derivations.pending_tasks import WaitingTask, waiting_tasks
+from oneread.errors import Closed
+from oneread.plans.effects import Atomically
+from oneread.plans.progress import Progress
+from oneread.store.engine import Measured, TableSize
+from oneread.store.requests import Replace
+from oneread.store.rows import TABLES, Cell
+from oneread.transactions import outbox
+from oneread.transactions.unit_of_work import UnitOfWork
+
+
+class Pupil(Model[int]):
+    number: Key[int]
+    form: str
+
+
+class PupilsOfForm(Index[Pupil]):
+    form: str = by(Pupil.form)
+
+
+class Forms(Aggregate[Pupil]):
+    form: str = by(Pupil.form)
+    pupils: int = count()
+
+
+SCHOOL = Schema(Pupil, PupilsOfForm, Forms)
+
+
+@pytest.fixture(params=["memory", "lmdb"])
+def url(request, tmp_path):
+    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path}/school"
+
+
+@pytest.fixture
+def school(url):
+    with connect(url, SCHOOL, workers=0) as db:
+        db.save_all(Pupil(number=number, form=f"form {number % 3}") for number in range(10))
+        db.delete(Pupil, 9)
+        yield db
+
+
+def put(db, table, **rows):
+    wanted = {key.encode(): {b"d:b": Cell(value, 1)} for key, value in rows.items()}
+    db.run(Atomically(lambda: Replace(table, wanted).__iter__()).__iter__())
+
+
+def parts(db):
+    return {(part.table, part.name): part for part in db.survey(exact=True).parts}
+
+
+def test_rows_are_counted_by_model_and_view(school):
+    found = parts(school)
+    assert (found["roots", "Pupil"].rows, found["roots", "Pupil"].deleted) == (10, 1)
+    assert (found["views", "PupilsOfForm"].rows, found["views", "PupilsOfForm"].state) == (9, "readable")
+    assert found["counts", "Forms"].rows == 3
+    assert found["system", "schema"].rows == 1
+
+
+def test_bytes_are_those_of_keys_columns_and_values(school):
+    put(school, "views", zzzz1=b"12345", zzzz2=b"")
+    assert parts(school)["views", b"zzzz".hex()] == SurveyPart(
+        "views", b"zzzz".hex(), 2, 5 + 3 + 5 + 5 + 3, state="unknown"
+    )
+
+
+def test_whose_nobody_knows_is_told_by_the_first_bytes(school):
+    put(school, "roots", zz=b"?")
+    put(school, "counts", zzzzkey=b"?")
+    found = parts(school)
+    assert found["roots", b"zz".hex()].state == "unknown"
+    assert found["counts", b"zzzz".hex()].state == "unknown"
+
+
+def test_the_engine_counts_the_same(school):
+    found = school.survey(exact=True)
+    for table in TABLES:
+        assert found.engine.tables[table].rows == sum(part.rows for part in found.parts if part.table == table)
+
+
+def test_without_being_asked_no_row_is_counted(school):
+    seen = []
+    found = school.survey(progress=seen.append)
+    assert (found.parts, seen) == ((), [])
+    assert (found.schema_version, found.views, found.tasks) == (1, {"Forms": "readable", "PupilsOfForm": "readable"}, 0)
+
+
+def test_progress_is_told_after_each_scan(school):
+    seen = []
+    school.survey(exact=True, progress=seen.append)
+    assert seen[0] == Progress("counting rows of roots", 10, 10)
+    assert [each.phase.rpartition(" ")[2] for each in seen] == list(TABLES)
+
+
+def test_more_rows_than_one_scan_reads_are_counted_once(school):
+    rows = {f"zzzz{number:05}": b"" for number in range(2 * BATCH)}
+    put(school, "views", **rows, zzzy=b"", zzzzz=b"")
+    found = parts(school)
+    assert found["views", b"zzzz".hex()].rows == 2 * BATCH + 1
+    assert found["views", b"zzzy".hex()].rows == 1
+
+
+def test_tasks_are_counted_beyond_one_scan(school):
+    tasks = {f"task:{number:05}": b"?" for number in range(501)}
+    put(school, "system", **tasks)
+    assert school.survey().tasks == 501
+    listed = school.run(waiting_tasks(school.operations.catalog, 2))
+    assert listed == [WaitingTask(f"task:{number:05}".encode().hex(), 0, readable=False) for number in range(2)]
+
+
+def test_a_task_is_told_by_its_source(school):
+    key = school.operations.catalog.kinds[Pupil].key((3,))
+    unit = UnitOfWork(school.operations.catalog.name_of)
+
+    def leave():
+        yield from unit.load("system", [b"task:x"])
+        outbox.save_task(unit, b"task:x", outbox.Task(key, b"", 7), 1)
+        yield from unit.flush(1)
+
+    school.run(Atomically(leave).__iter__())
+    assert school.run(waiting_tasks(school.operations.catalog, 9)) == [WaitingTask("Pupil(3)", 7)]
+
+
+def test_the_asynchronous_face_surveys_as_well(tmp_path):
+    async def surveyed():
+        async with connect_async(f"lmdb://{tmp_path}/async", SCHOOL, workers=0) as db:
+            await db.save(Pupil(number=1, form="a"))
+            return await db.survey(exact=True)
+
+    found = asyncio.run(surveyed())
+    assert [part.rows for part in found.parts if part.name == "Pupil"] == [1]
+
+
+def test_an_engine_says_how_large_it_is_until_it_is_closed(school):
+    engine = school._driver.engine
+    assert isinstance(engine, Measured)
+    assert isinstance(engine.statistics().tables["roots"], TableSize)
+    engine.close()
+    with pytest.raises(Closed):
+        engine.statistics()
+
+
+def test_memory_says_bytes_of_keys_columns_and_values():
+    with connect("memory://", SCHOOL) as db:
+        before = db._driver.engine.statistics().tables["views"]
+        put(db, "views", key=b"value")
+        after = db._driver.engine.statistics().tables["views"]
+    assert (after.rows - before.rows, after.bytes - before.bytes) == (1, 3 + 3 + 5)

@@ -1,0 +1,34 @@
+"""Generated functions: one place compiles them, and what they call comes from their scope."""
+
+import traceback
+from pathlib import Path
+
+import pytest
+
+import oneread
+from oneread.encoding.codegen import function, indented
+
+
+def test_a_function_is_made_of_its_lines_and_calls_what_its_scope_holds():
+    twice = function("twice", "value", ["if value:", *indented(["return double(value)"])], {"double": lambda n: 2 * n})
+    assert (twice(3), twice(0)) == (6, None)
+
+
+def test_the_scope_stays_as_it_was():
+    scope = {"one": 1}
+    assert function("get", "", ["return one"], scope)() == 1
+    assert scope == {"one": 1}
+
+
+def test_a_traceback_names_the_function_and_its_owner():
+    fail = function("fail", "", ["raise KeyError(1)"], {}, "Purchase")
+    with pytest.raises(KeyError) as caught:
+        fail()
+    assert traceback.extract_tb(caught.tb)[-1].filename == "<fail of Purchase>"
+
+
+def test_nothing_else_compiles_text():
+    room = Path(oneread.__file__).parent
+    texts = {path.relative_to(room).as_posix(): path.read_text() for path in room.rglob("*.py")}
+    found = {name for name, text in texts.items() if "exec(compile(" in text or " eval(" in text}
+    assert found == {"encoding/codegen.py", "cli/shell.py"}
