@@ -30,11 +30,8 @@ class Migration:
     def plan(self, *, drop: Collection[str] = (), count: bool = True) -> Planned:
         """Returns what opening the store under this schema changes, and what is refused; writes nothing.
 
-        Costs a few requests; with `count`, a read of each entity that a backfill would rewrite.
-
-        Arguments:
-            drop: names of models and views that `apply` would drop.
-            count: whether to count entities.
+        `drop` names models and views that `apply` would drop. Costs a few requests; with `count`, a read of each entity
+        that a backfill would rewrite, to count them.
 
         Raises:
             SchemaMismatch: something to be dropped is declared, unknown, or a model with entities.
@@ -44,11 +41,10 @@ class Migration:
     def apply(self, *, drop: Collection[str] = ()) -> Planned:
         """Makes this schema the store's newest version, in one transaction; a backfill rewrites rows later.
 
+        `drop` names models and views to drop: the backfill removes a view's rows; a model must have no entities.
+
         Costs what `plan` costs without counting, then one transaction; for a model that is dropped, a transaction more
         for each 2,000 of its deleted entities, and for a variant a read of its model's entities inside the transaction.
-
-        Arguments:
-            drop: names of models and views to drop: the backfill removes a view's rows; a model must have no entities.
 
         Raises:
             SchemaMismatch: something is refused; nothing was written.
@@ -60,8 +56,7 @@ class Migration:
     def rollback(self, *, lose: Collection[str] = ()) -> Planned:
         """Makes this schema, of an older program, the store's newest version.
 
-        Arguments:
-            lose: `Model.field` of each field whose values may be lost, names of models that may be dropped.
+        `lose` has `Model.field` of each field whose values may be lost, and names of models that may be dropped.
 
         Raises:
             SchemaMismatch: something would be lost that is not named, or is refused; nothing was written.

@@ -26,12 +26,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class WaitingTask(msgspec.Struct, frozen=True):
-    """One fan-out that is not done yet.
+    """One fan-out that is not done yet: `done` holders have the new values of `source` so far.
 
-    Arguments:
-        source: the entity whose new values its holders copy.
-        done: holders that have them so far.
-        readable: whether the task's row is readable; `verify` reports one that is not.
+    `verify` reports a task whose row is not readable.
     """
 
     source: str

@@ -45,16 +45,11 @@ _NOT_THERE: Final = "the store has no model or view of this name"
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """What a declared schema changes in a store.
+    """What a declared schema changes in a store, from `version` of its schema to `becomes`; the same for no change.
 
-    Arguments:
-        version: of the store's schema.
-        becomes: the version after the change; the same when nothing changes.
-        differences: one by one, the refused ones with the reason and what to do.
-        missing: (model, field, type) for which `retyped` must be declared, because rows of that type may be there.
-        cuts_off: versions of the schema that may write now and could not any more.
-        builds: views that would not be readable until a backfill is done.
-        rows: entities that a backfill would rewrite, by model; not of models that it would only read.
+    A refused difference has the reason and what to do. `missing` are (model, field, type) for which `retyped` must be
+    declared, because rows of that type may exist. `cuts_off` are versions that may write now and could not any more,
+    `builds` views that are not readable until a backfill is done, `rows` entities that it rewrites, by model.
     """
 
     version: int
@@ -102,16 +97,10 @@ class OlderRows(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """The state of a store's schema.
+    """The state of a store's schema: its versions, oldest first, and its views.
 
-    Arguments:
-        version: of the schema.
-        versions: all that the store has, oldest first.
-        views: by name.
-        older: layouts that rows may still have, until a backfill has rewritten them.
-        retired: generations of views whose rows a backfill removes, as `name, generation`.
-        unfinished: whether a backfill has something to do.
-        backfill: how far it is, in words; empty when none was begun.
+    `older` are layouts that rows have until a backfill rewrites them, `retired` generations of views whose rows it
+    removes, as `name, generation`; `unfinished` says whether it has something to do, `backfill` how far it is.
     """
 
     version: int

@@ -220,7 +220,7 @@ class Cascade:
     def _spread(self) -> Plan[None]:
         """Lets the holders of all changed sources follow; leaves a task for a source with too many.
 
-        Breadth first, since a holder that changed is a source itself. `_PROBES` bounds what is scanned in vain.
+        Breadth first, since a holder that changed is a source itself. `PROBES` bounds what is scanned in vain.
         """
         unit = self._unit
         while self._changed:
