@@ -11,6 +11,7 @@ from oneread.plans.effects import Atomically, Now
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions import native, outbox
+from oneread.transactions.commit import NO_CHANGE
 from oneread.transactions.deltas import Delta
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.tasks import TaskRunner
@@ -265,7 +266,7 @@ def a_leaf_copy_does_not_follow(patch):
     def skipping(self, seen, version, sources):
         decision = decide(self, seen, version, sources)
         same = decision.root is not None and decision.root.version == seen.version
-        return native.NO_CHANGE if same else decision
+        return NO_CHANGE if same else decision
 
     patch.setattr(FollowSource, "decide", skipping)
 
@@ -282,9 +283,9 @@ def the_old_record_is_taken_from_now(patch):
     """The record is compared with itself, so that a change never reaches its holders."""
     decision = changes.decision
 
-    def without_fan_out(catalog, entity_type, key, settled, seen, before, version):
-        found = decision(catalog, entity_type, key, settled, seen, before, version)
-        return replace(found, fans_out=found.fans_out and before.entity is None)
+    def without_fan_out(catalog, entity_type, key, filled, attempt):
+        found = decision(catalog, entity_type, key, filled, attempt)
+        return replace(found, fans_out=found.fans_out and attempt.before.entity is None)
 
     patch.setattr(changes, "decision", without_fan_out)
 

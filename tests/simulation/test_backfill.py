@@ -20,17 +20,17 @@ def test_a_backfill_ends_with_everything_right(start):
 
 
 def deleted_rows_are_skipped(patch):
-    missing = Backfill._missing_sources
-    patch.setattr(
-        Backfill, "_missing_sources", lambda self, key, row: None if BODY not in row else missing(self, key, row)
-    )
+    skip(patch, lambda _key, row: BODY not in row)
 
 
 def sources_are_skipped(patch):
+    skip(patch, lambda key, _row: key[:2] in (b"\x00\x01", b"\x00\x03"))
+
+
+def skip(patch, skipped):
     missing = Backfill._missing_sources
-    skipped = (b"\x00\x01", b"\x00\x03")
     patch.setattr(
-        Backfill, "_missing_sources", lambda self, key, row: None if key[:2] in skipped else missing(self, key, row)
+        Backfill, "_missing_sources", lambda self, key, row: None if skipped(key, row) else missing(self, key, row)
     )
 
 

@@ -1,4 +1,4 @@
-"""The face of schema changes: a store opened beside its schema, to see what would change and to change it.
+"""The face of schema changes: a store and a schema that may differ, to plan what would change and to change it.
 
 It is synchronous only: an operator runs it. See docs/explanation/schema-evolution.md.
 """
@@ -28,32 +28,31 @@ class Migration:
         self._may_write = may_write
 
     def plan(self, *, drop: Collection[str] = (), count: bool = True) -> Planned:
-        """What opening the store under this schema changes, and what is refused; nothing is written.
+        """Returns what opening the store under this schema changes, and what is refused; writes nothing.
 
-        Costs a few requests, and to count the entities that a backfill would write anew, a read of each.
+        Costs a few requests; with `count`, a read of each entity that a backfill would rewrite.
 
         Arguments:
-            drop: names of models and views that `apply` is to forget.
-            count: whether to count.
+            drop: names of models and views that `apply` would drop.
+            count: whether to count entities.
 
         Raises:
-            SchemaMismatch: something that is to be dropped is declared, unknown, or a model with entities.
+            SchemaMismatch: something to be dropped is declared, unknown, or a model with entities.
         """
         return self._run(plan_migration(self._declared, drop, count=count))
 
     def apply(self, *, drop: Collection[str] = ()) -> Planned:
-        """Makes this schema the store's newest version; one transaction, and rows are written anew by a backfill.
+        """Makes this schema the store's newest version, in one transaction; a backfill rewrites rows later.
 
         Costs what `plan` costs without counting, then one transaction; for a model that is dropped, a transaction more
         for each 2,000 of its deleted entities, and for a variant a read of its model's entities inside the transaction.
 
         Arguments:
-            drop: names of models and views to forget: a view's rows are taken away by the backfill; a model must have
-                no entities.
+            drop: names of models and views to drop: the backfill removes a view's rows; a model must have no entities.
 
         Raises:
             SchemaMismatch: something is refused; nothing was written.
-            Unsupported: the store was opened to be read only.
+            Unsupported: the store is open read-only.
         """
         self._refuse_read_only()
         return self._run(apply_migration(self._declared, drop))
@@ -62,22 +61,22 @@ class Migration:
         """Makes this schema, of an older program, the store's newest version.
 
         Arguments:
-            lose: `Model.field` of each field whose values may be lost, names of models that may be forgotten.
+            lose: `Model.field` of each field whose values may be lost, names of models that may be dropped.
 
         Raises:
             SchemaMismatch: something would be lost that is not named, or is refused; nothing was written.
-            Unsupported: the store was opened to be read only.
+            Unsupported: the store is open read-only.
         """
         self._refuse_read_only()
         return self._run(roll_back(self._declared, lose))
 
     def status(self) -> Status:
-        """The versions of the schema, the views and their states, and what a backfill has to do. Two requests."""
+        """Returns the versions of the schema, the states of views, and what a backfill has to do. Two requests."""
         return self._run(status(self._declared))
 
     def _refuse_read_only(self) -> None:
         if not self._may_write:
-            raise Unsupported("this store was opened to be read only; its schema is changed by who may write")
+            raise Unsupported("cannot change the schema: the store is open read-only")
 
     def _run(self, plan: Plan[R]) -> R:
         return self._driver.run(plan, Trace())

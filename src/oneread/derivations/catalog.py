@@ -131,7 +131,7 @@ class Catalog:
                     layout: Layout[Any] = Layout(reference.copy, None, nullable=self._nullable, names=self.names)
                     probes.add_copy(reference, reference.copy, layout)
         for cls, view in self.views.items():
-            for field, access, check in view.taken_values():
+            for field, access, check in view.probed_values():
                 if access.through is not None:
                     probes.add_value(access.through, cls, field, check)
         return probes

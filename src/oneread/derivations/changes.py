@@ -1,4 +1,4 @@
-"""Changes: what the writing verbs want of one commit row, and how a carrier follows its source.
+"""Changes: what the writing verbs do to one root row, and how a holder follows its source.
 
 See rules 3-5, 14 and 17 of the commit protocol, and "Semantics" of the decisions page.
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
-from oneread.derivations.emitted_record import LAST_VALUES, Emission, first_writes, record_diff
+from oneread.derivations.emitted_record import LAST_VALUES, first_writes, record_diff
 from oneread.derivations.entity_type import EntityState, EntityType, FilledEntity, FillInputs, Refs
 from oneread.errors import AlreadyExists, Conflict, InvalidValue, LimitExceeded, NotFound
 from oneread.models.fields import CREATED
@@ -22,10 +22,10 @@ from oneread.store.limits import BODY_BYTES
 from oneread.transactions.commit import NO_CHANGE, Change, CommittedRows, Decision
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import NO_ROOT, Root, parse_root
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, DerivedWrites
+from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
 
 Mode: TypeAlias = Literal["save", "create", "keep"]
-"""`save` replaces what is there, `create` refuses it, `keep` leaves it."""
+"""What happens to an existing entity: `save` replaces it, `create` raises AlreadyExists, `keep` leaves it."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -36,12 +36,9 @@ def instant_of(milliseconds: int) -> datetime:
 
 
 class ChangeResult:
-    """What a change came to.
+    """The result of a change: the entity with its copies, None for an absent one, and the version of its root row.
 
-    Arguments:
-        entity: as it stands now, filled; None when it is gone or was never there.
-        version: of its commit row; 0 when there is none.
-        created: it was not there before.
+    The version is 0 for a row that was never written; `created` says that there was no entity before.
     """
 
     __slots__ = ("created", "entity", "version")
@@ -52,8 +49,16 @@ class ChangeResult:
         self.created = False
 
 
+class Attempt(NamedTuple):
+    """What a change is decided on: the root row, the state that it holds, and the version of the row that follows."""
+
+    seen: Root
+    before: EntityState
+    version: int
+
+
 class _Writing:
-    """What all changes of an entity share."""
+    """The common part of all changes of an entity."""
 
     def __init__(self, catalog: Catalog, key: bytes, if_version: int | None) -> None:
         self._catalog = catalog
@@ -70,38 +75,35 @@ class _Writing:
     def followed(self, root: Root) -> None:
         self.written.entity, self.written.version = self._catalog.state(self.key, root).entity, root.version
 
-    def _seen(self, seen: Root) -> EntityState:
-        """The state before, once the version is what the caller expects."""
+    def _attempt(self, seen: Root, version: int) -> Attempt:
+        """Decodes the row; raises Conflict when it does not have the version that the caller expects."""
         if self._if_version is not None:
             if type(self._if_version) is not int:
-                raise InvalidValue("if_version is a number: db.version(entity)", if_version=self._if_version)
-            version = seen.version if seen.body is not None else 0
-            if version != self._if_version:
+                raise InvalidValue(
+                    "if_version: expected a version, as db.version(entity) returns", if_version=self._if_version
+                )
+            current = seen.version if seen.body is not None else 0
+            if current != self._if_version:
                 raise Conflict(
                     "the entity has another version",
                     key=self._catalog.name_of(self.key),
                     expected=self._if_version,
-                    version=version,
+                    version=current,
                 )
-        return self._catalog.state(self.key, seen)
+        return Attempt(seen, self._catalog.state(self.key, seen), version)
 
-    def _settle(
-        self,
-        entity_type: EntityType,
-        entity: Any,
-        refs: Refs,
-        seen: Root,
-        before: EntityState,
-        version: int,
-        rows: CommittedRows,
+    def _store(
+        self, entity_type: EntityType, entity: Any, refs: Refs, attempt: Attempt, rows: CommittedRows
     ) -> Decision:
-        settled = entity_type.fill(self.key, entity, refs, FillInputs(before, SourceCache(self._catalog, rows)))
-        self.written.entity, self.written.version, self.written.created = settled.entity, version, before.entity is None
-        return decision(self._catalog, entity_type, self.key, settled, seen, before, version)
+        """Decides to store an entity as given, with its copies filled."""
+        before, written = attempt.before, self.written
+        filled = entity_type.fill(self.key, entity, refs, FillInputs(before, SourceCache(self._catalog, rows)))
+        written.entity, written.version, written.created = filled.entity, attempt.version, before.entity is None
+        return decision(self._catalog, entity_type, self.key, filled, attempt)
 
 
 class SourceCache:
-    """Sources by key, read out of commit rows when asked for and kept with them; a row that nobody loaded is nobody."""
+    """Sources by key, decoded from root rows on first use; a row that was not loaded counts as absent."""
 
     __slots__ = ("_catalog", "_rows")
 
@@ -117,40 +119,29 @@ class SourceCache:
         return source
 
 
-def decision(
-    catalog: Catalog,
-    entity_type: EntityType,
-    key: bytes,
-    settled: FilledEntity,
-    seen: Root,
-    before: EntityState,
-    version: int,
-) -> Decision:
-    """The decision to let an entity stand as settled."""
-    if len(settled.body) > BODY_BYTES:
+def decision(catalog: Catalog, entity_type: EntityType, key: bytes, filled: FilledEntity, attempt: Attempt) -> Decision:
+    """The decision to store a filled entity."""
+    if len(filled.body) > BODY_BYTES:
         raise LimitExceeded(
-            "the entity is too large", key=catalog.name_of(key), bytes=len(settled.body), limit=BODY_BYTES
+            "the entity is too large", key=catalog.name_of(key), bytes=len(filled.body), limit=BODY_BYTES
         )
-    root = entity_type.root(version, settled)
-    operations = operations_of(key, root, seen, before, settled.emission)
-    record = settled.emission.record
+    seen, before, version = attempt
+    root = entity_type.root(version, filled)
+    record = filled.emission.record
+    if root.emitted == seen.emitted:
+        operations = NO_DERIVED_WRITES
+    elif not before.record:
+        operations = first_writes(key, filled.emission)
+    else:
+        operations = record_diff(key, before.record, record, filled.emission.shown)
     fans_out = entity_type.fans_out(before if seen.version else None, record) or entity_type.must_notify_again(before)
     if fans_out:
-        catalog.probes.check(entity_type.kind.cls, settled.entity, entity_type.used_in(record))
+        catalog.probes.check(entity_type.kind.cls, filled.entity, entity_type.used_in(record))
     return Decision(root, operations, fans_out)
 
 
-def operations_of(key: bytes, root: Root, seen: Root, before: EntityState, emission: Emission) -> DerivedWrites:
-    """The derived operations of a commit row that becomes `root`."""
-    if root.emitted == seen.emitted:
-        return NO_DERIVED_WRITES
-    if not before.record:
-        return first_writes(key, emission)
-    return record_diff(key, before.record, emission.record, emission.shown)
-
-
 class Save(_Writing):
-    """Lets an entity stand as given, as a whole."""
+    """Stores an entity, replacing any previous one."""
 
     def __init__(self, catalog: Catalog, entity: Any, mode: Mode = "save", if_version: int | None = None) -> None:
         self._entity_type = catalog.type_of(entity)
@@ -164,22 +155,21 @@ class Save(_Writing):
         return _flat(self._refs)
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        before = self._seen(seen)
-        if before.entity is not None and self._mode != "save":
+        attempt = self._attempt(seen, version)
+        before = attempt.before.entity
+        if before is not None and self._mode != "save":
             if self._mode == "create":
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
-            self.written.entity, self.written.version = before.entity, seen.version
+            self.written.entity, self.written.version = before, seen.version
             return NO_CHANGE
-        entity = stamped(self._entity_type, self._entity, before.entity, sources.now)
-        return self._settle(self._entity_type, entity, self._refs, seen, before, version, sources)
+        entity = stamped(self._entity_type, self._entity, before, sources.now)
+        return self._store(self._entity_type, entity, self._refs, attempt, sources)
 
 
 class Patch(_Writing):
-    """Changes fields of an entity that is there.
+    """Changes fields of an existing entity: `change` makes the new entity from the old one.
 
-    Arguments:
-        change: makes the new entity of the old one.
-        otherwise: the entity to create when there is none; without it NotFound.
+    Where there is none, `otherwise` is created; without it, NotFound.
     """
 
     def __init__(
@@ -214,15 +204,15 @@ class Patch(_Writing):
         return links + entity_type.stale_sources(before, known) if entity_type.has_hidden or before.unfilled else links
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        before = self._seen(seen)
-        wanted = self._wanted(before)
+        attempt = self._attempt(seen, version)
+        wanted = self._wanted(attempt.before)
         entity_type = self._catalog.type_of(wanted)
-        entity = stamped(entity_type, wanted, before.entity, sources.now)
-        return self._settle(entity_type, entity, entity_type.refs(entity), seen, before, version, sources)
+        entity = stamped(entity_type, wanted, attempt.before.entity, sources.now)
+        return self._store(entity_type, entity, entity_type.refs(entity), attempt, sources)
 
 
 class Delete(_Writing):
-    """Takes an entity away, with everything derived from it; quiet when there is none, or one of another variant."""
+    """Deletes an entity and everything derived from it; does nothing for an absent one, or one of another variant."""
 
     def __init__(self, catalog: Catalog, key: bytes, if_version: int | None = None, model: type = object) -> None:
         super().__init__(catalog, key, if_version)
@@ -232,7 +222,7 @@ class Delete(_Writing):
         return _stale_sources(self._catalog, self.key, seen)
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        before = self._seen(seen)
+        before = self._attempt(seen, version).before
         if seen.body is None or not isinstance(before.entity, self._model):
             return NO_CHANGE
         entity_type = self._catalog.any_type_of(self.key)
@@ -248,11 +238,11 @@ class Delete(_Writing):
 
 
 class FollowSource(_Writing):
-    """Gives a carrier the new values of a source that it refers to.
+    """Gives a holder the new values of a source that it refers to.
 
-    A leaf copy (no view of the carrier depends on it, and nobody copies it on) keeps the carrier's version, since the
-    carrier itself did not change; a dependent one is a full re-commit. A view that the row has not told anything yet is
-    left to the backfill: its re-emission may be refused, and a task has nobody to refuse it to.
+    A leaf copy (no view of the holder uses it, and no entity copies it on) keeps the holder's version, since its own
+    fields did not change; a dependent one is a full re-commit. Views missing in the holder's record are left to the
+    backfill: adding the holder to one may be refused, and a task has no caller to raise that to.
     """
 
     def __init__(self, catalog: Catalog, source: bytes, key: bytes) -> None:
@@ -266,7 +256,8 @@ class FollowSource(_Writing):
         return _stale_sources(self._catalog, self.key, seen)
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        before = self._seen(seen)
+        attempt = self._attempt(seen, version)
+        before = attempt.before
         if before.entity is None:
             return NO_CHANGE
         entity_type = self._catalog.type_of(before.entity)
@@ -275,8 +266,8 @@ class FollowSource(_Writing):
             return NO_CHANGE
         missing = entity_type.missing_views(before.record)
         inputs = FillInputs(before, SourceCache(self._catalog, sources), (self._source,), missing)
-        settled = entity_type.fill(self.key, before.entity, refs, inputs)
-        recommit = decision(self._catalog, entity_type, self.key, settled, seen, before, version)
+        filled = entity_type.fill(self.key, before.entity, refs, inputs)
+        recommit = decision(self._catalog, entity_type, self.key, filled, attempt)
         root = recommit.root
         if root is not None and root.emitted == seen.emitted and not recommit.fans_out:
             if root.body == seen.body:
@@ -286,14 +277,11 @@ class FollowSource(_Writing):
 
 
 class Reemit(_Writing):
-    """Lets a commit row tell its views what is declared now, with the values its sources have now.
+    """Commits a root row again for the views that are declared now, with the values its sources have now.
 
-    What backfill does to each row that lacks something, deleted ones too (rule 17). The entity's own fields stay; a row
-    that was written under an older layout is written under the current one. A deleted source is not asked: what its
-    carriers may keep of it reaches those that held it by its task, and nobody else.
-
-    Arguments:
-        sources: commit rows that it will probably need, known from an earlier look.
+    A backfill does this to each row that lacks something, deleted ones too (rule 17). The entity's own fields stay; a
+    row of an older layout is written under the current one. Values of a deleted source are not taken: its task gives
+    them to the entities that held it, and only to them. `sources` are root keys that will probably be needed.
     """
 
     def __init__(self, catalog: Catalog, key: bytes, sources: Iterable[bytes] = ()) -> None:
@@ -322,8 +310,8 @@ class Reemit(_Writing):
         entity_type = self._catalog.type_of(before.entity)
         known = SourceCache(self._catalog, sources)
         readable = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
-        settled = entity_type.fill(self.key, before.entity, refs, FillInputs(before, known, readable))
-        found = decision(self._catalog, entity_type, self.key, settled, seen, before, version)
+        filled = entity_type.fill(self.key, before.entity, refs, FillInputs(before, known, readable))
+        found = decision(self._catalog, entity_type, self.key, filled, Attempt(seen, before, version))
         assert found.root is not None
         same = found.root.emitted == seen.emitted and found.root.body == seen.body
         return NO_CHANGE if same else found
@@ -343,7 +331,7 @@ class Reemit(_Writing):
 
 
 def _stale_sources(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:
-    """Sources whose values a row lacks that code which did not know them wrote."""
+    """Sources of copied values that a row lacks, because older code that did not know these copies wrote it."""
     if seen.body is None or not catalog.may_lack(key, seen.body):
         return []
     before = catalog.state(key, seen)
@@ -356,14 +344,14 @@ def _flat(refs: Refs) -> list[bytes]:
 
 
 def follower(catalog: Catalog) -> Callable[[bytes, bytes], Change]:
-    """What lets carriers follow: (source key, carrier key) to the change."""
-    return lambda source, entity_type: FollowSource(catalog, source, entity_type)
+    """Makes the change by which a holder follows a source, from (source key, holder key)."""
+    return lambda source, holder: FollowSource(catalog, source, holder)
 
 
 def stamped(entity_type: EntityType, entity: Any, before: Any, clock: int) -> Any:
-    """The entity with its created and updated stamps; the one of its first save stays.
+    """The entity with its created and updated stamps; the created one of its first save stays.
 
-    They are what the clock says, not the version: after a write under a clock that was ahead, versions stay ahead.
+    Stamps are the clock, not the version: after a write under a clock that was ahead, versions stay ahead.
     """
     if not (entity_type.created or entity_type.updated):
         return entity

@@ -36,7 +36,9 @@ def check_options(cls: Any) -> None:
     if type(cls.max_limit) is not int or cls.max_limit < 1:
         raise InvalidDeclaration("max_limit: expected the rows of the largest page, at least 1", declaration=cls)
     if cls.stored_as is not None and (type(cls.stored_as) is not str or not cls.stored_as):
-        raise InvalidDeclaration("stored_as: expected a name, as stored_as = 'Purchase'", declaration=cls, given=cls.stored_as)
+        raise InvalidDeclaration(
+            "stored_as: expected a name, as stored_as = 'Purchase'", declaration=cls, given=cls.stored_as
+        )
 
 
 def check_model(model: type[Model[Any]], names: Names) -> None:

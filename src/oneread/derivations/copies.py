@@ -197,7 +197,7 @@ class CopiedValues:
         values = {route: order_sets(get(entity, used)) for route, (get, _type) in self._values.items()}
         return msgspec.to_builtins(values | {MEANING: self._meaning}, builtin_types=(bytes,))  # type: ignore[no-any-return]
 
-    def last(self, kept: Mapping[str, Any]) -> dict[str, Any]:
+    def read_snapshot(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         """The values of a snapshot; none if they had other types then: holders keep what they have."""
         types = self._values
         if kept.get(MEANING, self._meaning) != self._meaning:

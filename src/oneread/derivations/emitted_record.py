@@ -4,11 +4,11 @@ A write diffs the recorded contributions against the new ones, so changed view d
 ones, backfill and most repairs are one operation: re-emit. See "The root row remembers what was derived from it" of the
 architecture page and docs/formats/rows.md.
 
-A record maps a token to contributions. A token is one byte of kind and, for views, the view's four-byte prefix (id,
-generation): `i` index rows [[key suffix, digest of the row], ...], `a` sums [[key suffix, amounts], ...], `q` unique
-values [suffix, ...], `r` sources with a back-reference [source key, ...], `h` sources that must not be deleted [source
-key, ...], `u` hidden copies {name: value}, `f` the digest of the values that holders copy, `l` the last values of a
-deleted entity {route: value}.
+A record maps a token to contributions. A token is one byte for the form of rows, which all kinds of view share, and the
+view's four-byte prefix (id, generation): `i` index rows [[key suffix, digest of the row], ...], `a` sums [[key suffix,
+amounts], ...], `q` unique values [suffix, ...]. Without a prefix: `r` sources with a back-reference [source key, ...],
+`h` sources that must not be deleted [source key, ...], `u` hidden copies {name: value}, `f` the digest of the values
+that holders copy, `l` the last values of a deleted entity {route: value}.
 """
 
 from __future__ import annotations

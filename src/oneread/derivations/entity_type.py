@@ -290,7 +290,7 @@ class EntityType:
 
     def source_of_deleted(self, record: Record) -> Source:
         """A deleted entity as its holders see it."""
-        last = {} if self.copied is None else self.copied.last(record.get(LAST_VALUES) or {})
+        last = {} if self.copied is None else self.copied.read_snapshot(record.get(LAST_VALUES) or {})
         return Source(None, {}, existed=True, last=last)
 
     def fans_out(self, before: EntityState | None, after: Record) -> bool:

@@ -19,6 +19,7 @@ from oneread.derivations.derivation import (
     RowForm,
     key_paths,
     key_values,
+    owner_offset,
 )
 from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash
 from oneread.derivations.keyed import STARTS, Emit, KeyRule, ViewKey, in_utc
@@ -39,7 +40,6 @@ from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
-from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import RowRange, Table
 from oneread.transactions.unit_of_work import VALUE, first_row
@@ -96,7 +96,7 @@ class IndexView:
             present = " and ".join(f"{part.access.code} is not None" for part in self.key.parts)
             before.append("claimed = record[TOKENS[1]] = []")
             each += [f"if {present}:", "    claimed.append(found)", "    claims.append(PREFIX + found)"]
-        return self.key.emitter(scope, condition(self.cls, self.model, accesses), before, each)
+        return self.key.emitter(scope, compile_where(self.cls, self.model, accesses), before, each)
 
     def _wide(self, row: tuple[Any, ...]) -> bytes:
         return self.layout.wide_prefix + pack_wide(row)
@@ -116,14 +116,12 @@ class IndexView:
         return found
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        name, values, decode = self.cls.__name__, key_values(self.key), self.key.codec.decode_prefix
+        name, values = self.cls.__name__, key_values(self.key)
         in_order = self._in_order if self._had_no_order else None
-        rows = Keyspace(
-            self.prefix, "views", name, kind, values, lambda key: decode(key, VIEW_BYTES)[1], in_order=in_order
-        )
+        rows = Keyspace(self.prefix, "views", name, kind, values, owner_offset(self.key.codec), in_order=in_order)
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
 
-    def taken_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
+    def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
         return [(part.field, part.access, part.check()) for part in self.key.parts]
 
     def find(self, values: tuple[Any, ...]) -> Plan[Any]:
@@ -223,7 +221,7 @@ def _shown_code(
 
 
 def _is_deep(given: FieldType) -> bool:
-    """Whether sets are inside of other values; one that is a field's whole value always had an order in rows."""
+    """Whether sets are inside other values; a set that is a field's whole value always had an order in rows."""
     present = given.present
     return present.kind != "set" or any(each.holds_sets for each in present.parts)
 
@@ -243,8 +241,8 @@ def check_type(cls: type[View[Any]], name: str, annotation: object, access: Acce
         raise InvalidDeclaration("this value may be None: declare it as `| None`", view=cls, field=name)
 
 
-def condition(cls: type[View[Any]], model: type[Model[Any]], accesses: Accesses) -> Callable[[Any], bool] | None:
-    """The compiled `where` of a view."""
+def compile_where(cls: type[View[Any]], model: type[Model[Any]], accesses: Accesses) -> Callable[[Any], bool] | None:
+    """Compiles the `where` of a view; None without one."""
     if cls.where is None:
         return None
     if not isinstance(cls.where, Expression):  # pyright: ignore[reportUnnecessaryIsInstance] - checkers may be off

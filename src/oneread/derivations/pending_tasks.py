@@ -1,4 +1,4 @@
-"""What waits in the outbox, as a person reads it.
+"""The tasks that wait in the outbox and the holders that are set aside, with the names of their entities.
 
 See "Tasks" of the commit protocol.
 """
@@ -29,9 +29,9 @@ class WaitingTask(msgspec.Struct, frozen=True):
     """One fan-out that is not done yet.
 
     Arguments:
-        source: the entity whose copies are told of its new values.
-        done: carriers that were told so far.
-        readable: whether the task's row can be read; `verify` says more about one that cannot.
+        source: the entity whose new values its holders copy.
+        done: holders that have them so far.
+        readable: whether the task's row is readable; `verify` reports one that is not.
     """
 
     source: str
@@ -42,7 +42,7 @@ class WaitingTask(msgspec.Struct, frozen=True):
 def waiting_tasks(catalog: Catalog, limit: int) -> Plan[list[WaitingTask]]:
     """The first tasks of the outbox. One request and at most `limit` rows."""
     rows = yield from Scan("system", outbox.TASKS, limit)
-    return [_told(catalog, key, row) for key, row in rows]
+    return [_waiting(catalog, key, row) for key, row in rows]
 
 
 class SetAsideHolder(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class SetAsideHolder(msgspec.Struct, frozen=True):
 
     Arguments:
         source: the entity that changed: `Customer(7)`.
-        holder: the entity whose copies are stale; empty when no holder of the source could be asked.
+        holder: the entity whose copies are stale; empty when no holder of the source could be updated.
         error: the class of the last error.
         message: of the last error.
         tries: how often it was tried.
@@ -104,10 +104,10 @@ def count_tasks() -> Plan[int]:
 
 
 def sources_with_pending_tasks() -> Plan[set[bytes]]:
-    """The keys of all entities whose carriers have yet to be told; a request for each `BATCH` of them.
+    """The keys of all sources with a task; a request for each `BATCH` of them.
 
     Raises:
-        Corrupt: a task cannot be read.
+        Corrupt: a task is unreadable.
     """
     found: set[bytes] = set()
     yield from _over(outbox.TASKS, lambda rows: found.update(outbox.read_task(row).source for _key, row in rows))
@@ -119,7 +119,7 @@ def _over(within: RowRange, take: Callable[[list[Found]], None]) -> Plan[None]:
     return scan_all("system", within, take, BATCH, fetch_data)
 
 
-def _told(catalog: Catalog, key: bytes, row: Row) -> WaitingTask:
+def _waiting(catalog: Catalog, key: bytes, row: Row) -> WaitingTask:
     try:
         task = outbox.read_task(row)
         return WaitingTask(catalog.name_of(task.source), task.done)
@@ -127,10 +127,10 @@ def _told(catalog: Catalog, key: bytes, row: Row) -> WaitingTask:
         return WaitingTask(key.hex(), 0, readable=False)
 
 
-def _holder(catalog: Catalog, entry: outbox.Entry, *, changed: bool) -> SetAsideHolder:
+def _holder(catalog: Catalog, entry: outbox.AsideEntry, *, changed: bool) -> SetAsideHolder:
     shown = entry.shown
     if shown is None:
-        return SetAsideHolder(entry.key.hex(), "", "Corrupt", "this entry cannot be read", 0, _EPOCH)
+        return SetAsideHolder(entry.key.hex(), "", "Corrupt", "this entry is unreadable", 0, _EPOCH)
     return SetAsideHolder(
         _name(catalog, shown.source),
         _name(catalog, shown.holder),

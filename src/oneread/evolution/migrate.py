@@ -38,9 +38,9 @@ _OLDER: Final = (
     "this schema is an older version of the store's; `oneread migrate rollback` makes it the newest again, "
     "where nothing is lost"
 )
-_LOSES: Final = "going back loses what this field holds; say so with --lose MODEL.FIELD, or stay with the newer schema"
-_POPULATED: Final = "this model still has entities; delete them before it is dropped"
-_STILL_WANTED: Final = "this is declared; take it out of the schema before it is dropped"
+_LOSES: Final = "rolling back loses this field's values; allow it with --lose MODEL.FIELD, or keep the newer schema"
+_POPULATED: Final = "this model still has entities; delete them before dropping it"
+_STILL_DECLARED: Final = "this is declared; remove it from the schema before dropping it"
 _NOT_THERE: Final = "the store has no model or view of this name"
 
 
@@ -48,13 +48,13 @@ class Planned(msgspec.Struct, frozen=True):
     """What a declared schema changes in a store.
 
     Arguments:
-        version: of the schema that stands in the store.
-        becomes: the version that it would be; the same when nothing is to be done.
+        version: of the store's schema.
+        becomes: the version after the change; the same when nothing changes.
         differences: one by one, the refused ones with the reason and what to do.
         missing: (model, field, type) for which `retyped` must be declared, because rows of that type may be there.
-        cuts_off: versions of the schema that may write now and could not from then on.
+        cuts_off: versions of the schema that may write now and could not any more.
         builds: views that would not be readable until a backfill is done.
-        rows: entities that a backfill would write anew, by model; of models that it would only look at, none.
+        rows: entities that a backfill would rewrite, by model; not of models that it would only read.
     """
 
     version: int
@@ -72,7 +72,7 @@ class Planned(msgspec.Struct, frozen=True):
 
     @property
     def nothing(self) -> bool:
-        """Whether the store stands as is declared."""
+        """Whether the store is as declared."""
         return not self.differences and not self.missing and self.version == self.becomes
 
 
@@ -86,7 +86,7 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class StandingView(msgspec.Struct, frozen=True):
-    """A view as it stands in the store."""
+    """A view as the store has it."""
 
     name: str
     state: ViewState
@@ -94,7 +94,7 @@ class StandingView(msgspec.Struct, frozen=True):
 
 
 class OlderRows(msgspec.Struct, frozen=True):
-    """A layout that rows may still have."""
+    """An older layout that rows may still have."""
 
     model: str
     layout: int
@@ -102,14 +102,14 @@ class OlderRows(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Where a store stands.
+    """The state of a store's schema.
 
     Arguments:
-        version: of its schema.
-        versions: all that are remembered, oldest first.
+        version: of the schema.
+        versions: all that the store has, oldest first.
         views: by name.
-        older: layouts that rows may still have, until a backfill has written them anew.
-        retired: generations of views that a backfill is to take away, as `name, generation`.
+        older: layouts that rows may still have, until a backfill has rewritten them.
+        retired: generations of views whose rows a backfill removes, as `name, generation`.
         unfinished: whether a backfill has something to do.
         backfill: how far it is, in words; empty when none was begun.
     """
@@ -124,7 +124,7 @@ class Status(msgspec.Struct, frozen=True):
 
 
 def evolve_schema(declared: DeclaredSchema, stored: StoredSchema, drop: Collection[str] = ()) -> Plan[Evolved]:
-    """What a declared schema would make of the stored one. A scan of one row for each model that is stored."""
+    """Compares a declared schema with the stored one. A scan of one row for each stored model."""
     populated: dict[str, bool] = {}
     for name in stored.kinds:
         populated[name] = (yield from first_row("roots", _rows_of(stored.kinds, name))) is not None
@@ -136,23 +136,21 @@ def _rows_of(kinds: Mapping[str, int], name: str) -> RowRange:
 
 
 def plan_migration(declared: DeclaredSchema, drop: Collection[str] = (), *, count: bool = True) -> Plan[Planned]:
-    """What opening, or applying, would change; nothing is written.
+    """Returns what opening, or applying, would change; writes nothing.
 
-    Arguments:
-        declared: the schema of this program.
-        drop: models and views to forget.
-        count: whether rows that would be written anew are counted, which reads them, `BATCH` a request.
+    `drop` names models and views to be dropped. With `count`, rows to be rewritten are read and counted, `BATCH`
+    a request.
     """
     stored = yield from stored_schema()
     yield from _refuse_drops(stored, declared, drop)
-    drop = _still_there(stored, drop)
+    drop = _existing(stored, drop)
     if _version_of(stored, declared) not in (0, stored.version) and not drop:
         return _older_version(stored, declared)
     return (yield from _described(stored, declared, (yield from evolve_schema(declared, stored, drop)), count=count))
 
 
 def _version_of(stored: StoredSchema, declared: DeclaredSchema) -> int:
-    """The newest version that this schema was; 0 when it never was one."""
+    """The newest version that this schema is in the store's history; 0 for none."""
     return max((past.version for past in stored.history if past.declared == declared.digest), default=0)
 
 
@@ -198,13 +196,13 @@ def _count(within: RowRange) -> Plan[int]:
 def apply_migration(
     declared: DeclaredSchema, drop: Collection[str] = (), committer: SystemCommitter = NATIVE_SYSTEM
 ) -> Plan[Planned]:
-    """Makes the declared schema the newest version, forgetting what is named; returns what changed.
+    """Makes the declared schema the newest version, and drops what is named; returns what changed.
 
     One transaction, and before it, for a model that is dropped, a scan and a transaction for each `BATCH` of its
     deleted entities.
 
     Raises:
-        SchemaMismatch: something cannot be; nothing was written.
+        SchemaMismatch: something is refused; nothing was written.
     """
     before = yield from plan_migration(declared, drop, count=False)
     stored = yield from stored_schema()
@@ -215,12 +213,12 @@ def apply_migration(
 
 
 def _accepted(stored: StoredSchema, declared: DeclaredSchema, drop: Collection[str]) -> Plan[StoredSchema]:
-    """The next version of the stored schema; the given one where nothing is to be done.
+    """The next version of the stored schema; the given one when nothing changes.
 
     Raises:
         SchemaMismatch: something is refused.
     """
-    drop = _still_there(stored, drop)
+    drop = _existing(stored, drop)
     version = _version_of(stored, declared)
     if version and version < stored.writers:
         raise SchemaMismatch(_OLDER, version=version, newest=stored.version)
@@ -233,7 +231,7 @@ def _accepted(stored: StoredSchema, declared: DeclaredSchema, drop: Collection[s
 
 
 def _apply(declared: DeclaredSchema, drop: Collection[str]) -> Plan[None]:
-    """Inside a transaction; entities that came to be after the first look are found here."""
+    """Inside a transaction, where entities that were saved since the first check are found."""
     stored = yield from stored_schema()
     accepted = yield from _accepted(stored, declared, drop)
     if accepted is stored:
@@ -247,19 +245,19 @@ def _apply(declared: DeclaredSchema, drop: Collection[str]) -> Plan[None]:
     yield from replace_schema(accepted, (yield from Now()))
 
 
-def _still_there(stored: StoredSchema, drop: Collection[str]) -> Collection[str]:
-    """What of this the store has; the rest was dropped before, by a program that may have been killed since."""
+def _existing(stored: StoredSchema, drop: Collection[str]) -> Collection[str]:
+    """The names that the store has; an apply that was killed may have dropped the others."""
     return [name for name in drop if name in stored.layouts or name in stored.views]
 
 
 def _refuse_drops(
     stored: StoredSchema, declared: DeclaredSchema, drop: Collection[str], purging: SystemCommitter | None = None
 ) -> Plan[None]:
-    """Refuses to forget what is declared, what was never there, and models that have entities."""
+    """Refuses to drop what is declared, what the store never had, and models that have entities."""
     names = {each.name for each in declared.models} | {each.name for each in declared.views}
     for name in sorted(drop):
         if name in names:
-            raise SchemaMismatch(_STILL_WANTED, name=name)
+            raise SchemaMismatch(_STILL_DECLARED, name=name)
         layout = stored.layouts.get(name)
         if layout is None and name not in stored.views:
             if name in stored.dropped:
@@ -321,7 +319,7 @@ def _roll_back(declared: DeclaredSchema, lose: frozenset[str]) -> Plan[Planned]:
 
 
 def _undoing(declared: DeclaredSchema, stored: StoredSchema) -> DeclaredSchema:
-    """The schema with the renamings that lead back to it."""
+    """The schema with the renames that lead back to it."""
     return msgspec.structs.replace(declared, models=tuple(_undone(model, stored) for model in declared.models))
 
 
@@ -352,7 +350,7 @@ def _moved(field: str, of: str) -> bool:
 
 
 def status(declared: DeclaredSchema | None) -> Plan[Status]:
-    """Where a store stands. Two requests, two rows."""
+    """The state of a store's schema. Two requests, two rows."""
     stored = yield from stored_schema()
     found = yield from position()
     return Status(
@@ -380,4 +378,4 @@ def status(declared: DeclaredSchema | None) -> Plan[Status]:
 
 def _in_words(at: BackfillPosition) -> str:
     total = f" of about {at.total:,}" if at.total else ""
-    return f"pass {at.passes}: {at.looked:,}{total} looked at, {at.recommitted:,} written anew, {at.refused:,} refused"
+    return f"pass {at.passes}: {at.looked:,}{total} read, {at.recommitted:,} rewritten, {at.refused:,} refused"

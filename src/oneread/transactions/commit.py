@@ -99,7 +99,7 @@ class Commit:
         self.is_deciding = False
 
 
-class Fence(Protocol):
+class WriteFence(Protocol):
     """What refuses commits of a program that a newer one has replaced. See docs/decisions/0016-the-fence.md."""
 
     def check_writable(self, unit: UnitOfWork) -> Plan[None]:

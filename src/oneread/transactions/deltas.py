@@ -1,8 +1,8 @@
-"""Deltas: exact sums of what many entities contribute to one row.
+"""Deltas: exact sums of the contributions of many entities to one row.
 
-A row is one msgpack array of numbers, the first of which counts the contributions, so that an empty group is known and
-its row removed. Sums are exact: ints of any size, and Decimals (floats travel as the Decimal that they are), added in a
-context that traps rounding. See "Deltas" of the commit protocol and docs/formats/rows.md.
+A row is one msgpack array of numbers, the first of which counts the contributions: the row of an empty group is
+removed. Sums are exact: ints of any size, and Decimals (a float counts as the Decimal equal to it), added in a context
+that traps rounding. See "Deltas" of the commit protocol and docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 Number: TypeAlias = "int | Decimal"
 
 MAGNITUDE: Final = 1200
-"""Largest decimal exponent, either way, of a number that may be summed.
+"""Largest absolute decimal exponent of a number that may be summed.
 
 Covers every float, and bounds the digits of a sum.
 """
@@ -32,31 +32,31 @@ _INT64: Final = 1 << 63
 
 
 def exact_number(number: Any) -> Number | None:
-    """A value as the number that is summed, None for an absent one. Raises LimitExceeded for one with no exact sum."""
+    """The number that is summed for a value. Raises LimitExceeded for one without exact sums."""
     kind = type(number)
     if kind is int or number is None:
         return number  # type: ignore[no-any-return]
     decimal = number if kind is Decimal else Decimal(number)
     if not (decimal.is_finite() and -MAGNITUDE <= decimal.adjusted() <= MAGNITUDE):
-        raise LimitExceeded("a number that is summed must be finite and within 1e-1200 ... 1e1200", value=number)
+        raise LimitExceeded("cannot sum this number: expected a finite one within 1e-1200 ... 1e1200", value=number)
     return decimal
 
 
 def digits_of(number: Number | None) -> str | None:
-    """A Decimal as the record keeps it. Raises LimitExceeded for one of more than 1,200 digits."""
+    """A Decimal as the record stores it. Raises LimitExceeded for more than 1,200 digits."""
     if number is None:
         return None
     digits = str(number)
     if len(digits) > MAGNITUDE:
-        raise LimitExceeded("a number that is summed has at most 1,200 digits", digits=len(digits))
+        raise LimitExceeded("cannot sum this number: it has more than 1,200 digits", digits=len(digits))
     return digits
 
 
 def plain(number: Number) -> Decimal:
-    """A sum in the one form that its value has: no zeros behind the last digit of a fraction, no -0, no exponent."""
+    """A sum in canonical form: no trailing zeros in a fraction, no -0, no exponent."""
     decimal = Decimal(number)
     if not decimal.is_finite():
-        raise Corrupt("a counts row holds a number that is none", number=decimal)
+        raise Corrupt("this counts row has a NaN or an infinity; repair the store", number=decimal)
     if not decimal:
         return Decimal(0)
     shortest = decimal.normalize(_EXACT)
@@ -78,12 +78,12 @@ def _to_wire(number: Number | None) -> Any:
 
 def _from_ext(code: int, data: memoryview) -> int:
     if code != _BIG:
-        raise Corrupt("a counts row holds an unknown extension", code=code)
+        raise Corrupt("this counts row has an unknown extension type; repair the store", code=code)
     return int.from_bytes(data, "big", signed=True)
 
 
 def wire_decoder(kind: type[T]) -> Callable[[bytes], T]:
-    """Decodes msgpack that holds numbers as `to_wire` leaves them."""
+    """A decoder of msgpack with numbers as `to_wire` makes them."""
     return msgspec.msgpack.Decoder(kind, ext_hook=_from_ext).decode
 
 
@@ -92,7 +92,7 @@ _decode = wire_decoder(list[Any])
 
 
 def to_wire(amounts: Sequence[Number | None]) -> list[Any]:
-    """Numbers as msgpack can hold them: Decimals become text, ints beyond 64 bits an extension."""
+    """Numbers as msgpack can store them: Decimals become text, ints beyond 64 bits an extension."""
     return [_to_wire(number) for number in amounts]
 
 
@@ -115,7 +115,7 @@ def decode_amounts(data: bytes | None) -> list[Number]:
     try:
         return [0 if number is None else number for number in from_wire(_decode(data))]
     except (msgspec.MsgspecError, InvalidOperation, ValueError) as error:
-        raise Corrupt("a counts row cannot be read") from error
+        raise Corrupt("this counts row is unreadable; repair the store") from error
 
 
 def encode_amounts(amounts: Sequence[Number]) -> bytes:
@@ -124,7 +124,7 @@ def encode_amounts(amounts: Sequence[Number]) -> bytes:
 
 
 def _add(onto: list[Number], amounts: Sequence[Number | None], sign: int) -> None:
-    """Adds (sign 1) or takes back (sign -1) amounts; None adds nothing."""
+    """Adds (sign 1) or subtracts (sign -1) amounts; None adds nothing."""
     if len(onto) < len(amounts):
         onto.extend([0] * (len(amounts) - len(onto)))
     for place, number in enumerate(amounts):
@@ -136,7 +136,7 @@ def _add(onto: list[Number], amounts: Sequence[Number | None], sign: int) -> Non
 
 
 class Delta:
-    """What one unit of work adds to one counts row; amounts line up with the row's numbers, None adds nothing."""
+    """What one unit of work adds to one counts row, in the order of the row's numbers; None adds nothing."""
 
     __slots__ = ("amounts",)
 
@@ -144,20 +144,20 @@ class Delta:
         self.amounts: list[Number] = []
 
     def add(self, amounts: Sequence[Number | None], sign: int) -> None:
-        """Adds (sign 1) or takes back (sign -1) a contribution."""
+        """Adds (sign 1) or subtracts (sign -1) a contribution."""
         if not self.amounts and sign > 0 and None not in amounts:
             self.amounts = list(amounts)  # type: ignore[arg-type]
         else:
             _add(self.amounts, amounts, sign)
 
-    def copied(self) -> Delta:
-        """The same, to be added to separately."""
+    def copy(self) -> Delta:
+        """A copy that can be added to by itself."""
         other = Delta()
         other.amounts = list(self.amounts)
         return other
 
     def onto(self, data: bytes | None) -> bytes | None:
-        """The row's new bytes; None when nothing contributes any more."""
+        """The row's new value; None when no entity contributes any more."""
         total = self.amounts
         if data is not None:
             total = decode_amounts(data)

@@ -19,7 +19,7 @@ from oneread.store.limits import INLINE_HOLDERS, PROBES
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions import outbox
-from oneread.transactions.commit import Basis, Change, Commit, Decision, Fence, Follow
+from oneread.transactions.commit import Basis, Change, Commit, Decision, Follow, WriteFence
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
 from oneread.transactions.system_rows import FENCE_ROW, Swap, swap
@@ -30,7 +30,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-Refused: TypeAlias = Mapping[bytes, Exception]
+RefusedHolders: TypeAlias = Mapping[bytes, Exception]
 """Holders that are set aside without another try in this attempt, each with its error."""
 
 
@@ -83,7 +83,7 @@ class NativeCommitter(NativeSystem):
     """Commits of one open database: see `Committer`."""
 
     def __init__(
-        self, name_of: Callable[[bytes], object], fence: Fence, follow: Follow, inline: int = INLINE_HOLDERS
+        self, name_of: Callable[[bytes], object], fence: WriteFence, follow: Follow, inline: int = INLINE_HOLDERS
     ) -> None:
         self.name_of = name_of
         self._fence = fence
@@ -94,7 +94,7 @@ class NativeCommitter(NativeSystem):
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
         return Atomically(lambda: _until_written(lambda refused: self._attempt(commit, refused))).__iter__()
 
-    def _attempt(self, commit: Commit, refused: Refused) -> Plan[list[bytes]]:
+    def _attempt(self, commit: Commit, refused: RefusedHolders) -> Plan[list[bytes]]:
         commit.is_deciding = False
         unit = UnitOfWork(self.name_of)
         keys = [each.key for each in commit.swaps]
@@ -115,13 +115,13 @@ class NativeCommitter(NativeSystem):
         yield from unit.write()
         return outbox.left_by(unit)
 
-    def step(self, plan: Callable[[Work], Plan[None]]) -> Plan[None]:
+    def step(self, plan: Callable[[TaskStep], Plan[None]]) -> Plan[None]:
         """Runs one step of a task in one transaction; again without the holders with which it cannot be written."""
 
-        def attempt(refused: Refused) -> Plan[None]:
-            work = Work(self, refused)
-            yield from plan(work)
-            yield from work.unit.flush(work.now)
+        def attempt(refused: RefusedHolders) -> Plan[None]:
+            step = TaskStep(self, refused)
+            yield from plan(step)
+            yield from step.unit.flush(step.now)
 
         return Atomically(lambda: _until_written(attempt)).__iter__()
 
@@ -132,7 +132,7 @@ class NativeCommitter(NativeSystem):
     def follow(self, source: bytes, holder: bytes) -> Plan[SetAside | None]:
         """One unit of work, written when the holder followed."""
 
-        def attempt(refused: Refused) -> Plan[SetAside | None]:
+        def attempt(refused: RefusedHolders) -> Plan[SetAside | None]:
             unit = UnitOfWork(self.name_of)
             now = yield from Now()
             key = outbox.aside_key(source, holder)
@@ -144,8 +144,8 @@ class NativeCommitter(NativeSystem):
 
         return _until_written(attempt)
 
-    def cascade(self, unit: UnitOfWork, now: int, refused: Refused | None = None) -> Cascade:
-        """What decides changes on a unit of work, and lets copies follow."""
+    def cascade(self, unit: UnitOfWork, now: int, refused: RefusedHolders | None = None) -> Cascade:
+        """Decides changes on a unit of work, and the copies that follow."""
         return Cascade(unit, now, self._follow, self._inline, refused)
 
     def check_writable(self, unit: UnitOfWork) -> Plan[None]:
@@ -153,10 +153,10 @@ class NativeCommitter(NativeSystem):
         return self._fence.check_writable(unit)
 
 
-class Work:
-    """One attempt at a step of a task: its unit of work, which `NativeCommitter.step` writes."""
+class TaskStep:
+    """One attempt at a step of a task, and its unit of work, which `NativeCommitter.step` writes."""
 
-    def __init__(self, committer: NativeCommitter, refused: Refused) -> None:
+    def __init__(self, committer: NativeCommitter, refused: RefusedHolders) -> None:
         self.unit = UnitOfWork(committer.name_of)
         self.now = 0
         self._committer = committer
@@ -188,7 +188,7 @@ class Cascade:
         now: int,
         follow: Follow,
         inline: int = INLINE_HOLDERS,
-        refused: Refused | None = None,
+        refused: RefusedHolders | None = None,
     ) -> None:
         self._unit = unit
         self._now = now
@@ -326,7 +326,7 @@ class Cascade:
             self._unreferenced.extend([(key, within) for within in decision.unreferenced])
 
 
-def _until_written(attempt: Callable[[Refused], Plan[T]]) -> Plan[T]:
+def _until_written(attempt: Callable[[RefusedHolders], Plan[T]]) -> Plan[T]:
     """Runs an attempt that writes a unit of work; again without the holders with which it could not be written.
 
     An attempt writes nothing before its unit is settled, so that the same transaction can begin again.

@@ -69,7 +69,7 @@ class SetAside(msgspec.Struct, frozen=True, array_like=True):
     seen: bytes
 
 
-class Entry(NamedTuple):
+class AsideEntry(NamedTuple):
     """One row of `SET_ASIDE`: its key and its value, None for an unreadable one."""
 
     key: bytes
@@ -158,14 +158,14 @@ def aside_of(source: bytes) -> RowRange:
     return RowRange.under(SET_ASIDE.start + source)
 
 
-def read_aside(found: Found) -> Entry:
+def read_aside(found: Found) -> AsideEntry:
     """One row of `SET_ASIDE`."""
     key, row = found
     try:
         shown = _decode_aside(row[VALUE].value)
     except (KeyError, msgspec.MsgspecError):
-        return Entry(key, None)
-    return Entry(key, shown if aside_key(shown.source, shown.holder) == key else None)
+        return AsideEntry(key, None)
+    return AsideEntry(key, shown if aside_key(shown.source, shown.holder) == key else None)
 
 
 def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseException, now: int) -> Plan[None]:
@@ -196,7 +196,7 @@ def digest(rows: Mapping[bytes, Row | None], source: bytes, holder: bytes) -> by
     return made.digest()
 
 
-def changed(entries: Sequence[Entry]) -> Plan[list[Entry]]:
+def changed(entries: Sequence[AsideEntry]) -> Plan[list[AsideEntry]]:
     """The entries whose source or holder has changed since the last try. One read of root rows."""
     known = [entry for entry in entries if entry.shown is not None]
     keys = {key for _key, shown in known if shown is not None for key in (shown.source, shown.holder) if key}

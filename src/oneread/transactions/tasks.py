@@ -26,8 +26,8 @@ from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
-from oneread.transactions.native import NativeCommitter, Work
-from oneread.transactions.outbox import Entry, SetAside, Task
+from oneread.transactions.native import NativeCommitter, TaskStep
+from oneread.transactions.outbox import AsideEntry, SetAside, Task
 from oneread.transactions.root import NO_ROOT, Root, parse_root
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import UnitOfWork, first_row
@@ -50,7 +50,7 @@ class TaskHandler(Protocol):
         """Raises Corrupt when no part can be done. May load rows that `do` needs for these parts."""
         ...
 
-    def do(self, work: Work, source: bytes, parts: Sequence[bytes]) -> Plan[list[bytes]]:
+    def do(self, step: TaskStep, source: bytes, parts: Sequence[bytes]) -> Plan[list[bytes]]:
         """Does parts of a task on a unit of work; returns those that were set aside."""
         ...
 
@@ -72,8 +72,8 @@ class FollowHandler:
         row = unit.get("roots", source)
         self._read_source(source, NO_ROOT if row is None else parse_root(row))
 
-    def do(self, work: Work, source: bytes, parts: Sequence[bytes]) -> Plan[list[bytes]]:
-        return work.follow(source, parts)
+    def do(self, step: TaskStep, source: bytes, parts: Sequence[bytes]) -> Plan[list[bytes]]:
+        return step.follow(source, parts)
 
 
 class TaskRunner:
@@ -119,17 +119,17 @@ class TaskRunner:
         elif isinstance(error, LimitExceeded):  # of the store: a full map or disk
             raise error
         else:
-            yield from self._committer.step(lambda work: self._skip(work, key, error))
+            yield from self._committer.step(lambda step: self._skip(step, key, error))
 
     def task_batch(self, key: bytes, batch: int) -> Plan[None]:
         """One batch of a task, in one transaction."""
-        return self._committer.step(lambda work: self._batch(work, key, batch))
+        return self._committer.step(lambda step: self._batch(step, key, batch))
 
-    def _batch(self, work: Work, key: bytes, batch: int) -> Plan[None]:
-        unit, handler = work.unit, self._handler(key)
+    def _batch(self, step: TaskStep, key: bytes, batch: int) -> Plan[None]:
+        unit, handler = step.unit, self._handler(key)
         try:
             yield from unit.load("system", [key, FENCE_ROW])
-            yield from work.begin()
+            yield from step.begin()
             row = unit.get("system", key)
             if row is None:
                 return
@@ -138,13 +138,13 @@ class TaskRunner:
             if parts:
                 yield from handler.check_source(unit, task.source, parts)
         except Corrupt as unreadable:
-            yield from work.begin()
+            yield from step.begin()
             unit.remove("system", key)
-            yield from outbox.set_aside(unit, outbox.source_of(key), b"", unreadable, work.now)
+            yield from outbox.set_aside(unit, outbox.source_of(key), b"", unreadable, step.now)
             return
-        yield from handler.do(work, task.source, parts)
+        yield from handler.do(step, task.source, parts)
         if key not in unit.tasks:  # else the parts changed the source again, and the task starts again
-            self._move(work, key, task, parts if len(parts) == batch else ())
+            self._move(step, key, task, parts if len(parts) == batch else ())
 
     def _next_parts(self, unit: UnitOfWork, handler: TaskHandler, task: Task, size: int) -> Plan[list[bytes]]:
         within = handler.parts_of(task.source)
@@ -152,26 +152,26 @@ class TaskRunner:
         rows = yield from unit.scan("views", rest, size)
         return [key[len(within.start) :] for key, _row in rows]
 
-    def _skip(self, work: Work, key: bytes, error: Exception) -> Plan[None]:
+    def _skip(self, step: TaskStep, key: bytes, error: Exception) -> Plan[None]:
         """Sets the next part of a task aside, with which the task could not be written."""
-        yield from work.begin()
-        yield from work.unit.load("system", [key])
-        row = work.unit.get("system", key)
+        yield from step.begin()
+        yield from step.unit.load("system", [key])
+        row = step.unit.get("system", key)
         if row is None:
             return
         task = outbox.read_task(row)
-        parts = yield from self._next_parts(work.unit, self._handler(key), task, 1)
+        parts = yield from self._next_parts(step.unit, self._handler(key), task, 1)
         for part in parts:
-            yield from outbox.set_aside(work.unit, task.source, part, error, work.now)
-        self._move(work, key, task, parts)
+            yield from outbox.set_aside(step.unit, task.source, part, error, step.now)
+        self._move(step, key, task, parts)
 
-    def _move(self, work: Work, key: bytes, task: Task, parts: Sequence[bytes]) -> None:
+    def _move(self, step: TaskStep, key: bytes, task: Task, parts: Sequence[bytes]) -> None:
         """Stores a task as it is behind these parts; without parts it is done."""
         if parts:
             cursor = self._handler(key).parts_of(task.source).start + parts[-1]
-            outbox.save_task(work.unit, key, Task(task.source, cursor, task.done + len(parts)), work.now)
+            outbox.save_task(step.unit, key, Task(task.source, cursor, task.done + len(parts)), step.now)
         else:
-            work.unit.remove("system", key)
+            step.unit.remove("system", key)
 
     def finish_waiting(self) -> Plan[None]:
         """Does the tasks that are in the outbox now to their end, those added meanwhile not."""
@@ -213,9 +213,9 @@ class TaskRunner:
             done += len(readable)
         return done
 
-    def _retry(self, entries: Sequence[Entry]) -> Plan[None]:
+    def _retry(self, entries: Sequence[AsideEntry]) -> Plan[None]:
         """Several in one transaction; when that cannot be written, each by itself."""
-        error = yield from _refusal(lambda: self._committer.step(lambda work: self._retry_in(work, entries)))
+        error = yield from _refusal(lambda: self._committer.step(lambda step: self._retry_in(step, entries)))
         if error is None:
             return
         if len(entries) > 1:
@@ -224,41 +224,41 @@ class TaskRunner:
         elif isinstance(error, LimitExceeded):
             raise error
         else:
-            yield from self._committer.step(lambda work: self._count_failure(work, entries[0], error))
+            yield from self._committer.step(lambda step: self._count_failure(step, entries[0], error))
 
-    def _retry_in(self, work: Work, entries: Sequence[Entry]) -> Plan[None]:
-        yield from work.begin()
-        yield from work.unit.load("system", [key for key, _shown in entries])
+    def _retry_in(self, step: TaskStep, entries: Sequence[AsideEntry]) -> Plan[None]:
+        yield from step.begin()
+        yield from step.unit.load("system", [key for key, _shown in entries])
         for key, shown in entries:
-            if shown is None or work.unit.get("system", key) is None:
+            if shown is None or step.unit.get("system", key) is None:
                 continue
             if not shown.holder:
-                yield from self._restart(work, key, shown)
-            elif not (yield from self._handler(key).do(work, shown.source, [shown.holder])):
-                work.unit.remove("system", key)
+                yield from self._restart(step, key, shown)
+            elif not (yield from self._handler(key).do(step, shown.source, [shown.holder])):
+                step.unit.remove("system", key)
 
-    def _restart(self, work: Work, key: bytes, shown: SetAside) -> Plan[None]:
+    def _restart(self, step: TaskStep, key: bytes, shown: SetAside) -> Plan[None]:
         """Puts a whole task into the outbox again, unless its source is unreadable, or never was written."""
         try:
             if shown.source:
-                yield from self._handler(key).check_source(work.unit, shown.source)
+                yield from self._handler(key).check_source(step.unit, shown.source)
         except Corrupt as unreadable:
-            yield from outbox.set_aside(work.unit, shown.source, b"", unreadable, work.now)
+            yield from outbox.set_aside(step.unit, shown.source, b"", unreadable, step.now)
             return
-        if shown.source and work.unit.get("roots", shown.source) is not None:
-            outbox.add_task(work.unit, shown.source, work.now)
-        work.unit.remove("system", key)
+        if shown.source and step.unit.get("roots", shown.source) is not None:
+            outbox.add_task(step.unit, shown.source, step.now)
+        step.unit.remove("system", key)
 
-    def _count_failure(self, work: Work, entry: Entry, error: Exception) -> Plan[None]:
+    def _count_failure(self, step: TaskStep, entry: AsideEntry, error: Exception) -> Plan[None]:
         """Stores one more failed try with an entry."""
-        yield from work.begin()
+        yield from step.begin()
         if entry.shown is not None:
             keys = [key for key in (entry.shown.source, entry.shown.holder) if key]
             try:
-                yield from work.unit.load("roots", keys)
+                yield from step.unit.load("roots", keys)
             except Corrupt as unreadable:
                 error = unreadable
-            yield from outbox.set_aside(work.unit, entry.shown.source, entry.shown.holder, error, work.now)
+            yield from outbox.set_aside(step.unit, entry.shown.source, entry.shown.holder, error, step.now)
 
     def have_ended(self, tasks: Sequence[bytes]) -> Plan[bool]:
         """Whether these tasks are done; False while some part will be tried again.
@@ -309,7 +309,7 @@ def _first_key(within: RowRange) -> Plan[bytes | None]:
     return None if found is None else found[0]
 
 
-def _some(within: RowRange) -> Plan[tuple[list[Entry], RowRange | None]]:
+def _some(within: RowRange) -> Plan[tuple[list[AsideEntry], RowRange | None]]:
     """The first entries of a range, and the range behind them."""
     rows = yield from Scan("system", within, outbox.BATCH)
     rest = within.behind(rows[-1][0]) if len(rows) == outbox.BATCH else None

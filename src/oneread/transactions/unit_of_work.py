@@ -215,7 +215,7 @@ class UnitOfWork:
         delta = self._deltas.get(key)
         if delta is None or self._log is not None:
             self._log_values(self._deltas, (key,))
-            delta = self._deltas[key] = Delta() if delta is None else delta.copied()
+            delta = self._deltas[key] = Delta() if delta is None else delta.copy()
         return delta
 
     def flush(self, now: int) -> Plan[None]:

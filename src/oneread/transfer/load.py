@@ -19,7 +19,7 @@ from oneread.models.shadow import revive
 from oneread.transactions.commit import Change
 from oneread.transfer.dump import FORMAT, End, Head
 from oneread.transfer.forms import ColumnForm, document_entity, forms_by_name, key_type, unpack_record
-from oneread.transfer.restore import RestoreEntity, RestoreTombstone
+from oneread.transfer.restore import NO_COPIES, DumpedCopies, RestoreEntity, RestoreTombstone
 
 LINE_BYTES: Final = 16 << 20
 """The longest line that is read; a longer one is refused."""
@@ -144,7 +144,8 @@ class DumpReader:
         if entity is None:
             raise InvalidValue("the line has neither an entity nor a document", model=line.model)
         used = entity_type.used_in(unpack_record(line.used))
-        return RestoreEntity(self._catalog, entity, line.version, held, line.held if held is not None else (), used)
+        copies = NO_COPIES if held is None else DumpedCopies(line.held, held, used)
+        return RestoreEntity(self._catalog, entity, line.version, copies)
 
 
 class RecordReader:
@@ -216,14 +217,14 @@ class RecordReader:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidValue("the line is not a JSON object", reason=str(error)) from error
         if self._model is not None:
-            return self._forms[stored_name(self._model)].from_text(self._renamed(found))
+            return self._forms[stored_name(self._model)].from_text(self._rename_fields(found))
         name, entity = found.get("model"), found.get("entity")
         form = self._forms.get(name) if isinstance(name, str) else None
         if form is None or not isinstance(entity, dict):
             raise InvalidValue('a line is {"model": name, "entity": {...}}; or give --model', model=name)
-        return form.from_text(self._renamed(entity))
+        return form.from_text(self._rename_fields(entity))
 
-    def _renamed(self, found: Mapping[str, object]) -> dict[str, object]:
+    def _rename_fields(self, found: Mapping[str, object]) -> dict[str, object]:
         return {ours: value for name, value in found.items() if (ours := self._names.get(name, name))}
 
 

@@ -1,7 +1,7 @@
-"""Restoring: entities and tombstones as they stood in another store, versions and stamps included.
+"""Restoring: commits entities and tombstones of a dump as they were, with their versions and stamps.
 
-An entity is committed at the version it had, unless this store has seen a later one. What it shows of sources that are
-not there is taken from what it held: those sources were deleted, or come later. See
+An entity is committed at the version it had, unless this store has a later one. Copies of sources that are not in the
+store keep the values in the dump: those sources were deleted, or come later. See
 docs/decisions/0026-dumps-hold-entities.md.
 """
 
@@ -9,67 +9,62 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import ChangeResult, Save, SourceCache
+from oneread.derivations.changes import Attempt, ChangeResult, Save, SourceCache
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_type import EntityState
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
 from oneread.transactions.root import Root
 
 
-class RestoreEntity(Save):
-    """Lets an entity stand as it stood.
+class DumpedCopies(NamedTuple):
+    """Fields whose sources may be missing, the dumped entity with their copies, and its hidden copies by name."""
 
-    Arguments:
-        version: it had; 0 when that is not known.
-        held: the entity with its copies, when some of its sources may be missing.
-        names: the fields whose sources may be missing.
-        used: its hidden copies, by name.
-    """
+    fields: tuple[str, ...]
+    entity: Any
+    hidden: Mapping[str, Any]
+
+
+NO_COPIES = DumpedCopies((), None, {})
+
+
+class RestoreEntity(Save):
+    """Stores an entity of a dump at its version, 0 for an unknown one."""
 
     def __init__(
         self,
         catalog: Catalog,
         entity: Any,
         version: int = 0,
-        held: Any = None,
-        names: tuple[str, ...] = (),
-        used: Mapping[str, Any] | None = None,
+        copies: DumpedCopies = NO_COPIES,
     ) -> None:
         super().__init__(catalog, entity)
         self._version = version
-        self._held = held
-        self._names = names
-        self._used = used or {}
+        self._copies = copies
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        before = self._seen(seen)
-        if self._names:
-            before = self._as_held(before, sources)
+        before = self._attempt(seen, version).before
+        if self._copies.fields:
+            before = self._with_copies(before, sources)
         kept = self._version if seen.version < self._version <= version else version
-        return self._settle(self._entity_type, self._entity, self._refs, seen, before, kept, sources)
+        return self._store(self._entity_type, self._entity, self._refs, Attempt(seen, before, kept), sources)
 
-    def _as_held(self, before: EntityState, sources: CommittedRows) -> EntityState:
-        """The state before, as if it already showed what is held of sources that are not there."""
+    def _with_copies(self, before: EntityState, sources: CommittedRows) -> EntityState:
+        """The state before, as if it already had the dumped copies of sources that are not in the store."""
+        _fields, entity, hidden = self._copies
         rows = SourceCache(self._catalog, sources)
         known = {each.name: getattr(before.entity, each.name, None) for each in self._entity_type.references}
-        for name in self._names:
+        for name in self._copies.fields:
             if any(rows[key].entity is None for key in self._refs.get(name, ())):
-                known[name] = getattr(self._held, name, None)
-        return before._replace(entity=SimpleNamespace(**known), used={**before.used, **self._used})
+                known[name] = getattr(entity, name, None)
+        return before._replace(entity=SimpleNamespace(**known), used={**before.used, **hidden})
 
 
 class RestoreTombstone:
-    """Lets the tombstone of a deleted entity stand, where there is nothing yet.
-
-    Arguments:
-        key: its commit row.
-        version: of the delete.
-        last: what it told last, by route.
-    """
+    """Stores the tombstone of a deleted entity, unless the store has its root row; `last` is by route."""
 
     def __init__(self, catalog: Catalog, key: bytes, version: int, last: Mapping[str, Any]) -> None:
         self._catalog = catalog
@@ -85,7 +80,7 @@ class RestoreTombstone:
         return ()
 
     def followed(self, root: Root) -> None:
-        """Who is not there follows nobody."""
+        """Does nothing: a deleted entity has no copies."""
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:  # noqa: ARG002 - part of the contract
         if seen.version:

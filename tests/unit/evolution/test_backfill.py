@@ -379,11 +379,11 @@ class TestARun:
     def test_tells_how_far_it_is(self, new):
         told = []
         new.backfill(fence=True, progress=told.append)
-        assert [(each.phase[:7], each.done, each.total) for each in told] == [
+        assert [(each.phase.split()[0].rstrip(","), each.done, each.total) for each in told] == [
             *(("building", done, None) for done in (3, 7, 17)),
             ("checking", 0, 17),
             *(("checking", done, 17) for done in (3, 7, 17)),
-            ("ending", 17, 17),
+            ("finishing", 17, 17),
         ]
 
     def test_killed_at_any_request_goes_on_where_it_was(self):
