@@ -17,7 +17,7 @@ from oneread.derivations.entity_type import EntityType
 from oneread.errors import OnereadError
 from oneread.models.set_order import stored_form
 
-Pairs: TypeAlias = list[list[Any]]
+Pairs: TypeAlias = list[tuple[bytes, Any]]
 """Key suffixes of rows, each with its digest, as a record lists them."""
 
 _BAD_SHAPE: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, OverflowError)
