@@ -165,11 +165,11 @@ class Costs:
             _check_whole("carriers", call.holders, least=0)
         return self._writes.bound(call, name or call.verb)
 
-    def _check_model(self, cls: object) -> None:
+    def _check_model(self, cls: type) -> None:
         if cls not in self._catalog.models:
             raise UsageError("this class is not a model of the schema", given=cls)
 
-    def _check_declared(self, cls: object) -> None:
+    def _check_declared(self, cls: type) -> None:
         if cls not in self._catalog.models and cls not in self._views:
             raise UsageError("this class is not a model or view of the schema", given=cls)
 

@@ -177,7 +177,7 @@ class Sizes:
 
 
 def _names(cls: Any, fields: Iterable[str]) -> int:
-    """Bytes of the names of a nested class's fields, which stand in the document unless it is an array."""
+    """Bytes of the names of a nested class's fields, which are in the document unless it is an array."""
     tag = len(str(getattr(getattr(cls, "__struct_config__", None), "tag", "") or "")) + HEADER
     encoded: Iterable[str] = getattr(cls, "__struct_encode_fields__", fields)
     return tag + sum(len(name.encode()) + HEADER for name in encoded)

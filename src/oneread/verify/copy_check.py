@@ -129,12 +129,13 @@ class CopyCheck:
     def _expect(self, entity: Any, reference: Reference, key: bytes) -> _Expected:
         """What all holders of a source have of it; kept, because one source may have many."""
         source = self._sources[key]
-        gone = reference.keeps_last_values(source)
-        copy = None if gone or reference.copy is None else reference.filled(getattr(entity, reference.name), source)
+        keeps_last = reference.keeps_last_values(source)
+        has_copy = reference.copy is not None and not keeps_last
+        copy = reference.filled(getattr(entity, reference.name), source) if has_copy else None
         fields = () if copy is None else astuple(copy)
         form = b"" if copy is None or self._has_one_form(type(copy)) else stored_form(fields)
-        hidden = {} if gone or reference.many else reference.hidden_values(source)
-        expected = _Expected(copy, fields, form, hidden, gone)
+        hidden = {} if keeps_last or reference.many else reference.hidden_values(source)
+        expected = _Expected(copy, fields, form, hidden, keeps_last)
         self._expected[reference.name, type(entity), key] = expected
         return expected
 

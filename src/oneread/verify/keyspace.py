@@ -64,7 +64,7 @@ class StoreKeyspaces:
             frozenset(each.prefix for each in every if each.undigested),
             frozenset(each.prefix for each in every if each.in_order is not None),
         )
-        self.is_complete = not self._wanted and self.prefixes == {each.prefix for each in every}
+        self.is_complete = not self._wanted and self.prefixes == frozenset(each.prefix for each in every)
         """Every view is compared."""
         self.tracking = self._kinds_with(BACK_REFERENCES)
         """The kind of sources, by prefix, to the kinds whose entities have back-references there."""

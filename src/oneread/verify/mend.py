@@ -1,6 +1,6 @@
 """Mending: each fault is looked at again inside a transaction, and put right there.
 
-Writers continue meanwhile: a fault that is gone by then is left alone. A sum is mended by adding what it is off by,
+Writers continue meanwhile: a row that is right by then is left alone. A sum is mended by adding what it is off by,
 since commits add exact differences: the error stays the same whatever else is committed. See
 docs/decisions/0014-repair-in-place.md.
 """

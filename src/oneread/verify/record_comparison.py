@@ -17,10 +17,10 @@ from oneread.derivations.entity_type import EntityType
 from oneread.errors import OnereadError
 from oneread.models.set_order import stored_form
 
-_BAD_SHAPE: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, OverflowError)
-Pairs: TypeAlias = list[list[bytes]]
+Pairs: TypeAlias = list[tuple[bytes, Any]]
 """Key suffixes of rows, each with its digest, as a record lists them."""
 
+_BAD_SHAPE: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, OverflowError)
 _SEVERAL: Final = frozenset({SUMS, UNIQUE, REFERENCES, HELD})
 
 
@@ -74,9 +74,7 @@ def _is_alike(entity_type: EntityType, token: bytes, have: Any, want: Any) -> bo
     return token == COPIED and entity_type.copied is not None and entity_type.copied.is_of_before(have, want)
 
 
-def _compare_rows(
-    prefix: bytes, have: list[list[bytes]], want: list[list[bytes]], prefixes: Prefixes
-) -> dict[bytes, bytes]:
+def _compare_rows(prefix: bytes, have: Pairs, want: Pairs, prefixes: Prefixes) -> dict[bytes, bytes]:
     """The digests of rows that may be right although they are not the expected ones.
 
     Raises:
