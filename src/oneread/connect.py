@@ -47,25 +47,24 @@ def connect(
             `durability=group|may_lose_last|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names.
         schema: the declarations of the application.
         cursor_secret: encrypts cursors, so that a client can neither read one nor make one up; 32 random bytes, best.
-            Without it a key is used that the store keeps: cursors then serve every process of this store, and no other
-            store.
-        workers: threads that do the tasks of the outbox: 1 by default where the store is local and lasts, 0 to
-            leave them to `db.drain()`.
-        clock: whole milliseconds since 1970; one for everything this database stamps.
+            By default the store's own key: cursors then work in every process of this store, and in no other store.
+        workers: threads that run the tasks of the outbox: by default 1 when the store is local and persistent, else
+            0, which leaves them to `db.drain()`.
+        clock: whole milliseconds since 1970, for every stamp of this database.
         timeout: seconds that a write waits for its turn before it raises Unavailable.
         observers: called with every request and its answer, the worker's included, by the thread that made it.
-        telemetry: each verb is told to OpenTelemetry, where opentelemetry-api is installed, and to the logger
-            `oneread`: its name, model or view, duration and cost; never keys or values.
+        telemetry: records each verb with OpenTelemetry, if opentelemetry-api is installed, and the logger `oneread`:
+            its name, model or view, duration and cost; never keys or values.
 
     Costs one request; the first time with a new schema, a transaction.
 
     Raises:
         InvalidUrl: the scheme or an option is unknown.
         SchemaMismatch: the store was written under another schema, or by a newer release.
-        Unavailable, LimitExceeded, Corrupt: the store cannot be opened; the message says why.
+        Unavailable, LimitExceeded, Corrupt: the store cannot be opened, for the reason in the message.
     """
     _check(cursor_secret, workers, clock, timeout, observers, telemetry)
-    engine, operations, threads = _opened(url, schema, clock, timeout, workers)
+    engine, operations, threads = _open(url, schema, clock, timeout, workers)
     driver = SyncDriver(engine, clock, timeout=timeout)
     database = Database(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
     return _traced(database, url) if telemetry else database
@@ -85,8 +84,7 @@ def connect_async(
     """Opens a store under a schema for one event loop: the arguments and errors of `connect`.
 
     `async with connect_async(url, schema) as db`, or `db = await connect_async(url, schema)` and later
-    `await db.close()`. Reads of a local engine are done on the loop, in microseconds; whatever may wait is done in a
-    thread.
+    `await db.close()`. Reads of a local engine run on the loop, in microseconds; calls that may block run in a thread.
     """
 
     async def opening() -> AsyncDatabase:
@@ -95,7 +93,7 @@ def connect_async(
         from oneread.plans.async_driver import AsyncDriver
 
         _check(cursor_secret, workers, clock, timeout, observers, telemetry)
-        engine, operations, threads = await asyncio.to_thread(_opened, url, schema, clock, timeout, workers)
+        engine, operations, threads = await asyncio.to_thread(_open, url, schema, clock, timeout, workers)
         driver = AsyncDriver(engine, clock=clock, timeout=timeout)
         database = AsyncDatabase(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
         return _traced(database, url) if telemetry else database
@@ -106,22 +104,22 @@ def connect_async(
 def migration(
     url: str, schema: Schema, *, clock: Callable[[], int] = wall_clock, timeout: float = PATIENCE_SECONDS
 ) -> Migration:
-    """Opens a store to look at what a schema would change in it, and to change it.
+    """Opens a store to show what a schema would change in it, and to apply that.
 
     Use it with `with`. Nothing is written until `apply` or `rollback` is called. The arguments are those of `connect`.
 
     Raises:
         InvalidUrl: the scheme or an option is unknown.
-        Unavailable, LimitExceeded, Corrupt: the store cannot be opened; the message says why.
+        Unavailable, LimitExceeded, Corrupt: the store cannot be opened, for the reason in the message.
     """
     _check(None, None, clock, timeout, (), telemetry=False)
     _check_schema(schema)
-    engine, may_write = _engine(url, timeout)
+    engine, may_write = _open_engine(url, timeout)
     return Migration(SyncDriver(engine, clock, timeout=timeout), schema, may_write=may_write)
 
 
 class Opening:
-    """A database on its way: what `connect_async` returns, for `async with` or `await`."""
+    """A database that is being opened: the result of `connect_async`, for `async with` or `await`."""
 
     def __init__(self, opening: Callable[[], Coroutine[Any, Any, AsyncDatabase]]) -> None:
         self._opening = opening
@@ -150,7 +148,7 @@ def _traced(database: D, url: str) -> D:
 
 
 def _namespace(url: str) -> str:
-    """A URL without its options and without who logs in: what telemetry may say."""
+    """A URL without its options and user: the part that telemetry may record."""
     scheme, _, place = url.partition("?")[0].partition("://")
     host, slash, path = place.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
@@ -159,15 +157,15 @@ def _namespace(url: str) -> str:
 def _check(
     secret: object, workers: object, clock: object, timeout: object, observers: object, telemetry: object
 ) -> None:
-    """Raises UsageError for an argument that cannot be; callers may be untyped."""
+    """Raises UsageError for an argument of a wrong type or out of bounds; callers may be untyped."""
     if secret is not None and not (isinstance(secret, bytes) and secret):
-        raise UsageError("a cursor secret is bytes, at least one", given=type(secret))
+        raise UsageError("a cursor secret is bytes, not empty", given=type(secret))
     if workers is not None and not (type(workers) is int and workers >= 0):
-        raise UsageError("workers is a number of threads, 0 or more", workers=workers)
+        raise UsageError("workers is a whole number of threads, 0 or more", workers=workers)
     if not callable(clock):
         raise UsageError("a clock is a function that returns whole milliseconds since 1970", clock=clock)
     if type(timeout) not in (int, float) or not 0 <= timeout <= LONGEST_SECONDS:  # type: ignore[operator]
-        raise UsageError("a timeout is seconds, from 0 to a billion", timeout=timeout)
+        raise UsageError("a timeout is a number of seconds from 0 to a billion", timeout=timeout)
     if not isinstance(observers, tuple) or not all(map(callable, observers)):
         raise UsageError("observers is a tuple of functions of a request and its answer", observers=observers)
     if type(telemetry) is not bool:
@@ -176,15 +174,15 @@ def _check(
 
 def _check_schema(schema: object) -> None:
     if not isinstance(schema, Schema):
-        raise UsageError("a store is opened under a Schema(...) of models and views", given=schema)
+        raise UsageError("not a Schema(...) of models and views", given=schema)
 
 
-def _opened(
+def _open(
     url: str, schema: Schema, clock: Callable[[], int], timeout: float, workers: int | None
 ) -> tuple[Engine, Operations, int]:
-    """The engine of a URL, the schema compiled for it, and how many workers it gets."""
+    """Opens the engine of a URL and compiles the schema for it; returns both with the number of workers."""
     _check_schema(schema)
-    engine, may_write = _engine(url, timeout)
+    engine, may_write = _open_engine(url, timeout)
     try:
         operations = SyncDriver(engine, clock, timeout=timeout).run(opened(schema, read_only=not may_write), Trace())
     except BaseException:
@@ -199,19 +197,19 @@ def _workers(asked: int | None, engine: Engine, *, may_write: bool) -> int:
     return (1 if engine.capabilities.local and engine.capabilities.persistent else 0) if asked is None else asked
 
 
-def _engine(url: str, timeout: float) -> tuple[Engine, bool]:
-    """The engine of a URL, and whether it may be written to."""
+def _open_engine(url: str, timeout: float) -> tuple[Engine, bool]:
+    """Opens the engine of a URL; returns it and whether it may be written."""
     from urllib.parse import parse_qsl, unquote, urlsplit
 
     try:
         parts = urlsplit(url)
         given = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except (ValueError, AttributeError, TypeError) as error:
-        raise InvalidUrl("this is not a URL", url=url) from error
+        raise InvalidUrl("not a URL", url=url) from error
     options = dict(given)
     twice = sorted(name for name in options if sum(name == each for each, _value in given) > 1)
     if twice:
-        raise InvalidUrl("an option stands in the URL twice", option=twice[0], url=url)
+        raise InvalidUrl("the URL has an option twice", option=twice[0], url=url)
     opener = _OPENERS.get(parts.scheme)
     if opener is None:
         raise InvalidUrl("the scheme of the URL is unknown", url=url, scheme=parts.scheme, known=sorted(_OPENERS))
@@ -224,9 +222,9 @@ def _lmdb(path: str, given: Options, timeout: float) -> tuple[Engine, bool]:
     from oneread.engines.lmdb import LmdbEngine, options_from_url
 
     if not path:
-        raise InvalidUrl("the URL names no folder: lmdb:///var/lib/shop, or lmdb://shop for a relative one")
+        raise InvalidUrl("the URL has no folder; give lmdb:///var/lib/shop, or lmdb://shop for a relative path")
     if "\0" in path:
-        raise InvalidUrl("a path has no zero byte", path=path)
+        raise InvalidUrl("a path cannot contain a zero byte", path=path)
     options: dict[str, Any] = {"timeout": timeout} | options_from_url(given)
     return LmdbEngine(path, **options), not options.get("read_only", False)
 

@@ -1,7 +1,7 @@
-"""Every error of oneread: one tree, arranged by whose fault it is.
+"""Every error of oneread: one tree, of usage errors and failures of the store.
 
-A message is static; what differs from case to case is a fact, kept in `facts` and shown behind the message. Whether
-trying again can help is the class: `retryable` is true where the same call may succeed later. See the error page of the
+A message is static text; the values of one occurrence are `facts`, shown after it. `retryable` of a class is true when
+the same call may succeed later. See the error page of the
 reference.
 """
 
@@ -13,11 +13,11 @@ from decimal import Decimal
 from typing import Any, ClassVar, cast
 
 _SHOWN = 200
-"""Characters of one fact, or of one value inside it, that are shown."""
+"""The most characters shown of one fact, or of one value inside it."""
 _DEPTH = 4
-"""Containers inside containers that are shown."""
+"""The deepest containers shown."""
 _SHOWN_BITS = 2000
-"""Largest int that is shown in full: converting one costs the square of its digits, and Python refuses 4,300."""
+"""The largest int shown in full: conversion costs the square of the digits, and Python refuses 4,300."""
 
 
 class OnereadError(Exception):
@@ -25,7 +25,7 @@ class OnereadError(Exception):
 
     Arguments:
         message: static text, the same for every occurrence.
-        facts: what this occurrence is about (field, model, key, limit, ...).
+        facts: the values of this occurrence (field, model, key, limit, ...).
     """
 
     retryable: ClassVar[bool] = False
@@ -57,7 +57,7 @@ def _again(kind: type[OnereadError], message: str, facts: dict[str, object], not
 
 
 def _portable(fact: object) -> object:
-    """The fact, or its text where it cannot be pickled: an error must be able to leave its process."""
+    """The fact, or its text when it cannot be pickled: an error must be able to leave its process."""
     try:
         pickle.dumps(fact)
     except Exception:  # noqa: BLE001 - a fact is any object of the caller's, and its methods raise anything
@@ -73,7 +73,7 @@ def shown(fact: object) -> str:
 def _text(fact: object, depth: int) -> str:
     """The `repr` of a fact, shortened before it is made where that is possible.
 
-    Only exact types are looked into: a subclass may have any methods.
+    Only exact types are opened: a subclass may have any methods.
     """
     kind = type(fact)
     if kind is int:
@@ -105,14 +105,14 @@ def _several_text(several: Collection[object], depth: int) -> str:
     kind = type(several)
     opened, closed = _BRACKETS.get(kind, ("{", "}"))
     parts: list[str] = []
-    left = _SHOWN if depth else 0
+    room = _SHOWN if depth else 0
     items = cast("Iterable[Any]", several.items() if isinstance(several, dict) else several)
     for each in items:
-        if left <= 0:
+        if room <= 0:
             break
         halves: Iterable[object] = each if kind is dict else (each,)
         parts.append(": ".join(_text(half, depth - 1) for half in halves))
-        left -= len(parts[-1]) + 2
+        room -= len(parts[-1]) + 2
     if len(parts) < len(several):
         parts.append(f"... ({len(several)} in all)")
     text = f"{opened}{', '.join(parts)}{',' if kind is tuple and len(parts) == 1 else ''}{closed}"
@@ -123,7 +123,7 @@ _BRACKETS: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")")}
 
 
 def _own_text(fact: object) -> str:
-    """What an object of any class says of itself; its class where it fails to."""
+    """The `repr` of an object of any class; the name of its class when that fails."""
     try:
         if isinstance(fact, type):
             return _name_of(fact)
@@ -162,7 +162,7 @@ class InvalidQuery(UsageError):
 
 
 class InvalidCursor(UsageError):
-    """A cursor that was tampered with, expired with its view's generation, or belongs to another page."""
+    """A cursor that was changed, expired with its view's generation, or belongs to another page."""
 
 
 class InvalidUrl(UsageError):
@@ -186,7 +186,7 @@ class StillReferenced(UsageError):
 
 
 class SchemaMismatch(UsageError):
-    """The declared schema does not fit the one kept in the store."""
+    """The declared schema does not fit the schema of the store."""
 
 
 class Closed(UsageError):
@@ -194,7 +194,7 @@ class Closed(UsageError):
 
 
 class StoreError(OnereadError):
-    """The store could not do it."""
+    """A failure of the store."""
 
 
 class Unavailable(StoreError):
@@ -204,19 +204,19 @@ class Unavailable(StoreError):
 
 
 class Conflict(StoreError):
-    """Somebody else changed the row first; nothing was written."""
+    """Another commit changed the row first; nothing was written."""
 
     retryable = True
 
 
 class NotReady(StoreError):
-    """The view is still being built and is not readable yet."""
+    """The view is still being built and cannot be read yet."""
 
     retryable = True
 
 
 class StaleCopies(StoreError):
-    """Copies could not follow their source: their holders are set aside and named by `db.set_aside()`."""
+    """Copies could not be updated: their holders are set aside; `db.set_aside()` lists them."""
 
 
 class LimitExceeded(StoreError):
@@ -224,15 +224,15 @@ class LimitExceeded(StoreError):
 
 
 class BudgetExceeded(LimitExceeded):
-    """More was asked of the store than the `budget(...)` around it allows; nothing was written."""
+    """The operation exceeds the `budget(...)` around it; nothing was written."""
 
 
 class Unsupported(StoreError):
-    """The engine cannot do this; its capabilities say so."""
+    """The engine does not have the capability for this."""
 
 
 class Corrupt(StoreError):
-    """Bytes that no release of oneread wrote, or that were damaged."""
+    """Stored bytes are damaged, or were not written by oneread."""
 
 
 class StoreReplaced(StoreError):
@@ -240,4 +240,4 @@ class StoreReplaced(StoreError):
 
 
 class OutcomeUnknown(StoreError):
-    """The answer to a write was lost: it may or may not have happened. Read before writing again."""
+    """The answer to a write was lost: it may be applied or not. Read before writing again."""

@@ -92,7 +92,7 @@ def test_a_target_that_is_there_is_never_touched(oneread, tmp_path):
         make(tmp_path / name)
         ran = oneread("backup", tmp_path / name)
         assert ran.code == 2
-        assert "there already" in ran.err
+        assert "target of a backup exists" in ran.err
     assert not list((tmp_path / "folder").iterdir())
     assert oneread("backup", tmp_path / "no" / "where").code == 2
     assert oneread("backup", "lmdb://x").code == 2

@@ -11,7 +11,7 @@ import pytest
 
 from oneread import errors
 from oneread.cli.failures import code_of
-from oneread.cli.output import Output, encoded
+from oneread.cli.output import Output, encode_json
 from oneread.errors import InvalidValue
 from oneread.plans.progress import Progress
 
@@ -85,8 +85,8 @@ def test_ctrl_c_is_code_130(process):
 
 def test_a_value_without_a_form_in_json_is_named():
     with pytest.raises(InvalidValue, match="cannot be written as JSON"):
-        encoded("\ud800")
-    assert encoded({"type": int, "strange": 1j, (1, 2): 3}) == '{"type":"int","strange":"1j","(1, 2)":3}'
+        encode_json("\ud800")
+    assert encode_json({"type": int, "strange": 1j, (1, 2): 3}) == '{"type":"int","strange":"1j","(1, 2)":3}'
 
 
 def test_progress_is_shown_on_a_terminal_only(capsys):

@@ -106,11 +106,11 @@ def test_schema_and_store_come_from_the_environment(bare, url):
         ("", "no store was given: use --db lmdb:///var/lib/shop, or ONEREAD_DB", {}),
         ("./notes", "a store is named by a URL, not by a path", {"perhaps": "lmdb://./notes"}),
         ("lmdb:/notes", "a store is named by a URL, not by a path", {"perhaps": "lmdb:///notes"}),
-        ("lmdb://no%00tes", "a path has no zero byte", {"path": "no\0tes"}),
+        ("lmdb://no%00tes", "a path cannot contain a zero byte", {"path": "no\0tes"}),
         ("lmbd://notes", "the scheme of the URL is unknown", {"known": ["lmdb", "memory"]}),
-        ("lmdb://", "the URL names no folder: lmdb:///var/lib/shop, or lmdb://shop for a relative one", {}),
-        ("lmdb://notes?colour=red", "an option that lmdb: URLs do not have", {"option": "colour"}),
-        ("lmdb://nowhere", "no store is there, and read_only makes none; correct the path", {}),
+        ("lmdb://", "the URL has no folder; give lmdb:///var/lib/shop, or lmdb://shop for a relative path", {}),
+        ("lmdb://notes?colour=red", "lmdb: URLs do not have this option", {"option": "colour"}),
+        ("lmdb://nowhere", "the path has no store, and read_only does not make one; correct the path", {}),
     ],
 )
 def test_a_missing_store_is_named(bare, tmp_path, monkeypatch, db, message, facts):

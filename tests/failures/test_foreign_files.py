@@ -43,7 +43,7 @@ def test_a_missing_folder(path, read_only):
 
 def test_nothing_to_read_only(path):
     path.mkdir()
-    with pytest.raises(InvalidUrl, match="no store is there"):
+    with pytest.raises(InvalidUrl, match="has no store"):
         opened(path, read_only=True)
 
 
@@ -74,7 +74,7 @@ def test_an_lmdb_file_of_another_program(path, read_only, named):
             transaction.put(b"roots", b"their own")
             transaction.put(b"oneread", b"their own too")
     before = content(path)
-    with pytest.raises(Corrupt, match="no release of oneread"):
+    with pytest.raises(Corrupt, match="not made by oneread"):
         opened(path, read_only=read_only)
     assert content(path) == before
 

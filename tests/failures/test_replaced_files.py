@@ -159,7 +159,7 @@ def test_a_link_that_leads_to_another_store_is_a_replaced_folder(folder, tmp_pat
 @pytest.mark.parametrize("options", ["?read_only=true", ""])
 @pytest.mark.parametrize("name", ["data.mdb", "lock.mdb"])
 def test_a_reader_notices_within_a_second(folder, monkeypatch, name, options):
-    monkeypatch.setattr(lmdb_engine, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(lmdb_engine, "_CHECK_SECONDS", 0.0)
     with connect(f"lmdb://{folder}", SCHEMA, workers=0) as db:
         db.save(Thing(number=1))
     with connect(f"lmdb://{folder}{options}", SCHEMA, workers=0) as db:

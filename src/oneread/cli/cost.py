@@ -20,7 +20,7 @@ from oneread.cli.options import (
     QuietOption,
     SchemaOption,
     TimesOption,
-    declared,
+    find_declared,
     load_numbers,
     schema_of,
 )
@@ -67,7 +67,7 @@ def command(  # noqa: PLR0913 - each option is one question
         if not found.holds:
             raise typer.Exit(FOUND)
         return
-    wanted = {cls.__name__ for cls in declared(known, names)}
+    wanted = {cls.__name__ for cls in find_declared(known, names)}
     bounds = [bound for bound in of(known).table() if not wanted or bound.target in wanted]
     measured = load_numbers(output, numbers, times=times)
     output.document([_document(bound, measured) for bound in bounds])

@@ -17,7 +17,7 @@ from oneread.cli.options import (
     QuietOption,
     SchemaOption,
     complete_names,
-    declared,
+    find_declared,
     reading,
     schema_of,
 )
@@ -61,7 +61,7 @@ def command(
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
-    wanted = declared(known, models or [])
+    wanted = find_declared(known, models or [])
     if as_json and out == STANDARD:
         raise UsageError("--json prints a report to stdout, so the dump needs --out FILE")
     if form is Format.csv and len(wanted) != 1:

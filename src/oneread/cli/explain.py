@@ -19,15 +19,15 @@ from oneread.cli.options import (
     SchemaOption,
     TimesOption,
     complete_names,
-    declared,
+    find_declared,
     load_numbers,
     reading,
     schema_of,
 )
 from oneread.cli.output import Output
-from oneread.cli.typed import WantedType, values, wanted, whole_key
+from oneread.cli.typed import WantedType, key_parts, values, whole_key
 from oneread.connect import connect
-from oneread.costs.explanations import Explanation
+from oneread.costs.declared import Explanation
 from oneread.database.explaining import Explainer
 from oneread.errors import UsageError
 
@@ -64,11 +64,11 @@ def command(  # noqa: PLR0913 - each option narrows one call
     if verb not in VERBS:
         raise UsageError("unknown verb", verb=verb, known=VERBS)
     known = schema_of(schema)
-    (cls,) = declared(known, [name])
+    (cls,) = find_declared(known, [name])
     measured = load_numbers(output, numbers, times=times)
     with reading(db, known) if db else connect("memory://", known, workers=0) as database:
         explain = database.explain if measured is None else database.explain.by(measured)
-        parts = _key(cls, verb, wanted(database.operations.catalog, cls), key)
+        parts = _key(cls, verb, key_parts(database.operations.catalog, cls), key)
         found = _explain(explain, (verb, cls, parts), limit=limit, fields=fields, carriers=carriers)
     output.document(found)
     for line in str(found).splitlines():

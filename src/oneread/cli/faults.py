@@ -12,7 +12,7 @@ from typing import Annotated, Self, TypeAlias
 
 import typer
 
-from oneread.cli.output import Output, counted, encoded
+from oneread.cli.output import Output, counted, encode_json
 from oneread.errors import UsageError
 from oneread.plans.progress import Fault, Progress, Reporter
 from oneread.verify.verify import Verification
@@ -46,7 +46,7 @@ def fault_file(path: Path | None) -> Generator[OnFaultLine | None]:
     with file:
 
         def write(fault: Fault) -> None:
-            file.write(f"{encoded(fault)}\n")
+            file.write(f"{encode_json(fault)}\n")
             file.flush()
 
         yield write

@@ -39,9 +39,9 @@ def new_file(name: str) -> Generator[IO[bytes]]:
     if path.exists():
         raise UsageError("the file exists already; remove it or name another", path=name)
     unfinished.take_away(path)
-    beside = unfinished.name_beside(path)
+    unfinished_path = unfinished.name_beside(path)
     try:
-        with beside.open("xb") as file:
+        with unfinished_path.open("xb") as file:
             unfinished.hold(file.fileno())
             if path.suffix == ".gz":
                 with gzip.GzipFile("", "wb", 6, file, mtime=0) as compressed:
@@ -50,9 +50,9 @@ def new_file(name: str) -> Generator[IO[bytes]]:
                 yield file
             file.flush()
             os.fsync(file.fileno())
-            beside.replace(path)
+            unfinished_path.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        unfinished_path.unlink(missing_ok=True)
         raise
 
 

@@ -17,13 +17,13 @@ from oneread.cli.options import (
     QuietOption,
     SchemaOption,
     complete_names,
-    declared,
+    find_declared,
     reading,
     schema_of,
 )
 from oneread.cli.output import Output
 from oneread.cli.records import cost_text, plain, show_one
-from oneread.cli.typed import wanted, whole_key
+from oneread.cli.typed import key_parts, whole_key
 from oneread.errors import InvalidQuery
 from oneread.models.model import Model
 from oneread.plans.trace import Cost
@@ -68,12 +68,12 @@ def command(
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
-    (cls,) = declared(known, [model])
+    (cls,) = find_declared(known, [model])
     with reading(db, known) as database:
         view = database.operations.catalog.views.get(cls)
         if view is not None and not view.can_find:
             raise InvalidQuery("get needs a unique index; `oneread page` shows this one", view=cls)
-        parts = whole_key(cls, wanted(database.operations.catalog, cls), key)
+        parts = whole_key(cls, key_parts(database.operations.catalog, cls), key)
         entity = database.get(cls, *parts)
         cost = database.cost(entity)
         version = database.version(entity) if isinstance(entity, Model) else None

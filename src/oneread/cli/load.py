@@ -18,7 +18,7 @@ import typer
 from oneread.cli.failures import FOUND
 from oneread.cli.files import STANDARD, lines, open_file
 from oneread.cli.loading import LoadJob, Make, Numbered, load
-from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, declared, schema_of, writing
+from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, find_declared, schema_of, writing
 from oneread.cli.output import Output
 from oneread.database._sync.database import Database
 from oneread.derivations.catalog import stored_name
@@ -74,7 +74,7 @@ def command(  # noqa: PLR0913 - each is an option of its own
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
-    cls = declared(known, [model])[0] if model else None
+    cls = find_declared(known, [model])[0] if model else None
     given = _parse_map(names or [])
     aside = Path(rejects or (f"{file}.rejects" if file != STANDARD else "stdin.rejects"))
     with writing(db, known, make=make, workers=1) as database, output.progress() as report, open_file(file) as stream:
@@ -196,6 +196,7 @@ def _rows(numbered: Iterator[NumberedLine]) -> Iterator[Numbered]:
             if isinstance(line, InvalidValue):
                 refused.append(line)
                 continue
+            # bytes that are not UTF-8 stay in the text, so that the row is refused alone, and rejected as it was
             text = line.decode(errors="surrogateescape")
             yield (text.removeprefix("\ufeff") if number == 1 else text) + "\n"
 

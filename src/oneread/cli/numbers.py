@@ -25,7 +25,7 @@ from oneread.plans.progress import Progress
 SECONDS: Final = 5.0
 
 _KEPT: Final = ("durability",)
-"""Options of the URL that change what is measured; the others are about one store."""
+"""Options of the URL that change the numbers; the others belong to one store."""
 
 
 def command(
@@ -48,8 +48,8 @@ def command(
     output = Output(as_json=as_json, quiet=quiet)
     if not db:
         raise UsageError("no store was given to measure: --db lmdb:///var/lib/shop, or memory://")
-    with _scratch(db) as (url, engine), connect(url, SCHEMA, workers=0) as database, output.progress() as tell:
-        taken = measure(database, seconds, lambda done, of: tell(Progress("measured", done, of)))
+    with _scratch(db) as (url, engine), connect(url, SCHEMA, workers=0) as database, output.progress() as report:
+        taken = measure(database, seconds, lambda done, of: report(Progress("measured", done, of)))
     found = MachineNumbers(FORMAT, engine, this_machine(), taken)
     target = out or default_numbers_file()
     write_numbers(found, target)
@@ -67,8 +67,8 @@ def _scratch(db: str) -> Generator[tuple[str, str]]:
     if parts.scheme != "lmdb":
         yield db, engine
         return
-    beside = Path(unquote(parts.netloc + parts.path)).absolute().parent
-    if not beside.is_dir():
-        raise InvalidUrl("the folder of the store does not exist", folder=str(beside))
-    with tempfile.TemporaryDirectory(prefix=".oneread-numbers-", dir=beside) as folder:
+    parent = Path(unquote(parts.netloc + parts.path)).absolute().parent
+    if not parent.is_dir():
+        raise InvalidUrl("the folder of the store does not exist", folder=str(parent))
+    with tempfile.TemporaryDirectory(prefix=".oneread-numbers-", dir=parent) as folder:
         yield parts._replace(netloc="", path=quote(f"{folder}/store"), query=kept).geturl(), engine

@@ -267,7 +267,7 @@ def _with_read_only(url: str) -> str:
     return parts._replace(query=urlencode([*given, (READ_ONLY, "true")])).geturl()
 
 
-def declared(schema: Schema, names: Sequence[str]) -> list[Any]:
+def find_declared(schema: Schema, names: Sequence[str]) -> list[Any]:
     """Looks up models and views by the name of their class, or their name in the store.
 
     Raises:

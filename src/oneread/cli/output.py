@@ -64,7 +64,7 @@ class Output:
     def document(self, value: object) -> None:
         """Prints a value as one line of JSON, with --json only."""
         if self.as_json:
-            write_json(encoded(value))
+            write_json(encode_json(value))
 
     def text(self, line: str = "") -> None:
         """Prints a line for a person, without --json only."""
@@ -107,7 +107,7 @@ def _advancing(reporter: Reporter) -> Reporter:
     return report
 
 
-def encoded(value: object) -> str:
+def encode_json(value: object) -> str:
     """A value as JSON on one line.
 
     Raises:

@@ -18,13 +18,13 @@ from oneread.cli.options import (
     QuietOption,
     SchemaOption,
     complete_names,
-    declared,
+    find_declared,
     reading,
     schema_of,
 )
 from oneread.cli.output import Output
 from oneread.cli.records import cost_text, plain, show_all
-from oneread.cli.typed import WantedType, rest_of_key, value, values, wanted
+from oneread.cli.typed import WantedType, key_parts, rest_of_key, value, values
 from oneread.errors import InvalidQuery
 from oneread.plans.trace import Cost
 
@@ -90,9 +90,9 @@ def command(  # noqa: PLR0913 - each option narrows one page
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
-    (cls,) = declared(known, [view])
+    (cls,) = find_declared(known, [view])
     with reading(db, known) as database:
-        parts = wanted(database.operations.catalog, cls)
+        parts = key_parts(database.operations.catalog, cls)
         rest = rest_of_key(cls, parts, equal)
         found = database.page(
             cls,

@@ -20,7 +20,7 @@ from oneread.cli.options import (
     PaceOption,
     QuietOption,
     SchemaOption,
-    declared,
+    find_declared,
     schema_of,
     writing,
 )
@@ -64,7 +64,7 @@ def command(  # noqa: PLR0913 - an option each of the verb's
     """
     output = Output(as_json=as_json, quiet=quiet)
     known = schema_of(schema)
-    wanted = declared(known, names)
+    wanted = find_declared(known, names)
     before = monotonic()
     with (
         writing(db, known, evolve=False) as database,

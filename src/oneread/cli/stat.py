@@ -85,10 +85,10 @@ def _show(output: Output, db: str, found: Survey) -> None:
         output.note("--exact counts the rows of each model and view")
     if found.engine is not None and found.engine.facts:
         output.text()
-        output.table(["engine", ""], [[_named(name), _fact(name, fact)] for name, fact in found.engine.facts.items()])
+        output.table(["engine", ""], [[_label(name), _fact(name, fact)] for name, fact in found.engine.facts.items()])
 
 
-def _named(name: str) -> str:
+def _label(name: str) -> str:
     return name.removesuffix("_bytes").replace("_", " ")
 
 

@@ -95,10 +95,10 @@ def command(
 def _drain(output: Output, database: Database) -> int:
     """Runs every task; after Ctrl-C the others are still in the outbox."""
     batches = 0
-    with output.progress() as tell:
+    with output.progress() as report:
         while database.run(database.operations.drain_step(BATCH)):
             batches += 1
-            tell(Progress("running tasks, in batches", batches))
+            report(Progress("running tasks, in batches", batches))
     return batches
 
 

@@ -33,7 +33,7 @@ class WantedType(NamedTuple):
     """A later part of a reference's key; left out when the reference is `@none`."""
 
 
-def wanted(catalog: Catalog, cls: Any) -> list[WantedType]:
+def key_parts(catalog: Catalog, cls: Any) -> list[WantedType]:
     """The parts of the key of a model or view, in order; a reference is the parts of its own key."""
     view = catalog.views.get(cls)
     if view is not None:

@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oneread.costs import declared, explanations
+    from oneread.costs import declared
 
-__all__ = ["declared", "explanations"]
+__all__ = ["declared"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The bound file: the bounds of a schema as text that is committed beside it, so that a rise is seen in review.
+"""The bound file: the bounds of a schema as text that is committed with it, so that a review shows when one rises.
 
 See docs/decisions/0024-the-bound-file.md.
 """
@@ -31,21 +31,21 @@ class Recorded(msgspec.Struct, frozen=True):
 
 
 class BoundFile(msgspec.Struct, frozen=True):
-    """What the file holds: bounds by target and verb."""
+    """The content of the file: bounds by target and verb."""
 
     format: int
     bounds: dict[str, dict[str, Recorded]]
 
 
 class ChangedBound(msgspec.Struct, frozen=True):
-    """A bound that is not what the file says.
+    """A bound that differs from the file.
 
     Arguments:
         name: verb and target.
-        resource: requests, rows or bytes; "all" for a bound that stands on one side only.
-        recorded: what the file says; None for a bound that it does not have.
-        declared: what the declarations say; None for a verb that is gone.
-        because: the terms that make the bound, for one that rose.
+        resource: requests, rows or bytes; "all" for a bound that only the file or only the schema has.
+        recorded: the number in the file; None for a bound that it does not have.
+        declared: the number by the declarations; None for a verb that they do not have.
+        because: the terms of a bound that rose.
     """
 
     name: str
@@ -56,20 +56,20 @@ class ChangedBound(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.recorded is None:
-            return f"{self.name}: new, not in the file"
+            return f"{self.name}: not in the file"
         if self.declared is None:
-            return f"{self.name}: in the file, and not declared any more"
+            return f"{self.name}: in the file, but not declared"
         text = f"{self.name}: {self.resource} {self.recorded:,} -> {self.declared:,}"
         return "\n".join([text, *(f"    {line}" for line in self.because)])
 
 
 class BoundComparison(msgspec.Struct, frozen=True):
-    """A schema held against its bound file.
+    """A schema compared with its bound file.
 
     Arguments:
-        risen: bounds that are higher than the file says.
+        risen: bounds that are higher than in the file.
         unknown: verbs that the file does not have.
-        fallen: bounds that are lower, or gone: the file can be tightened.
+        fallen: bounds that are lower or not declared any more: the file can be tightened.
     """
 
     risen: tuple[ChangedBound, ...] = ()
@@ -78,7 +78,7 @@ class BoundComparison(msgspec.Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether nothing costs more than the file allows."""
+        """Whether no verb costs more than the file allows."""
         return not self.risen and not self.unknown
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class BoundComparison(msgspec.Struct, frozen=True):
         for title, changes in (
             ("costs more than the bound file allows:", self.risen),
             ("has no bound in the file:", self.unknown),
-            ("costs less than the file says, which can be written anew:", self.fallen),
+            ("costs less than the bound file says; write the file again:", self.fallen),
         ):
             if changes:
                 parts += [title, *(f"  {line}" for change in changes for line in str(change).splitlines())]
@@ -94,7 +94,7 @@ class BoundComparison(msgspec.Struct, frozen=True):
 
 
 class BoundRisen(AssertionError):
-    """A schema costs more than its bound file allows; the text says what, why, and how to accept it."""
+    """A schema costs more than its bound file allows; the text says which verbs, why, and how to accept it."""
 
 
 def text_of(schema: Schema) -> str:
@@ -139,15 +139,15 @@ def read(path: str | Path) -> BoundFile:
     """A bound file.
 
     Raises:
-        UsageError: there is none, or it is not one: torn, of a later release, edited by hand into something else.
+        UsageError: the file does not exist, or is not a bound file of this release.
     """
     try:
         found = msgspec.json.decode(Path(path).read_bytes(), type=BoundFile)
     except FileNotFoundError:
-        raise UsageError("there is no bound file; write it and commit it", path=str(path), command=COMMAND) from None
+        raise UsageError("there is no bound file yet; write and commit it", path=str(path), command=COMMAND) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, IsADirectoryError) as error:
         raise UsageError(
-            "this is no bound file, or a torn one; write it again", path=str(path), reason=str(error), command=COMMAND
+            "this is not a complete bound file; write it again", path=str(path), reason=str(error), command=COMMAND
         ) from error
     if found.format != FORMAT:
         raise UsageError(
@@ -157,7 +157,7 @@ def read(path: str | Path) -> BoundFile:
 
 
 def compare(schema: Schema, recorded: BoundFile) -> BoundComparison:
-    """A schema held against a bound file."""
+    """Compares a schema with a bound file."""
     risen: list[ChangedBound] = []
     unknown: list[ChangedBound] = []
     fallen: list[ChangedBound] = []
@@ -184,7 +184,7 @@ def _why(bound: Bound) -> tuple[str, ...]:
 
 
 def _explained_once(changes: list[ChangedBound]) -> tuple[ChangedBound, ...]:
-    """The terms of a bound stand behind the last of its resources only."""
+    """Keeps the terms of a bound for the last of its resources only."""
     last = {change.name: place for place, change in enumerate(changes)}
     return tuple(
         change if last[change.name] == place else msgspec.structs.replace(change, because=())
@@ -193,15 +193,15 @@ def _explained_once(changes: list[ChangedBound]) -> tuple[ChangedBound, ...]:
 
 
 def check_bounds(schema: Schema, path: str | Path) -> BoundComparison:
-    """Fails where a schema costs more than its bound file allows, for a test of your own.
+    """Fails when a schema costs more than its bound file allows, for a test of your own.
 
-    `def test_costs(): check_bounds(shop, "bounds.json")`. What became cheaper does not fail: it is in the result.
+    `def test_costs(): check_bounds(shop, "bounds.json")`. Bounds that became lower do not fail; the result has them.
 
     Raises:
         BoundRisen: an AssertionError whose text names each bound that rose, and the declarations that cause it.
-        UsageError: there is no such file, or it is none.
+        UsageError: the file does not exist, or is not a bound file of this release.
     """
     found = compare(schema, read(path))
     if not found.holds:
-        raise BoundRisen(f"{found}\nif that is wanted: {COMMAND}")
+        raise BoundRisen(f"{found}\nto accept this: {COMMAND}")
     return found

@@ -1,11 +1,11 @@
-"""Bounds: the most that one operation asks of a store, and what it is made of.
+"""Bounds: the most that one operation asks of a store, and the terms that it is the sum of.
 
-`reads` and `writes` make the terms. See docs/explanation/costs.md.
+See docs/explanation/costs.md.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -20,11 +20,11 @@ class Term(msgspec.Struct, frozen=True):
 
     Arguments:
         act: rows are read by key, scanned, or written.
-        table: where they lie.
-        what: they are.
+        table: that they are in.
+        what: the rows are: entities, holders, groups.
         because: the declaration that causes them.
         requests: made for them; 0 where they come with the rows of another term.
-        rows: at most.
+        rows: how many at most.
         bytes: of their keys and values, at most.
         typical: bytes to expect, an estimate.
     """
@@ -48,9 +48,9 @@ class Bound(msgspec.Struct, frozen=True):
         requests: to the store, at most.
         rows: read and written, at most.
         bytes: of keys and values, at most.
-        typical: bytes to expect, an estimate, as many rows as in the bound.
-        terms: what it is made of.
-        undeclared: fields that no declaration bounds: `bytes` counts them as large as a whole entity may be.
+        typical: bytes to expect of that many rows, an estimate.
+        terms: the parts of the sum.
+        undeclared: fields without a declared maximum: `bytes` counts each as large as a whole entity may be.
     """
 
     verb: str
@@ -97,60 +97,49 @@ def readable(size: int) -> str:
     return f"{size} B"
 
 
+class Rows(NamedTuple):
+    """Rows that an operation reads or writes: how, in which table, what they are, and the declaration that is why."""
+
+    act: StoreAction
+    table: Table
+    what: str
+    because: str
+
+
 class BoundBuilder:
-    """Adds up terms; those of one request stand side by side, and the first of them carries it."""
+    """Adds up terms. The first term of a request has it; the others come with it and have none."""
 
     def __init__(self) -> None:
         self._terms: list[Term] = []
         self._requests: set[str] = set()
         self._undeclared: set[str] = set()
 
-    def add(
-        self,
-        request: str,
-        act: StoreAction,
-        table: Table,
-        what: str,
-        because: str,
-        rows: int,
-        size: Size,
-        requests: int = 1,
-    ) -> None:
-        """Adds rows to a request, which begins with its first term.
-
-        Arguments:
-            request: its name within the operation.
-            act: what is done.
-            table: where.
-            what: the rows are.
-            because: the declaration that causes them.
-            rows: at most; without any there is no term.
-            size: of one row.
-            requests: how many there are, for its first term.
-        """
-        if not rows:
+    def add(self, request: str, rows: Rows, count: int, size: Size, requests: int = 1) -> None:
+        """Adds `count` rows of one size to a request, named within the operation; nothing when there are none."""
+        if not count:
             return
         first = request not in self._requests
         self._requests.add(request)
-        whole = size.times(rows)
-        self._undeclared |= whole.open
-        self._terms.append(Term(act, table, what, because, requests if first else 0, rows, whole.most, whole.typical))
+        all_rows = size.times(count)
+        self._undeclared |= all_rows.open
+        self._terms.append(Term(*rows, requests if first else 0, count, all_rows.most, all_rows.typical))
 
-    def more(self, act: StoreAction, table: Table, what: str, because: str, requests: int) -> None:
-        """Adds requests that find no rows beyond those counted elsewhere."""
+    def add_requests(self, rows: Rows, requests: int) -> None:
+        """Adds requests that find no rows beyond those of other terms."""
         if requests:
-            self._terms.append(Term(act, table, what, because, requests, 0, 0, 0))
+            self._terms.append(Term(*rows, requests, 0, 0, 0))
 
-    def take(self, term: Term) -> None:
-        """Takes over a term of another bound."""
-        self._terms.append(term)
+    def add_bound(self, bound: Bound) -> None:
+        """Adds the terms of another bound."""
+        self._terms.extend(bound.terms)
+        self._undeclared.update(bound.undeclared)
 
-    def missing(self, names: frozenset[str]) -> None:
+    def note_undeclared(self, fields: frozenset[str]) -> None:
         """Notes fields without a declared maximum."""
-        self._undeclared |= names
+        self._undeclared |= fields
 
     def bound(self, verb: str, target: str) -> Bound:
-        """The sum."""
+        """The bound that is the sum of the terms."""
         terms = tuple(self._terms)
         return Bound(
             verb,

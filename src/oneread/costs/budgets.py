@@ -1,4 +1,4 @@
-"""Budgets: how much one piece of code, or one web request, may ask of a store.
+"""Budgets: how many requests, rows and bytes one piece of code, or one web request, may cost.
 
 See docs/decisions/0023-budgets.md.
 """
@@ -15,7 +15,7 @@ from oneread.plans.trace import Cost
 
 
 class SpentBudget:
-    """What was asked of stores under a budget so far: by this thread or task, and those it started."""
+    """What a budget's block has cost so far: in this thread or task, and in those that it started."""
 
     __slots__ = ("_allowance",)
 
@@ -47,14 +47,14 @@ class SpentBudget:
 
 
 class budget:  # noqa: N801 - reads as the statement it is: with budget(requests=3)
-    """Bounds what its block may ask of stores: `with budget(requests=3, rows=50) as spent: ...`.
+    """Limits what its block may cost: `with budget(requests=3, rows=50) as spent: ...`.
 
     Counts every read and write of the thread or task, by both faces, of every database; tasks started inside count as
     well, threads when they run in a copy of the context, as `asyncio.to_thread` and web frameworks do. A budget inside
     another spends both. Without limits it only counts.
 
-    A read that goes beyond is not handed on. A write is refused before it is committed, as a whole; what is committed
-    stays, and is counted. What a worker does later is not counted.
+    A read beyond the budget is not sent to the store. A write beyond it is refused as a whole, before it is committed.
+    What a worker does later is not counted.
 
     Arguments:
         requests: requests to a store, at most.
@@ -62,8 +62,8 @@ class budget:  # noqa: N801 - reads as the statement it is: with budget(requests
         bytes: bytes of keys and values, at most.
 
     Raises:
-        BudgetExceeded: from the call that goes beyond; `resource`, `budget` and `needed` say by what.
-        UsageError: a limit is no whole number of 0 or more; or the block is left in another task than entered.
+        BudgetExceeded: from the call that exceeds it; `resource`, `budget` and `needed` say by how much.
+        UsageError: a limit is not a whole number of 0 or more; or the block ends in another task than it began in.
     """
 
     __slots__ = ("_limits", "_token")
@@ -77,13 +77,13 @@ class budget:  # noqa: N801 - reads as the statement it is: with budget(requests
     ) -> None:
         for name, limit in (("requests", requests), ("rows", rows), ("bytes", bytes)):
             if limit is not None and (type(limit) is not int or limit < 0):
-                raise UsageError("a budget is a whole number, 0 or more, or None for no limit", **{name: limit})
+                raise UsageError("expected a whole number, 0 or more, or None for no limit", **{name: limit})
         self._limits = (requests, rows, bytes)
         self._token: Token[Any] | None = None
 
     def __enter__(self) -> SpentBudget:
         if self._token is not None:
-            raise UsageError("this budget is in use; make another one")
+            raise UsageError("this budget is in use; create another one")
         allowance = Allowance(self._limits, outer=CURRENT.get())
         self._token = CURRENT.set(allowance)
         return SpentBudget(allowance)
@@ -96,4 +96,4 @@ class budget:  # noqa: N801 - reads as the statement it is: with budget(requests
         try:
             CURRENT.reset(token)
         except ValueError:
-            raise UsageError("a budget is left in the task or thread that entered it") from error
+            raise UsageError("a budget must end in the task or thread in which it began") from error

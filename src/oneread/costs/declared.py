@@ -1,68 +1,104 @@
-"""Declared costs: the bounds of every verb of a schema, as calls and as a table.
+"""Declared costs: the bounds of every verb of a schema, as calls, as a table, and as the explanation of one call.
 
 See docs/explanation/costs.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
+
 from oneread.costs.bounds import Bound
+from oneread.costs.entity_costs import EntityCosts
+from oneread.costs.numbers import seconds_text
 from oneread.costs.reads import Reads
-from oneread.costs.shares import EntityCosts
-from oneread.costs.writes import Verb, Writes
+from oneread.costs.writes import Verb, WriteCall, Writes
 from oneread.derivations.catalog import Catalog
+from oneread.derivations.views import View
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
+from oneread.models.model import Model
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 
 WRITTEN: Final[tuple[Verb, ...]] = ("save", "create", "get_or_create", "upsert", "patch", "delete")
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What one call would do; nothing was done.
+
+    Arguments:
+        call: as it was given.
+        plan: its requests one by one, with keys and ranges.
+        bound: the most that it costs.
+        seconds: that it takes, when numbers were given.
+        notes: what to know about the prediction.
+    """
+
+    call: str
+    plan: tuple[str, ...]
+    bound: Bound
+    seconds: float | None = None
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [self.call, *(f"  {line}" for line in self.plan), *str(self.bound).splitlines()]
+        if self.seconds is not None:
+            lines.append(f"about {seconds_text(self.seconds)}, if it costs all that")
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
 class Costs:
     """The bounds of one schema: `costs.of(shop).page(PurchasesOfBuyer, limit=10).requests`.
 
     A bound holds for every store under the schema, however full, for rows that code with the same declarations wrote.
-    A row that was written under other declarations may cost a request and the rows it is freed of more, once.
+    A row that was written under other declarations may cost, once, a request and the derived rows that it loses more.
     """
 
     def __init__(self, catalog: Catalog, inline: int) -> None:
         self._views: tuple[type, ...] = tuple(catalog.views)
-        weights = EntityCosts(catalog, {each.__name__: each for each in (*catalog.models, *self._views)})
+        costs = EntityCosts(catalog, {each.__name__: each for each in (*catalog.models, *self._views)})
         self._catalog = catalog
-        self._reads = Reads(weights)
-        self._writes = Writes(weights, inline)
+        self._reads = Reads(costs)
+        self._writes = Writes(costs, inline)
 
-    def get(self, cls: Any) -> Bound:
+    def get(self, cls: type[Model[Any] | View[Any]]) -> Bound:
         """`get`, `find` and `exists` of a model, an aggregate or a unique index."""
-        self._known(cls)
+        self._check_declared(cls)
         if cls in self._catalog.views and not self._catalog.views[cls].can_find:
-            raise UsageError("get needs a unique index; ask for a page of this one", view=cls)
+            raise UsageError("get needs a unique index; this view only has pages", view=cls)
         return self._reads.get(cls)
 
-    def get_many(self, cls: Any, keys: int) -> Bound:
+    def get_many(self, cls: type[Model[Any]], keys: int) -> Bound:
         """`get_many` of that many keys."""
-        return self._reads.get_many(self._model(cls), _whole("keys", keys))
+        self._check_model(cls)
+        return self._reads.get_many(cls, _check_whole("keys", keys))
 
     def page(
-        self, cls: Any, *, limit: int | None = None, any_of: int = 1, where: bool = False, budget: int = BUDGET
+        self,
+        cls: type[Model[Any] | View[Any]],
+        *,
+        limit: int | None = None,
+        any_of: int = 1,
+        where: bool = False,
+        budget: int = BUDGET,
     ) -> Bound:
         """A page of a model or view.
 
         Arguments:
             cls: what is listed.
-            limit: rows; by default those of a page that says nothing.
+            limit: rows; by default those of a page without `limit=`.
             any_of: values of one key field.
             where: it has a condition.
             budget: rows that may be read beyond the limit.
         """
-        self._known(cls)
-        rows = min(DEFAULT_LIMIT, cls.max_limit) if limit is None else _whole("limit", limit)
-        values, more = _whole("any_of", any_of), _whole("budget", budget, least=0)
+        self._check_declared(cls)
+        rows = min(DEFAULT_LIMIT, cls.max_limit) if limit is None else _check_whole("limit", limit)
+        values, more = _check_whole("any_of", any_of), _check_whole("budget", budget, least=0)
         return self._reads.page(cls, rows, any_of=values, where=where, budget=more)
 
-    def save(self, cls: Any, *, entities: int = 1, carriers: int | None = None) -> Bound:
+    def save(self, cls: type[Model[Any]], *, entities: int = 1, carriers: int | None = None) -> Bound:
         """`save` of one entity, or `save_all` of several of one class in one batch.
 
         Arguments:
@@ -71,93 +107,81 @@ class Costs:
             carriers: entities that hold a copy of each, when it is known how many there are.
         """
         name = "save" if entities == 1 else f"save_all({entities})"
-        return self._written("save", cls, entities=_whole("entities", entities), carriers=carriers, named=name)
+        return self._write(WriteCall("save", cls, None, _check_whole("entities", entities), carriers), name)
 
-    def create(self, cls: Any) -> Bound:
+    def create(self, cls: type[Model[Any]]) -> Bound:
         """`create`."""
-        return self._written("create", cls)
+        return self._write(WriteCall("create", cls))
 
-    def get_or_create(self, cls: Any) -> Bound:
+    def get_or_create(self, cls: type[Model[Any]]) -> Bound:
         """`get_or_create`."""
-        return self._written("get_or_create", cls)
+        return self._write(WriteCall("get_or_create", cls))
 
-    def upsert(self, cls: Any, *, carriers: int | None = None) -> Bound:
+    def upsert(self, cls: type[Model[Any]], *, carriers: int | None = None) -> Bound:
         """`upsert`."""
-        return self._written("upsert", cls, carriers=carriers)
+        return self._write(WriteCall("upsert", cls, holders=carriers))
 
-    def patch(self, cls: Any, *fields: str, carriers: int | None = None) -> Bound:
+    def patch(self, cls: type[Model[Any]], *fields: str, carriers: int | None = None) -> Bound:
         """`patch` of these fields, or of any; `carriers` as with `save`."""
-        unknown = [name for name in fields if not any(name in each.__struct_fields__ for each in self._variants(cls))]
+        self._check_model(cls)
+        variants = [each for each in self._catalog.models if issubclass(each, cls)]
+        unknown = [name for name in fields if not any(name in each.__struct_fields__ for each in variants)]
         if unknown:
-            raise UsageError("there is no such field", model=cls, field=unknown[0])
-        named = f"patch({', '.join(fields)})" if fields else "patch"
-        return self._written("patch", cls, fields=fields or None, carriers=carriers, named=named)
+            raise UsageError("this is not a field of the model", model=cls, field=unknown[0])
+        name = f"patch({', '.join(fields)})" if fields else "patch"
+        return self._write(WriteCall("patch", cls, fields or None, holders=carriers), name)
 
-    def delete(self, cls: Any, *, carriers: int | None = None) -> Bound:
+    def delete(self, cls: type[Model[Any]], *, carriers: int | None = None) -> Bound:
         """`delete`; `carriers` as with `save`."""
-        return self._written("delete", cls, carriers=carriers)
+        return self._write(WriteCall("delete", cls, holders=carriers))
 
     def transact(self, writes: Sequence[Bound], *, reads: int = 0) -> Bound:
         """The commit of one attempt of `transact`, which is what its results say they cost.
 
-        The body comes on top: each `get` a request and a row unless the entity was read before, each write what it
-        reads.
+        The reads of the body are not part of it: a request and a row for each `get` of an entity that was not read
+        before, and what each write reads.
 
         Arguments:
             writes: the bounds of what the body writes.
             reads: entities that the body reads besides.
         """
-        return self._writes.transact(writes, _whole("reads", reads, least=0))
+        return self._writes.transact(writes, _check_whole("reads", reads, least=0))
 
     def table(self) -> list[Bound]:
-        """Every verb of every model and view, by name; pages as long as they are when nothing is said."""
+        """Every verb of every model and view, by name; pages without `limit=`."""
         found: list[Bound] = []
         for model in self._catalog.models:
             found += [self.get(model), self.page(model)]
-            found += [self._written(verb, model) for verb in WRITTEN]
+            found += [self._write(WriteCall(verb, model)) for verb in WRITTEN]
         for view in self._views:
             if self._catalog.views[view].can_find:
                 found.append(self.get(view))
             found.append(self.page(view))
         return sorted(found, key=lambda bound: (bound.target, bound.verb))
 
-    def _variants(self, cls: Any) -> list[Any]:
-        self._model(cls)
-        return [each for each in self._catalog.models if issubclass(each, cls)]
+    def _write(self, call: WriteCall, name: str = "") -> Bound:
+        self._check_model(call.cls)
+        if call.holders is not None:
+            _check_whole("carriers", call.holders, least=0)
+        return self._writes.bound(call, name or call.verb)
 
-    def _written(
-        self,
-        verb: Verb,
-        cls: Any,
-        *,
-        fields: Iterable[str] | None = None,
-        entities: int = 1,
-        carriers: int | None = None,
-        named: str | None = None,
-    ) -> Bound:
-        self._model(cls)
-        if carriers is not None:
-            _whole("carriers", carriers, least=0)
-        return self._writes.bound(verb, cls, fields=fields, entities=entities, carriers=carriers, named=named)
-
-    def _model(self, cls: Any) -> Any:
+    def _check_model(self, cls: object) -> None:
         if cls not in self._catalog.models:
-            raise UsageError("this class is no model of the schema", given=cls)
-        return cls
+            raise UsageError("this class is not a model of the schema", given=cls)
 
-    def _known(self, cls: Any) -> None:
+    def _check_declared(self, cls: object) -> None:
         if cls not in self._catalog.models and cls not in self._views:
-            raise UsageError("this class is no model or view of the schema", given=cls)
+            raise UsageError("this class is not a model or view of the schema", given=cls)
 
 
 def of(schema: Schema) -> Costs:
-    """The bounds of a schema; nothing is opened, nothing read."""
+    """The bounds of a schema; no store is opened or read."""
     if not isinstance(schema, Schema):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-        raise UsageError("costs are those of a Schema(...)", given=schema)
+        raise UsageError("expected a Schema(...)", given=schema)
     return Costs(schema.unstored(), schema.inline)
 
 
-def _whole(name: str, number: Any, least: int = 1) -> int:
+def _check_whole(name: str, number: int, least: int = 1) -> int:
     if type(number) is not int or number < least:
-        raise UsageError("this is a whole number, large enough", **{name: number})
+        raise UsageError("expected a whole number of at least `minimum`", minimum=least, **{name: number})
     return number

@@ -1,7 +1,7 @@
-"""Numbers: what the basic operations take on one engine and machine, and the time that a bound takes by them.
+"""Numbers: the time that basic operations take on one engine and machine, and the time predicted for a bound by them.
 
-`database.calibration` does. A prediction adds up what each row of a bound takes, by what it is: a row of an index is
-encoded, put and remembered, a group read, added to and written. See docs/explanation/costs.md.
+A prediction adds up the rows of a bound, each by what is done to it: a row of an index is encoded, written and
+recorded, a group is read, added to and written. `oneread numbers` measures. See docs/explanation/costs.md.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ FORMAT: Final = 1
 
 BASICS: Final[dict[str, str]] = {
     "point": "get of one entity",
-    "miss": "get of what is not there",
-    "request": "a read by key that is no get of an entity",
+    "miss": "get of an absent entity",
+    "request": "a read by key that is not a get of an entity",
     "page": "a page, without its rows",
     "row": "a row of a page of an index",
     "entity row": "a row of a page of entities",
@@ -31,10 +31,10 @@ BASICS: Final[dict[str, str]] = {
     "commit": "a transaction, without its rows",
     "entity": "an entity that is written",
     "source": "a reference that is filled, with its back-reference",
-    "index row": "a row of an index that is written or taken away",
+    "index row": "a row of an index that is written or deleted",
     "group": "a group that is added to",
-    "extremum": "a row of a least or greatest that is written or taken away",
-    "claim": "a unique value that is taken or given up",
+    "extremum": "a row of a least or greatest that is written or deleted",
+    "claim": "a unique value that is claimed or released",
     "byte written": "a byte beyond those of a small entity",
 }
 """What is measured, each in seconds."""
@@ -44,7 +44,7 @@ SMALL_ROW: Final = 100
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """Where numbers were measured, as far as it changes them."""
+    """The machine that numbers were measured on, as far as it changes them."""
 
     system: str
     processor: str
@@ -52,7 +52,7 @@ class Machine(msgspec.Struct, frozen=True):
     python: str
 
     def differences(self, other: Machine) -> list[str]:
-        """What is another there, in words."""
+        """How this machine differs from another, as text."""
         return [
             f"{name}: {getattr(self, name)}, not {getattr(other, name)}"
             for name in self.__struct_fields__
@@ -71,13 +71,13 @@ def this_machine() -> Machine:
 
 
 class MachineNumbers(msgspec.Struct, frozen=True):
-    """What the basic operations take.
+    """The times of the basic operations.
 
     Arguments:
         format: of the file.
         engine: scheme and options of the URL that was measured, without its path.
-        machine: where.
-        seconds: by name, those of `BASICS`.
+        machine: on which they were measured.
+        seconds: each, by its name in `BASICS`.
     """
 
     format: int
@@ -86,12 +86,12 @@ class MachineNumbers(msgspec.Struct, frozen=True):
     seconds: dict[str, float]
 
     def mismatches(self, engine: str | None = None) -> list[str]:
-        """Why these numbers may be wrong here: another machine, or another engine than the one given."""
+        """Why these numbers may not apply: another machine, or another engine than the given one."""
         found = self.machine.differences(this_machine())
         return [*found, f"engine: {self.engine}, not {engine}"] if engine not in (None, self.engine) else found
 
     def predicted(self, bound: Bound) -> float:
-        """Seconds that an operation takes which asks for as much as its bound allows, of typical rows."""
+        """Seconds for an operation that costs as much as its bound allows, with rows of typical size."""
         writing = any(term.act == "write" for term in bound.terms)
         if writing:
             return self._commit(bound)
@@ -121,34 +121,34 @@ class MachineNumbers(msgspec.Struct, frozen=True):
 
 _NAMES: Final[dict[tuple[str, str], str]] = {
     ("write", "entity"): "entity",
-    ("write", "carriers"): "entity",
+    ("write", "holders"): "entity",
     ("read", "sources"): "source",
     ("scan", "back-references"): "row",
     ("scan", "holds"): "request",
     ("write", "index rows"): "index row",
-    ("write", "rows of carriers"): "index row",
+    ("write", "rows of holders"): "index row",
     ("write", "extremum rows"): "extremum",
     ("write", "holds"): "extremum",
     ("write", "group"): "group",
-    ("read", "groups of carriers"): "group",
+    ("read", "groups of holders"): "group",
     ("write", "claim"): "claim",
     ("write", "tasks"): "entity",
 }
-"""The number of a term of a commit; what is not here comes with another term."""
+"""The number for a term of a commit; terms that are not here come with another one."""
 
 
 def read_numbers(path: str | Path) -> MachineNumbers:
     """Numbers that were measured before.
 
     Raises:
-        UsageError: there is no such file, or it is none: torn, of another release, or with a time that cannot be.
+        UsageError: the file does not exist, or does not hold numbers of this release.
     """
     try:
         found = msgspec.json.decode(Path(path).read_bytes(), type=MachineNumbers)
     except FileNotFoundError:
-        raise UsageError("there are no numbers here; measure them: oneread numbers --db URL", path=str(path)) from None
+        raise UsageError("no numbers here yet; measure them: oneread numbers --db URL", path=str(path)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, IsADirectoryError) as error:
-        raise UsageError("this file holds no numbers; measure them again", path=str(path), reason=str(error)) from error
+        raise UsageError("these are not numbers; measure them again", path=str(path), reason=str(error)) from error
     wrong = [name for name in BASICS if not _is_time(found.seconds.get(name))]
     if found.format != FORMAT or wrong:
         raise UsageError("these numbers are of another release; measure them again", path=str(path), lacking=wrong)

@@ -35,20 +35,16 @@ HEADER: Final = 5
 
 
 class Size(NamedTuple):
-    """Bytes of one value.
-
-    Arguments:
-        most: never more.
-        typical: about what to expect; an estimate where nothing is declared.
-        open: dotted names of the fields that no declaration bounds.
-    """
+    """Bytes of one value."""
 
     most: int
     typical: int
+    """An estimate where nothing is declared."""
     open: frozenset[str] = frozenset()
+    """Dotted names of the fields that no declaration bounds."""
 
     def plus(self, *others: Size) -> Size:
-        """The size of values that lie side by side."""
+        """The size of this value and others together."""
         sizes = (self, *others)
         return Size(
             sum(each.most for each in sizes),

@@ -1,21 +1,21 @@
 """Writes: the bounds of the writing verbs.
 
-A commit reads the fence, the rows it is about with what they refer to, then the back-references and carriers of what
+A commit reads the fence, the rows it is about with what they refer to, then the back-references and holders of what
 changed, then groups and unique values; and it writes each table in one request. The arithmetic is that of
-`transactions.native` and `transactions.unit`; a property holds the two together. See docs/explanation/costs.md.
+`transactions.native` and `transactions.unit_of_work`; a property compares the two. See docs/explanation/costs.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from oneread.costs.bounds import Bound, BoundBuilder
-from oneread.costs.fans import FanOut, FanOuts
-from oneread.costs.shares import EntityCost, EntityCosts, Fields, ViewCost, touched
+from oneread.costs.bounds import Bound, BoundBuilder, Rows
+from oneread.costs.entity_costs import ChangedFields, EntityCost, EntityCosts, ViewCost, touched_rows
+from oneread.costs.fan_outs import FanOut, FanOuts
 from oneread.costs.sizes import Size, greatest
-from oneread.derivations.entity_type import EntityType
-from oneread.store.limits import KEY_BYTES
+from oneread.models.registry import EntityKind
+from oneread.store.limits import KEY_BYTES, PROBES
 from oneread.store.rows import Table
 
 Verb: TypeAlias = Literal["save", "create", "get_or_create", "upsert", "patch", "delete"]
@@ -26,242 +26,230 @@ FENCE: Final = Size(20, 3)
 TASK: Final = Size(1100, 60)
 """A task: its key, the source's key and a cursor."""
 
-_PROBED: Final = 5
-"""Times the inline bound of back-references that one commit reads at most of sources that fan out too far."""
+
+class WriteCall(NamedTuple):
+    """Changes of one kind in one transaction."""
+
+    verb: Verb
+    cls: type
+    fields: Iterable[str] | None = None
+    """That a patch changes; None for any."""
+    entities: int = 1
+    holders: int | None = None
+    """Of each entity, when it is known how many there are."""
 
 
-class WrittenRows(NamedTuple):
-    """Rows of one declaration that one change writes or takes away, at most."""
+class ViewRows(NamedTuple):
+    """Rows of one view that one change writes or deletes, at most."""
 
-    share: ViewCost
+    cost: ViewCost
     rows: int
+
+
+class Followers(NamedTuple):
+    """What copies of the changed entities add to a commit, at most.
+
+    `following` holders change in it, `scanned` back-references are read to find them, `tasks` are added.
+    """
+
+    following: int
+    scanned: int
+    tasks: int
 
 
 class Writes:
     """Bounds of writes of one schema."""
 
-    def __init__(self, weights: EntityCosts, inline: int) -> None:
-        self._weights = weights
-        self._catalog = weights.catalog
-        self._fans = FanOuts(weights)
+    def __init__(self, costs: EntityCosts, inline: int) -> None:
+        self._costs = costs
+        self._catalog = costs.catalog
+        self._fans = FanOuts(costs)
         self._inline = inline
 
-    def bound(
-        self,
-        verb: Verb,
-        cls: Any,
-        *,
-        fields: Iterable[str] | None = None,
-        entities: int = 1,
-        carriers: int | None = None,
-        named: str | None = None,
-    ) -> Bound:
-        """The bound of one write.
-
-        Arguments:
-            verb: what is done.
-            cls: the model; a patch or delete may find any of its variants.
-            fields: that a patch changes; None for any.
-            entities: changes of this kind in one transaction.
-            carriers: of each, when it is known how many there are: at most `inline` follow in the commit.
-            named: what the bound is called.
-        """
-        found = [each for each in self._catalog.models if issubclass(each, cls)]
-        written = found if verb in ("patch", "delete", "upsert") else [cls]
-        own = self._own(verb, cls, written, fields)
-        fan = self._fan(verb, written, fields)
+    def bound(self, write: WriteCall, name: str) -> Bound:
+        """The bound of one write."""
+        own = self._own_rows(write)
+        fan = self._fan_out(write)
         total = BoundBuilder()
-        total.add("fence", "read", "system", "fence", "every commit", 1, FENCE)
-        self._read(total, verb, cls, written, entities, fields)
-        following, tasks = (0, 0) if fan is None else self._followed(total, fan, entities, carriers)
-        if verb == "delete" and self._catalog.may_be_held(self._catalog.kinds[cls].prefix):
-            self._held(total, cls, entities)
-        self._settle(total, own, fan, entities, following)
-        self._write(total, cls, own, fan, entities, following)
-        total.add("tasks", "write", "system", "tasks", _because(fan), tasks, TASK)
-        return total.bound(named or verb, cls.__name__)
+        total.add("fence", Rows("read", "system", "fence", "every commit"), 1, FENCE)
+        self._add_entities(total, write)
+        following, tasks = (0, 0) if fan is None else self._add_holders(total, fan, write)
+        if write.verb == "delete" and self._catalog.may_be_held(self._catalog.kinds[write.cls].prefix):
+            self._add_holds(total, write)
+        self._add_counts_read(total, own, write.entities, fan, following)
+        size = self._costs.key(self._catalog.kinds[write.cls]).plus(self._root(write.cls))
+        total.add("roots", Rows("write", "roots", "entity", write.cls.__name__), write.entities, size)
+        self._add_derived(total, own, write.entities, fan, following)
+        total.add("tasks", Rows("write", "system", "tasks", _because(fan)), tasks, TASK)
+        return total.bound(name, write.cls.__name__)
 
     def transact(self, writes: Sequence[Bound], reads: int) -> Bound:
-        """The commit of a transaction: everything that its body looked at is read again, then the writes are done.
+        """The commit of a transaction: everything that its body read is read again, then the writes are done.
 
         Each write sees the back-references of those before it.
         """
         total = BoundBuilder()
-        anything = greatest(each.whole for each in self._weights.of.values())
-        total.add("check", "read", "roots", "what the body read", "transact", reads, anything)
+        anything = greatest(each.root for each in self._costs.of.values())
+        checked = Rows("read", "roots", "what the body read", "transact")
+        total.add("check", checked, reads, anything)
         if writes and not reads:
-            total.more("read", "roots", "what the body read", "transact", 1)
+            total.add_requests(checked, 1)
         for bound in writes:
-            for term in bound.terms:
-                total.take(term)
-            total.missing(frozenset(bound.undeclared))
+            total.add_bound(bound)
         scans = sum(term.requests for bound in writes for term in bound.terms if term.act == "scan")
         if len(writes) > 1 and scans:
-            rows = scans * len(writes)
-            size = Size(2 * KEY_BYTES + 10, 60)
-            total.add("overlay", "scan", "views", "back-references of other writes", "transact", rows, size, 0)
+            found = Rows("scan", "views", "back-references of other writes", "transact")
+            total.add("overlay", found, scans * len(writes), Size(2 * KEY_BYTES + 10, 60), 0)
         return total.bound("transact", f"{len(writes)} writes")
 
-    def _whole(self, cls: Any) -> Size:
-        """A commit row with its record, of whatever variant lies there."""
-        kind = self._catalog.kinds[cls]
-        return greatest(
-            self._weights.of[each].whole for each in self._catalog.models if self._catalog.kinds[each] is kind
-        )
+    def _root(self, cls: type) -> Size:
+        """A root row, of whichever variant has the key."""
+        return greatest(each.root for each in self._costs.of_kind(self._catalog.kinds[cls]))
 
-    def _read(
-        self,
-        total: BoundBuilder,
-        verb: Verb,
-        cls: Any,
-        written: Sequence[type],
-        entities: int,
-        fields: Iterable[str] | None,
-    ) -> None:
-        """The commit rows, and what they refer to: with them where that is given, else when they have been seen."""
-        total.add("rows", "read", "roots", "entity", cls.__name__, entities, self._whole(cls))
-        if verb not in ("patch", "delete"):
-            self._sources(total, "rows", self._weights.of[cls], entities, None)
-        if verb in ("patch", "upsert"):
-            widest = max(written, key=lambda each: self._weights.of[each].sources)
-            self._sources(total, "links", self._weights.of[widest], entities, fields)
+    def _models(self, write: WriteCall) -> list[type]:
+        """The models of the entities that are written: a patch, delete or upsert may find any variant."""
+        if write.verb not in ("patch", "delete", "upsert"):
+            return [write.cls]
+        return [each for each in self._catalog.models if issubclass(each, write.cls)]
 
-    def _sources(
-        self, total: BoundBuilder, request: str, weight: EntityCost, entities: int, fields: Iterable[str] | None
+    def _add_entities(self, total: BoundBuilder, write: WriteCall) -> None:
+        """The root rows, and what they refer to: in the same request where it is given, else in one more."""
+        total.add("rows", Rows("read", "roots", "entity", write.cls.__name__), write.entities, self._root(write.cls))
+        if write.verb not in ("patch", "delete"):
+            self._add_sources(total, "rows", self._costs.of[write.cls], write.entities, None)
+        if write.verb in ("patch", "upsert"):
+            widest = max((self._costs.of[each] for each in self._models(write)), key=lambda cost: cost.sources)
+            self._add_sources(total, "links", widest, write.entities, write.fields)
+
+    def _add_sources(
+        self, total: BoundBuilder, request: str, cost: EntityCost, entities: int, fields: Iterable[str] | None
     ) -> None:
-        references = self._catalog.entity_types[weight.cls].references
-        for reference in references:
+        for reference in self._catalog.entity_types[cost.cls].references:
             if fields is None or reference.name in fields:
-                rows = weight.references[reference.name] * entities
-                because = f"{weight.cls.__name__}.{reference.name}"
-                each = 1 if request == "rows" else entities
-                total.add(request, "read", "roots", "sources", because, rows, self._whole(reference.kind.cls), each)
+                rows = Rows("read", "roots", "sources", f"{cost.cls.__name__}.{reference.name}")
+                count = cost.references[reference.name] * entities
+                requests = 1 if request == "rows" else entities
+                total.add(request, rows, count, self._root(reference.kind.cls), requests)
 
-    def _fan(self, verb: Verb, written: Sequence[type], fields: Iterable[str] | None) -> FanOut | None:
-        for cls in written:
-            change = None if verb != "patch" or fields is None else self._fields(cls, fields)
+    def _fan_out(self, write: WriteCall) -> FanOut | None:
+        for cls in self._models(write):
+            change = None if write.verb != "patch" or write.fields is None else self._changed(cls, write.fields)
             found = self._fans.of(self._catalog.entity_types[cls], change)
             if found is not None:
                 return found
         return None
 
-    def _fields(self, cls: type, fields: Iterable[str] | None) -> Fields:
-        """What a save or patch changes; the instant of the newest save as well."""
-        weight = self._weights.of[cls]
-        return Fields(None if fields is None else frozenset(fields) | weight.updated, weight.keys)
+    def _changed(self, cls: type, fields: Iterable[str] | None) -> ChangedFields:
+        """The fields that a save or patch changes; the instant of the newest save as well."""
+        cost = self._costs.of[cls]
+        return ChangedFields(None if fields is None else frozenset(fields) | cost.updated_fields, cost.key_fields)
 
-    def _followed(self, total: BoundBuilder, fan: FanOut, entities: int, carriers: int | None) -> tuple[int, int]:
-        """Finding carriers and reading them: how many follow in the commit, and how many tasks may be left, at most.
-
-        One source that nobody else copies on is found by one scan, and its carriers are all done or none: then one row
-        more is read and a task left, which is less. Several sources, or carriers that are sources themselves, share the
-        inline bound: each that has too many is found out by reading one more than are left, until that was done often
-        enough.
-        """
-        inline, because = self._inline, _because(fan)
-        if not inline:
-            return 0, entities
-        known = None if carriers is None or carriers * entities > inline else carriers * entities
-        following = inline if known is None else known
-        told = entities + (following if fan.far else 0)
-        circle = told * entities if fan.circular else 0
-        single = entities == 1 and not fan.far
-        if single and known is None and carriers is not None:
-            following, scanned, tasks = 0, inline + 1, 1
-        elif single or known is not None:
-            scanned, tasks = following, 0
+    def _add_holders(self, total: BoundBuilder, fan: FanOut, write: WriteCall) -> tuple[int, int]:
+        """Adds finding and reading the holders; returns how many follow in the commit, and how many tasks are added."""
+        if not self._inline:
+            return 0, write.entities
+        following, scanned, tasks = self._followers(fan, write)
+        sources = write.entities + (following if fan.far else 0)
+        own_rows = sources * write.entities if fan.circular else 0
+        found = Rows("scan", "views", "back-references", _because(fan))
+        if scanned + own_rows:
+            total.add("scan", found, scanned + own_rows, fan.found, sources)
         else:
-            scanned, tasks = following + min(_PROBED * inline, told * (inline + 1)), told
-        whole = fan.whole._replace(most=max(fan.whole.most, TASK.most + fan.found.most))
-        self._found(total, because, scanned + circle, fan.found, told)
-        total.add("carriers", "read", "roots", "carriers", because, following, whole, min(told, max(1, following)))
+            total.add_requests(found, sources)
+        # Each holder may be set aside instead, which writes a row with its error.
+        size = fan.root._replace(most=max(fan.root.most, TASK.most + fan.found.most))
+        holders = Rows("read", "roots", "holders", _because(fan))
+        total.add("holders", holders, following, size, min(sources, max(1, following)))
         return following, tasks
 
-    def _found(self, total: BoundBuilder, because: str, rows: int, size: Size, requests: int) -> None:
-        if rows:
-            total.add("scan", "scan", "views", "back-references", because, rows, size, requests)
-        else:
-            total.more("scan", "views", "back-references", because, requests)
+    def _followers(self, fan: FanOut, write: WriteCall) -> Followers:
+        inline, entities = self._inline, write.entities
+        if write.holders is not None and write.holders * entities <= inline:
+            return Followers(write.holders * entities, write.holders * entities, 0)
+        if entities == 1 and not fan.far:
+            # One scan returns all holders, and all of them follow; or it returns one too many, and a task is added. The
+            # second asks for less, so it is the bound only where it is known that there are too many.
+            return Followers(inline, inline, 0) if write.holders is None else Followers(0, inline + 1, 1)
+        # Several sources share the inline bound, as do holders that are sources themselves: a scan for one that has too
+        # many returns one row more than the rest of the bound, until PROBES says stop.
+        sources = entities + (inline if fan.far else 0)
+        return Followers(inline, inline + min((PROBES + 1) * inline, sources * (inline + 1)), sources)
 
-    def _held(self, total: BoundBuilder, cls: Any, entities: int) -> None:
-        """Whether anybody forbids the delete: one row of a range that must be empty."""
-        kind = self._catalog.kinds[cls]
-        key = self._weights.key(kind)
-        holds = [
-            f"{each.__name__}.{reference.name}"
+    def _add_holds(self, total: BoundBuilder, write: WriteCall) -> None:
+        """Whether another entity forbids the delete: one row of a range that must be empty."""
+        kind = self._catalog.kinds[write.cls]
+        holding = {
+            each: [f"{each.__name__}.{reference.name}" for reference in entity_type.holding if reference.kind is kind]
             for each, entity_type in self._catalog.entity_types.items()
-            for reference in entity_type.holding
-            if reference.kind is kind
-        ]
-        rows = entities * (
-            1 + (entities if any(self._holds_itself(each, kind) for each in self._catalog.models) else 0)
-        )
-        total.add("holds", "scan", "views", "holds", ", ".join(holds), rows, Size(2 * key.most + 203, 30), entities)
+        }
+        names = [name for of_class in holding.values() for name in of_class]
+        holds_itself = any(holding[each] for each in self._catalog.models if self._catalog.kinds[each] is kind)
+        count = write.entities * (1 + (write.entities if holds_itself else 0))
+        size = Size(2 * self._costs.key(kind).most + 203, 30)
+        total.add("holds", Rows("scan", "views", "holds", ", ".join(names)), count, size, write.entities)
 
-    def _holds_itself(self, cls: type, kind: Any) -> bool:
-        entity_type: EntityType = self._catalog.entity_types[cls]
-        return entity_type.kind is kind and any(reference.kind is kind for reference in entity_type.holding)
-
-    def _own(self, verb: Verb, cls: Any, written: Sequence[type], fields: Iterable[str] | None) -> list[WrittenRows]:
-        """The rows of views and counts that one change of an entity touches itself, by declaration."""
-        kind = self._catalog.kinds[cls]
+    def _own_rows(self, write: WriteCall) -> list[ViewRows]:
+        """The derived rows that one change of an entity touches itself, by declaration."""
+        kind, verb = self._catalog.kinds[write.cls], write.verb
         if verb in ("create", "get_or_create"):
-            return [WrittenRows(share, share.rows) for share in self._weights.of[cls].shares]
-        found: dict[tuple[str, str], WrittenRows] = {}
-        for each in self._catalog.models:
-            if self._catalog.kinds[each] is not kind or (verb == "patch" and each not in written):
+            return [ViewRows(each, each.rows) for each in self._costs.of[write.cls].views]
+        written = self._models(write)
+        most: dict[tuple[str, str], ViewRows] = {}
+        for each in self._models_of(kind):
+            if verb == "patch" and each not in written:
                 continue
-            change = self._fields(each, fields if verb == "patch" else None)
-            for share in self._weights.of[each].shares:
-                rows = self._of_share(verb, share, change, new=each is cls or (verb != "save" and each in written))
-                before = found.get((share.form.name, share.form.sort))
+            change = self._changed(each, write.fields if verb == "patch" else None)
+            for cost in self._costs.of[each].views:
+                rows = _rows_of_change(verb, cost, change, is_new=each in written)
+                before = most.get((cost.form.name, cost.form.sort))
                 if rows and (before is None or before.rows < rows):
-                    found[share.form.name, share.form.sort] = WrittenRows(share, rows)
-        return list(found.values())
+                    most[cost.form.name, cost.form.sort] = ViewRows(cost, rows)
+        return list(most.values())
 
-    def _of_share(self, verb: Verb, share: ViewCost, change: Fields, *, new: bool) -> int:
-        """Rows of one share; what an entity had as another variant is only taken away."""
-        if verb == "delete" or not new:
-            return share.rows
-        if verb == "patch":
-            return touched(share, change)
-        return max(share.rows, touched(share, change))
+    def _models_of(self, kind: EntityKind) -> list[type]:
+        return [each for each in self._catalog.models if self._catalog.kinds[each] is kind]
 
-    def _settle(
-        self, total: BoundBuilder, own: list[WrittenRows], fan: FanOut | None, entities: int, following: int
+    def _add_counts_read(
+        self, total: BoundBuilder, own: list[ViewRows], entities: int, fan: FanOut | None, following: int
     ) -> None:
         """Groups and unique values are read before they are added to and compared."""
-        for share, rows in own:
-            if share.form.table == "counts":
-                total.missing(share.undeclared)
-                many = 1 if share.alone else rows * entities
-                total.add("settle", "read", "counts", share.form.sort, share.form.name, many, share.held)
+        for cost, rows in own:
+            if cost.form.table == "counts":
+                total.note_undeclared(cost.undeclared)
+                count = 1 if cost.is_shared else rows * entities
+                total.add("settle", Rows("read", "counts", cost.form.sort, cost.form.name), count, cost.value)
         if fan is not None:
-            counts = fan.counts
-            rows = counts.rows * following + (counts.once if following else 0)
-            total.add("settle", "read", "counts", "groups of carriers", counts.because, rows, counts.size)
+            rows = fan.counts.of_holders(following)
+            total.add("settle", Rows("read", "counts", "groups of holders", fan.counts.because), rows, fan.counts.size)
 
-    def _write(
-        self, total: BoundBuilder, cls: Any, own: list[WrittenRows], fan: FanOut | None, entities: int, following: int
+    def _add_derived(
+        self, total: BoundBuilder, own: list[ViewRows], entities: int, fan: FanOut | None, following: int
     ) -> None:
-        """One request for each table."""
-        size = self._weights.key(self._catalog.kinds[cls]).plus(self._whole(cls))
-        total.add("roots", "write", "roots", "entity", cls.__name__, entities, size)
+        """The rows that are written: one request for each table."""
         if fan is not None:
-            carriers = fan.key.plus(fan.whole)
-            total.add("roots", "write", "roots", "carriers", _because(fan), following, carriers)
+            holders = Rows("write", "roots", "holders", _because(fan))
+            total.add("roots", holders, following, fan.key.plus(fan.root))
         tables: tuple[Table, ...] = ("views", "counts")
         for table in tables:
-            for share, rows in own:
-                if share.form.table == table:
-                    total.missing(share.undeclared)
-                    many = 1 if share.alone else rows * entities
-                    total.add(table, "write", table, share.form.sort, share.form.name, many, share.key.plus(share.held))
+            for cost, rows in own:
+                if cost.form.table == table:
+                    total.note_undeclared(cost.undeclared)
+                    count = 1 if cost.is_shared else rows * entities
+                    total.add(table, Rows("write", table, cost.form.sort, cost.form.name), count, cost.row)
             if fan is not None:
-                touch = fan.views if table == "views" else fan.counts
-                rows = touch.rows * following + (touch.once if following else 0)
-                total.missing(touch.undeclared)
-                total.add(table, "write", table, "rows of carriers", touch.because, rows, touch.size)
+                touched = fan.views if table == "views" else fan.counts
+                total.note_undeclared(touched.undeclared)
+                written = Rows("write", table, "rows of holders", touched.because)
+                total.add(table, written, touched.of_holders(following), touched.size)
+
+
+def _rows_of_change(verb: Verb, cost: ViewCost, change: ChangedFields, *, is_new: bool) -> int:
+    """Rows of one keyspace; those that an entity had as another variant are only deleted."""
+    if verb == "delete" or not is_new:
+        return cost.rows
+    if verb == "patch":
+        return touched_rows(cost, change)
+    return max(cost.rows, touched_rows(cost, change))
 
 
 def _because(fan: FanOut | None) -> str:

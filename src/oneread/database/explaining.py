@@ -24,7 +24,7 @@ from oneread.store.rows import RowRange
 
 if TYPE_CHECKING:
     from oneread.costs.bounds import Bound
-    from oneread.costs.explanations import Explanation
+    from oneread.costs.declared import Explanation
     from oneread.costs.numbers import MachineNumbers
 
 
@@ -168,9 +168,9 @@ class Explainer:
 
     def _explanation(self, call: str, plan: list[str], bound: Bound) -> Explanation:
         if self._numbers is None:
-            return costs.explanations.Explanation(call, tuple(plan), bound)
+            return costs.declared.Explanation(call, tuple(plan), bound)
         notes = tuple(f"the numbers were measured elsewhere: {each}" for each in self._numbers.mismatches())
-        return costs.explanations.Explanation(call, tuple(plan), bound, self._numbers.predicted(bound), notes)
+        return costs.declared.Explanation(call, tuple(plan), bound, self._numbers.predicted(bound), notes)
 
 
 def _scan(of: Listed, within: RowRange, limit: int, *, reverse: bool) -> str:

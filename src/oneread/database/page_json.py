@@ -16,7 +16,7 @@ import msgspec
 from oneread.database.pages import Page
 from oneread.models.declared import Declared
 from oneread.models.json_form import form
-from oneread.models.pydantic_hook import builtins, plain_schema, teach
+from oneread.models.pydantic_hook import builtins, install, plain_schema
 from oneread.models.set_order import order_sets
 from oneread.models.wide import digits_of
 
@@ -110,4 +110,4 @@ def _of_rows(_cls: object, source: object, _handler: object) -> dict[str, Any]:
     return _core_schema() | {"metadata": {"oneread_row": next(iter(get_args(source)), None)}}
 
 
-teach(Page, classmethod(_of_rows), classmethod(_json_schema))
+install(Page, classmethod(_of_rows), classmethod(_json_schema))

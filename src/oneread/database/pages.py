@@ -154,7 +154,7 @@ def _check_condition(of: Listed, where: Expression) -> None:
     for path in where.paths():
         if not issubclass(of.cls, path.declared_in):
             raise InvalidQuery("`where` takes fields of what the page shows", view=of.cls, path=str(path))
-    found = of.conditions.refusal(where)
+    found = of.conditions.find_contradiction(where)
     if found is not None:
         raise InvalidQuery(
             found.reason,

@@ -89,7 +89,7 @@ class Accesses:
         elements = self.elements_of(access, where, field)
         if elements is None:
             raise InvalidDeclaration(
-                "each(...) takes a list or a set", declaration=where, field=field, type=access.type
+                "each(...): expected a list or a set", declaration=where, field=field, type=access.type
             )
         return elements
 

@@ -19,13 +19,13 @@ from oneread.derivations.derivation import (
     Compiling,
     Keyspace,
     LocalFind,
-    OwnerOffset,
     RowForm,
     key_paths,
     key_values,
+    owner_offset,
 )
 from oneread.derivations.emitted_record import ROWS, SUMS, short_hash
-from oneread.derivations.indexes import check_type, condition
+from oneread.derivations.indexes import check_type, compile_where
 from oneread.derivations.keyed import Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate
@@ -41,7 +41,7 @@ from oneread.models.wide import pack_wide, unpack_wide
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
-from oneread.store.keys import VIEW_BYTES, row_part
+from oneread.store.keys import row_part
 from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found, Read
 from oneread.store.rows import Row, RowRange, Table
@@ -147,7 +147,7 @@ class AggregateView:
         self._slots: dict[str, Slot] = {"contributions": Slot("1", is_int=True)}
         self.folded: list[Folded] = []
         self.extrema: list[Extremum] = []
-        self._taken: list[tuple[str, Access, Callable[[Any], object]]] = []
+        self._probed: list[tuple[str, Access, Callable[[Any], object]]] = []
         for name, rule in self._rules.items():
             if rule.kind != "key":
                 self._fold(name, rule, prefixes)
@@ -169,7 +169,7 @@ class AggregateView:
             return
         access = self._accesses.of_path(self.cls, name, rule.field, self.model)
         if access.many:
-            raise InvalidDeclaration("a fold takes one value of an entity", view=self.cls, field=name)
+            raise InvalidDeclaration("a fold cannot take a list", view=self.cls, field=name)
         if rule.fold in _EXTREMA:
             self._extremum(name, rule, access, prefixes[name])
         elif rule.fold == "count":
@@ -190,7 +190,7 @@ class AggregateView:
                 "only int, float, Decimal and timedelta can be summed", view=self.cls, field=name, type=kind
             )
         if kind in (Decimal, float):
-            self._taken.append((name, access, lambda value: digits_of(exact_number(value))))
+            self._probed.append((name, access, lambda value: digits_of(exact_number(value))))
         place = self._slot(f"sum of {path_of(rule.field)}", _amount(access))
         if rule.fold == "total":
             self.folded.append(Folded(name, _total(place, _BACK[kind])))
@@ -201,7 +201,7 @@ class AggregateView:
     def _extremum(self, name: str, rule: Rule, access: Access, prefix: bytes) -> None:
         is_greatest = rule.fold == "greatest"
         codec = Codec((element(name, access.type, self.cls, descending=is_greatest),))
-        self._taken.append((name, access, lambda value: codec.encode((value,))))
+        self._probed.append((name, access, lambda value: codec.encode((value,))))
         self.extrema.append(Extremum(name, prefix, is_greatest, access, codec))
 
     def _emitter(self) -> Emit:
@@ -214,7 +214,7 @@ class AggregateView:
             scope |= extremum.scope(place)
             before += extremum.lines(place)
             each += extremum.row_lines(place)
-        return self.key.emitter(scope, condition(self.cls, self.model, self._accesses), before, each)
+        return self.key.emitter(scope, compile_where(self.cls, self.model, self._accesses), before, each)
 
     def _amounts_lines(self) -> list[str]:
         """The statements that make the amounts, as numbers and as the record keeps them; views share them in `made`."""
@@ -242,7 +242,7 @@ class AggregateView:
             limit=VALUES_BYTES,
         )
 
-    def instance(self, group: tuple[Any, ...], numbers: list[Number], extrema: Mapping[str, Any]) -> Any:
+    def make_row(self, group: tuple[Any, ...], numbers: list[Number], extrema: Mapping[str, Any]) -> Any:
         """The row as the user sees it; `group` are the key's values, `numbers` are empty for an empty group."""
         fields: dict[str, Any] = dict(extrema)
         start = 0
@@ -262,7 +262,7 @@ class AggregateView:
                 ) from error
         return self.cls(**fields)
 
-    def extremum_value(self, extremum: Extremum, packed: bytes) -> Any:
+    def decode_extremum(self, extremum: Extremum, packed: bytes) -> Any:
         """Decodes the value of a row of a hidden index."""
         try:
             return self._decoders[extremum.prefix](packed)[0]
@@ -270,41 +270,34 @@ class AggregateView:
             return msgspec.convert(unpack_wide(packed), tuple[extremum.access.type])[0]  # type: ignore[name-defined]
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        name, values, decode = self.cls.__name__, key_values(self.key), self.key.codec.decode_prefix
+        name, values, codec = self.cls.__name__, key_values(self.key), self.key.codec
         groups = Keyspace(self.prefix, "counts", name, kind, values, width=self.width)
-        return (
-            groups,
-            *(
-                Keyspace(
-                    each.prefix,
-                    "views",
-                    f"{name}.{each.field}",
-                    kind,
-                    values,
-                    _behind(decode, each.codec),
-                    undigested=True,
-                )
-                for each in self.extrema
-            ),
-        )
+        extrema = [
+            Keyspace(
+                each.prefix, "views", f"{name}.{each.field}", kind, values, owner_offset(codec, each.codec),
+                undigested=True,
+            )
+            for each in self.extrema
+        ]  # fmt: skip
+        return groups, *extrema
 
-    def taken_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
-        return [*((part.field, part.access, part.check()) for part in self.key.parts), *self._taken]
+    def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
+        return [*((part.field, part.access, part.check()) for part in self.key.parts), *self._probed]
 
     def find(self, values: tuple[Any, ...]) -> Plan[Any]:
         group = self.key.codec.encode(values)
         if not self.extrema:
             (row,) = yield from Read("counts", [self.prefix + group])
-            return self.instance(values, amounts_in(row), {})
+            return self.make_row(values, amounts_in(row), {})
         numbers: Plan[Any] = _counts(self.prefix + group)
         found = yield from Together([numbers, *(self._extreme(each, group) for each in self.extrema)])
-        return self.instance(values, found[0], dict(zip([each.field for each in self.extrema], found[1:], strict=True)))
+        return self.make_row(values, found[0], dict(zip([each.field for each in self.extrema], found[1:], strict=True)))
 
     def _extreme(self, extremum: Extremum, group: bytes) -> Plan[Any]:
         """Reads the least or greatest value of a group: that of the first row of its hidden index."""
         start, stop = prefix_range(extremum.prefix + group)
         found = yield from first_row("views", RowRange(start, stop or b""))
-        return None if found is None else self.extremum_value(extremum, found[1][VALUE].value)
+        return None if found is None else self.decode_extremum(extremum, found[1][VALUE].value)
 
     def local_find(self, engine: LocalReads) -> LocalFind | None:
         prefix, encode, point, column = self.prefix, self.key.codec.encode, engine.point, engine.column
@@ -322,10 +315,10 @@ class AggregateView:
                 found = column("views", RowRange(start, stop or b""), 1, VALUE)
                 extrema[each.field] = None
                 for key, value in found:
-                    extrema[each.field] = self.extremum_value(each, value)
+                    extrema[each.field] = self.decode_extremum(each, value)
                     rows += 1
                     size += len(key) + len(value)
-            return self.instance(values, decode_amounts(packed), extrema), rows, size
+            return self.make_row(values, decode_amounts(packed), extrema), rows, size
 
         return find
 
@@ -335,7 +328,7 @@ class AggregateView:
         values = (yield from Together(wanted)) if wanted else []
         width, names = len(self.extrema), [each.field for each in self.extrema]
         return [
-            self.instance(
+            self.make_row(
                 self.key.codec.decode(group),
                 amounts_in(row),
                 dict(zip(names, values[place * width : (place + 1) * width], strict=True)),
@@ -399,17 +392,21 @@ def keyspace_fields(view: type[Aggregate[Any]]) -> list[str]:
     return [name for name, rule in rules_of(view).items() if rule.fold in _EXTREMA]
 
 
-def _check_fold(view: type, name: str, rule: Rule, annotation: Any, names: Names) -> None:
+def _check_fold(view: type, name: str, rule: Rule, annotation: object, names: Names) -> None:
     bare, optional, _metadata = unwrap(annotation)
     if rule.fold == "count" and (bare is not int or optional):
-        raise InvalidDeclaration("a count is an int", view=view, field=name, type=bare)
+        raise InvalidDeclaration("count(): expected int", view=view, field=name, type=bare)
     if rule.fold in ("mean", "least", "greatest") and not optional:
-        raise InvalidDeclaration("an empty group has none of these: declare it as `| None`", view=view, field=name)
+        raise InvalidDeclaration("the value of an empty group is None: declare it as `| None`", view=view, field=name)
     if rule.fold == "mean":
         source = _type_at(path_of(rule.field).steps[-1], names)
         if source in _MEAN_TYPES and bare is not _MEAN_TYPES[source]:
             raise InvalidDeclaration(
-                "a mean has another type", view=view, field=name, declared=bare, mean=_MEAN_TYPES[source]
+                "the mean of this field has another type",
+                view=view,
+                field=name,
+                declared=bare,
+                mean=_MEAN_TYPES[source],
             )
 
 
@@ -428,10 +425,6 @@ def amounts_in(row: Row | None) -> list[Number]:
 def _counts(key: bytes) -> Plan[list[Number]]:
     (row,) = yield from Read("counts", [key])
     return amounts_in(row)
-
-
-def _behind(group: Callable[[bytes, int], tuple[Any, int]], value: Codec) -> OwnerOffset:
-    return lambda key: value.decode_prefix(key, group(key, VIEW_BYTES)[1])[1]
 
 
 def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:
@@ -483,7 +476,7 @@ def _amount(access: Access) -> Slot:
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
-def _packed(value: Any) -> tuple[bytes, bytes]:
+def _packed(value: object) -> tuple[bytes, bytes]:
     """A value as a row of a hidden index holds it, and what the record keeps of it: nothing, the row's key has it."""
     try:
         return _pack((value,)), b""
@@ -491,7 +484,7 @@ def _packed(value: Any) -> tuple[bytes, bytes]:
         return pack_wide((value,)), b""
 
 
-def _packed_in_digits(value: Any) -> tuple[bytes, bytes]:
+def _packed_in_digits(value: object) -> tuple[bytes, bytes]:
     """`_packed` for types whose equal values have one key but several forms, as 1.0 and 1.00, or 0.0 and -0.0."""
     doc, _nothing = _packed(value)
     return doc, short_hash(doc)

@@ -1,4 +1,4 @@
-"""The catalog: a schema compiled for one store, where every model, layout and view has its number.
+"""The catalog: a schema compiled with the numbers that one store gives to models, layouts and views.
 
 See "Tables" and "Bodies" of the decisions page.
 """
@@ -104,7 +104,7 @@ class Catalog:
         name = getattr(given, "__forward_arg__", given)
         model = self.names.get(name) if isinstance(name, str) else given
         if not (isinstance(model, type) and issubclass(model, Model)):
-            raise InvalidDeclaration("say whose view it is: class Recent(Index[Purchase])", view=view, given=given)
+            raise InvalidDeclaration("a view names its model: class Recent(Index[Purchase])", view=view, given=given)
         if model not in self.kinds:
             raise InvalidDeclaration("the model of this view is not in the schema", view=view, model=model)
         return model
@@ -131,7 +131,7 @@ class Catalog:
                     layout: Layout[Any] = Layout(reference.copy, None, nullable=self._nullable, names=self.names)
                     probes.add_copy(reference, reference.copy, layout)
         for cls, view in self.views.items():
-            for field, access, check in view.taken_values():
+            for field, access, check in view.probed_values():
                 if access.through is not None:
                     probes.add_value(access.through, cls, field, check)
         return probes
@@ -141,14 +141,14 @@ class Catalog:
         try:
             return self._by_prefix[kind_part(key)]
         except KeyError:
-            raise Corrupt("a row belongs to a model that this schema does not have", key=key.hex()) from None
+            raise Corrupt("a row of a model that this schema does not have", key=key.hex()) from None
 
     def name_of(self, key: bytes) -> str:
         """A root row's key for people: `Customer(7)`."""
         kind = self.kind_of(key)
         return f"{kind.cls.__name__}({', '.join(map(repr, kind.parts_of(key)))})"
 
-    def type_of(self, entity: Any) -> EntityType:
+    def type_of(self, entity: object) -> EntityType:
         """The entity type of an entity's class."""
         try:
             return self.entity_types[type(entity)]

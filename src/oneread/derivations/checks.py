@@ -1,7 +1,7 @@
-"""Checks of declarations that need no store: options, markers, and types that cannot be what they say.
+"""Checks of declarations that need no store: options, markers, and types.
 
-Type checkers find most of this; whoever does not run one is told when the schema is built. See "Two kinds of mistakes,
-two moments" of the API page.
+Type checkers find most of these mistakes; without one, they are raised when the schema is built. See "Two kinds of
+mistakes, two moments" of the API page.
 """
 
 from __future__ import annotations
@@ -32,15 +32,17 @@ _MADE: Final[dict[str, tuple[type, str]]] = {
 
 
 def check_options(cls: Any) -> None:
-    """The class options of a model or view."""
+    """Checks the class options of a model or view."""
     if type(cls.max_limit) is not int or cls.max_limit < 1:
-        raise InvalidDeclaration("max_limit is the rows of the largest page, at least 1", declaration=cls)
+        raise InvalidDeclaration("max_limit: expected the rows of the largest page, at least 1", declaration=cls)
     if cls.stored_as is not None and (type(cls.stored_as) is not str or not cls.stored_as):
-        raise InvalidDeclaration("stored_as is a name: stored_as = 'Purchase'", declaration=cls, given=cls.stored_as)
+        raise InvalidDeclaration(
+            "stored_as: expected a name, as stored_as = 'Purchase'", declaration=cls, given=cls.stored_as
+        )
 
 
 def check_model(model: type[Model[Any]], names: Names) -> None:
-    """A model's options, the defaults that its database fills, and what a variant says again."""
+    """Checks a model's options, its markers, and the fields that a variant declares again."""
     check_options(model)
     types = field_types(model, names)
     for each in types_of(model, names).values():
@@ -62,12 +64,12 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
             )
 
 
-def _plain(annotation: Any) -> tuple[Any, bool]:
+def _plain(annotation: object) -> tuple[Any, bool]:
     found = unwrap(annotation)
     return found.bare, found.optional
 
 
-def _check_marker(model: type, name: str, marker: Marker, bare: Any) -> None:
+def _check_marker(model: type, name: str, marker: Marker, bare: object) -> None:
     if marker.what in _MADE:
         kind, text = _MADE[marker.what]
         if bare is not kind:
@@ -75,7 +77,7 @@ def _check_marker(model: type, name: str, marker: Marker, bare: Any) -> None:
     elif marker.what == "reference":
         if isinstance(bare, type) and issubclass(bare, Copy):
             raise InvalidDeclaration(
-                "what a copy promises stands in its class: on_delete = ..., missing_ok = ...",
+                "options of a copy belong in its class: on_delete = ..., missing_ok = ...",
                 model=model, field=name, copy=bare,
             )  # fmt: skip
         if not any(get_origin(each) is Ref or each is Ref for each in (bare, *get_args(bare))):
@@ -84,13 +86,13 @@ def _check_marker(model: type, name: str, marker: Marker, bare: Any) -> None:
             )
         if marker.on_delete not in ("keep", "refuse"):
             raise InvalidDeclaration(
-                "on_delete of a reference is keep or refuse; only a copy can clear",
+                "on_delete of a reference: expected keep or refuse; only a copy can clear",
                 model=model, field=name, on_delete=marker.on_delete,
             )  # fmt: skip
 
 
 def check_view(view: type[View[Any]], names: Names) -> None:
-    """A view's options, rules and condition."""
+    """Checks a view's options, rules and condition."""
     check_options(view)
     for name, rule in rules_of(view).items():
         _check_words(view, name, rule)
@@ -102,7 +104,7 @@ def check_view(view: type[View[Any]], names: Names) -> None:
 def _check_words(view: type, name: str, rule: Rule) -> None:
     for word, known in ((rule.none, get_args(NonePlace)), (rule.size, get_args(BucketSize))):
         if word is not None and word not in known:
-            raise InvalidDeclaration("an unknown word in this rule", view=view, field=name, given=word, known=known)
+            raise InvalidDeclaration("unknown word in a rule", view=view, field=name, given=word, known=known)
     if rule.kind == "shown" and path_of(rule.field).every:
         raise InvalidDeclaration(
             "a row shows the whole list: shown(Post.tags); each(...) is for by(...)", view=view, field=name

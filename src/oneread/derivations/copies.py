@@ -28,7 +28,7 @@ Getter = Callable[[Any, Mapping[str, Any]], Any]
 """(entity, its hidden copies by name) to a value."""
 
 
-def compiled(expression: str, scope: dict[str, Any] | None = None) -> Getter:
+def compile_getter(expression: str, scope: dict[str, Any] | None = None) -> Getter:
     """The function of `e` and `u` that an expression made by `access` stands for."""
     return function("get", "e, u", [f"return {expression}"], scope or {})
 
@@ -46,7 +46,7 @@ Fill = Callable[[Ref[Any], Any, Mapping[str, Any]], Copy[Any]]
 """(reference, the source's entity, its hidden copies by name) to the copy."""
 
 
-def filling(copy: type[Copy[Any]], found: Mapping[str, Access]) -> Fill:
+def compile_fill(copy: type[Copy[Any]], found: Mapping[str, Access]) -> Fill:
     """The function that makes a copy, generated: a copied field's name to where its value is in the source."""
     values = "".join(f", {name}={access.code}" for name, access in found.items())
     return function("fill", "r, e, u", [f"return COPY(ref=r, deleted=False{values})"], {"COPY": copy}, copy.__name__)
@@ -59,7 +59,7 @@ def _nothing_copied(*_arguments: object) -> Copy[Any]:
 class Source(NamedTuple):
     """A source as its holders see it."""
 
-    entity: Any
+    entity: Model[Any] | None
     """None when it is absent or deleted."""
     used: Mapping[str, Any]
     existed: bool
@@ -109,7 +109,7 @@ class Reference(NamedTuple):
         """Whether the source must reach the holder when it changes."""
         return self.access.copy is not None or bool(self.hidden)
 
-    def keys(self, entity: Any) -> list[bytes]:
+    def keys(self, entity: object) -> list[bytes]:
         """The root rows that the field refers to, each once; none for no entity, or one of another variant."""
         value = getattr(entity, self.name, None)
         if value is None:
@@ -154,7 +154,7 @@ class Reference(NamedTuple):
             name: None if source.entity is None else get(source.entity, source.used) for name, get, _type in self.hidden
         }
 
-    def refuse_missing(self, entity: Any) -> None:
+    def refuse_missing(self, entity: Model[Any]) -> None:
         """Raises MissingReference for a new reference to nothing, unless that is allowed."""
         if not self.missing_ok:
             raise MissingReference(
@@ -192,19 +192,19 @@ class CopiedValues:
         """The type of each copied value, by its route from the source."""
         return {route: kind for route, (_get, kind) in self._values.items()}
 
-    def snapshot(self, entity: Any, used: Mapping[str, Any]) -> dict[str, Any]:
+    def snapshot(self, entity: Model[Any] | None, used: Mapping[str, Any]) -> dict[str, Any]:
         """The values themselves, for the record of a deleted entity: holders may not have its latest ones yet."""
         values = {route: order_sets(get(entity, used)) for route, (get, _type) in self._values.items()}
         return msgspec.to_builtins(values | {MEANING: self._meaning}, builtin_types=(bytes,))  # type: ignore[no-any-return]
 
-    def last(self, kept: Mapping[str, Any]) -> dict[str, Any]:
+    def read_snapshot(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         """The values of a snapshot; none if they had other types then: holders keep what they have."""
         types = self._values
         if kept.get(MEANING, self._meaning) != self._meaning:
             return {}
         return {route: msgspec.convert(value, types[route][1]) for route, value in kept.items() if route in types}
 
-    def hash(self, entity: Any, used: Mapping[str, Any]) -> bytes:
+    def hash(self, entity: Model[Any] | None, used: Mapping[str, Any]) -> bytes:
         """What the record keeps of the copied values."""
         if entity is None:
             return SOURCE_DELETED
@@ -253,12 +253,12 @@ def references_of(
     return references
 
 
-def _blank(annotation: Any) -> tuple[Any, ...]:
+def _blank(annotation: object) -> tuple[Any, ...]:
     """The default that `reference(...)` means: None if the field may be None, else none."""
     return (None,) if unwrap(annotation).optional else ()
 
 
-def _policy(access: Access, default: Any) -> tuple[bool, str]:
+def _policy(access: Access, default: object) -> tuple[bool, str]:
     if access.copy is not None:
         return access.copy.missing_ok, access.copy.on_delete
     return getattr(default, "missing_ok", False), getattr(default, "on_delete", "keep")

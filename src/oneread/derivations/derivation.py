@@ -1,8 +1,8 @@
 """The contract of a kind of view: everything the library asks of one compiled view, in one place.
 
 Pages, verify, repair, backfill, costs, explain, dump and the migration plan know views through `CompiledView` alone, so
-a new kind of view is one module that implements it and an entry in `VIEW_KINDS`. See "The commit row remembers what it
-told its views" in docs/design/architecture.md.
+a new kind of view is one module that implements it and an entry in `VIEW_KINDS`. See "Kinds of view" of the
+architecture page.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from oneread.derivations.access import Access, Accesses, FieldRoute
 from oneread.derivations.emitted_record import Emission
 from oneread.derivations.keyed import ViewKey
 from oneread.derivations.views import View
+from oneread.encoding.codec import Codec
 from oneread.errors import InvalidDeclaration
 from oneread.models.annotations import Names
 from oneread.models.model import Model
@@ -121,7 +122,7 @@ class CompiledView(Protocol):
         ...
 
     def emit(
-        self, entity: Any, used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission, /
+        self, entity: Model[Any], used: Mapping[str, Any], parts: tuple[Any, ...], suffix: bytes, into: Emission, /
     ) -> None:
         """Adds the contributions of an entity whose copies are filled; pure.
 
@@ -133,7 +134,7 @@ class CompiledView(Protocol):
         """All rows of the view: what verify compares, repair mends, and the removal of a retired view deletes."""
         ...
 
-    def taken_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
+    def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
         """Field, access and check of each value in a row: a source checks its new values before holders follow it."""
         ...
 
@@ -189,6 +190,19 @@ def kind_of_view(view: type[View[Any]]) -> ViewKind:
 def key_paths(key: ViewKey) -> frozenset[FieldRoute]:
     """The paths that a view's key depends on."""
     return frozenset(path_of(part.rule.field).names for part in key.parts)
+
+
+def owner_offset(*codecs: Codec) -> OwnerOffset:
+    """For rows whose keys are a view's prefix, values of these codecs, and the owner's key."""
+    decoders = [codec.decode_prefix for codec in codecs]
+
+    def offset(key: bytes) -> int:
+        place = VIEW_BYTES
+        for decode in decoders:
+            place = decode(key, place)[1]
+        return place
+
+    return offset
 
 
 def key_values(key: ViewKey) -> Callable[[bytes], tuple[Any, ...]]:

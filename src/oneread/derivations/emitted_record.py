@@ -1,14 +1,14 @@
 """The emitted record: what a root row remembers of its contributions to views.
 
 A write diffs the recorded contributions against the new ones, so changed view declarations, old programs beside new
-ones, backfill and most repairs are one operation: re-emit. See "The commit row remembers what it told its views" of the
+ones, backfill and most repairs are one operation: re-emit. See "The root row remembers what was derived from it" of the
 architecture page and docs/formats/rows.md.
 
-A record maps a token to contributions. A token is one byte of kind and, for views, the view's four-byte prefix (id,
-generation): `i` index rows [[key suffix, digest of the row], ...], `a` sums [[key suffix, amounts], ...], `q` unique
-values [suffix, ...], `r` sources with a back-reference [source key, ...], `h` sources that must not be deleted [source
-key, ...], `u` hidden copies {name: value}, `f` the digest of the values that holders copy, `l` the last values of a
-deleted entity {route: value}.
+A record maps a token to contributions. A token is one byte for the form of rows, which all kinds of view share, and the
+view's four-byte prefix (id, generation): `i` index rows [[key suffix, digest of the row], ...], `a` sums [[key suffix,
+amounts], ...], `q` unique values [suffix, ...]. Without a prefix: `r` sources with a back-reference [source key, ...],
+`h` sources that must not be deleted [source key, ...], `u` hidden copies {name: value}, `f` the digest of the values
+that holders copy, `l` the last values of a deleted entity {route: value}.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from oneread.transactions.deltas import Number, from_wire, to_wire, wire_decoder
 from oneread.transactions.outbox import back_reference_key, hold_key
 from oneread.transactions.unit_of_work import DerivedWrites
 
-Record: TypeAlias = dict[bytes, Any]
-"""Token to contributions, in the form that msgpack gives back."""
+Contributions: TypeAlias = Any
+"""Of one token, as msgpack gives them back; the module says of which form."""
+
+Record: TypeAlias = dict[bytes, Contributions]
 
 
 class Emission(NamedTuple):
@@ -63,7 +65,7 @@ class _Diff(NamedTuple):
     shown: Mapping[bytes, bytes]
 
 
-DiffOf: TypeAlias = Callable[[_Diff, bytes, Any, Any], None]
+DiffOf: TypeAlias = Callable[[_Diff, bytes, Contributions, Contributions], None]
 """Adds the writes of one token: of its prefix, the old contributions and the new ones."""
 
 _PRESENT: Final = b"\xc0"
@@ -80,7 +82,7 @@ def encode_record(record: Record) -> bytes:
         return _encode({token: _wired(each) for token, each in record.items()})
 
 
-def _wired(contributions: Any) -> Any:
+def _wired(contributions: Contributions) -> Contributions:
     """Contributions with ints beyond 64 bits, in amounts or hidden copies, in a form that msgpack can hold."""
     if isinstance(contributions, list):
         return [_wired(each) for each in contributions]
@@ -132,7 +134,7 @@ def first_writes(key: bytes, emission: Emission) -> DerivedWrites:
     return DerivedWrites(shown, [], deltas, {}, dict.fromkeys(claims, key))
 
 
-def _diff_rows(diff: _Diff, prefix: bytes, old: Any, new: Any) -> None:
+def _diff_rows(diff: _Diff, prefix: bytes, old: Contributions, new: Contributions) -> None:
     before, puts = dict(old), diff.writes.puts
     for suffix, digest in new:
         if before.pop(suffix, None) != digest:
@@ -141,13 +143,13 @@ def _diff_rows(diff: _Diff, prefix: bytes, old: Any, new: Any) -> None:
     diff.writes.deletes.extend([prefix + suffix for suffix in before])
 
 
-def _diff_sums(diff: _Diff, prefix: bytes, old: Any, new: Any) -> None:
+def _diff_sums(diff: _Diff, prefix: bytes, old: Contributions, new: Contributions) -> None:
     deltas = diff.writes.deltas
     deltas.extend([(prefix + suffix, from_wire(amounts), -1) for suffix, amounts in old])
     deltas.extend([(prefix + suffix, from_wire(amounts), 1) for suffix, amounts in new])
 
 
-def _diff_claims(diff: _Diff, prefix: bytes, old: Any, new: Any) -> None:
+def _diff_claims(diff: _Diff, prefix: bytes, old: Contributions, new: Contributions) -> None:
     diff.writes.released.update({prefix + suffix: diff.key for suffix in old if suffix not in new})
     diff.writes.claimed.update({prefix + suffix: diff.key for suffix in new if suffix not in old})
 
@@ -155,14 +157,14 @@ def _diff_claims(diff: _Diff, prefix: bytes, old: Any, new: Any) -> None:
 def _diff_pointers(place: Callable[[bytes, bytes], bytes]) -> DiffOf:
     """The diff of sources, each of which has a row of `views` that names the holder."""
 
-    def diff_of(diff: _Diff, _prefix: bytes, old: Any, new: Any) -> None:
+    def diff_of(diff: _Diff, _prefix: bytes, old: Contributions, new: Contributions) -> None:
         diff.writes.deletes.extend([place(source, diff.key) for source in old if source not in new])
         diff.writes.puts.update({place(source, diff.key): _PRESENT for source in new if source not in old})
 
     return diff_of
 
 
-def _no_rows(_diff: _Diff, _prefix: bytes, _old: Any, _new: Any) -> None:
+def _no_rows(_diff: _Diff, _prefix: bytes, _old: Contributions, _new: Contributions) -> None:
     """Hidden copies, the digest of copied values and last values have no rows."""
 
 

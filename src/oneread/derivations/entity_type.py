@@ -45,8 +45,8 @@ class EntityState(NamedTuple):
     record: Record
     unfilled: frozenset[str] = frozenset()
     """Copies that lack values, because the row was written under an older layout."""
-    retell: bool = False
-    """The row's older layout requires that its holders are notified once more."""
+    must_notify: bool = False
+    """Holders are to be notified even if the copied values look the same, because of the row's older layout."""
 
 
 class FillInputs(NamedTuple):
@@ -65,13 +65,13 @@ class FillInputs(NamedTuple):
 class FilledEntity(NamedTuple):
     """An entity as it is to be stored."""
 
-    entity: Any
+    entity: Model[Any]
     body: bytes
     emission: Emission
 
 
 class EntityType:
-    """One entity class, a model or a variant; `told` are the values that holders copy, None if no model copies any."""
+    """One entity class, a model or a variant; `copied` are the values that holders copy, None without holders."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class EntityType:
         layout: Layout[Any],
         references: Mapping[str, Reference],
         derivations: tuple[CompiledView, ...],
-        told: CopiedValues | None,
+        copied: CopiedValues | None,
     ) -> None:
         self.cls = cls
         self.kind = kind
@@ -88,7 +88,7 @@ class EntityType:
         self.references = tuple(references.values())
         self.derivations = tuple(each for each in derivations if issubclass(cls, each.model))
         self._empty: Record = {token: [] for each in derivations for token in each.tokens}
-        self.told = told
+        self.copied = copied
         defaults = defaults_of(cls).items()
         self.created = tuple(name for name, default in defaults if default == CREATED)
         self.generated = tuple(name for name, default in defaults if default == GENERATED)
@@ -113,7 +113,7 @@ class EntityType:
         types = self._hidden_types
         return {name: msgspec.convert(value, types[name]) for name, value in values.items() if name in types}
 
-    def fill(self, key: bytes, entity: Any, refs: Refs, inputs: FillInputs) -> FilledEntity:
+    def fill(self, key: bytes, entity: Model[Any], refs: Refs, inputs: FillInputs) -> FilledEntity:
         """Fills the copies of an entity and computes its document and its contributions.
 
         Raises:
@@ -132,11 +132,11 @@ class EntityType:
         used = self._used(refs, inputs) if self._hidden else {}
         return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs.skipped))
 
-    def refs(self, entity: Any) -> Refs:
+    def refs(self, entity: object) -> Refs:
         """The root rows that each referring field names."""
         return {each.name: each.keys(entity) for each in self.references}
 
-    def _fill_copy(self, reference: Reference, entity: Any, key: bytes, inputs: FillInputs) -> Copy[Any]:
+    def _fill_copy(self, reference: Reference, entity: Model[Any], key: bytes, inputs: FillInputs) -> Copy[Any]:
         before = inputs.before
         old: Any = getattr(before.entity, reference.name, None)
         if type(old) is reference.copy and reference.kind.key(old.ref.key) == key:
@@ -147,7 +147,7 @@ class EntityType:
             reference.refuse_missing(entity)
         return reference.filled(getattr(entity, reference.name), source)
 
-    def _check(self, reference: Reference, entity: Any, keys: list[bytes], inputs: FillInputs) -> None:
+    def _check(self, reference: Reference, entity: Model[Any], keys: list[bytes], inputs: FillInputs) -> None:
         known = reference.keys(inputs.before.entity)
         for key in keys:
             if key not in known and inputs.sources[key].entity is None:
@@ -171,7 +171,12 @@ class EntityType:
         return self._empty.keys() - record.keys()
 
     def emission(
-        self, entity: Any, used: Mapping[str, Any], key: bytes, refs: Refs, skipped: AbstractSet[bytes] = frozenset()
+        self,
+        entity: Model[Any],
+        used: Mapping[str, Any],
+        key: bytes,
+        refs: Refs,
+        skipped: AbstractSet[bytes] = frozenset(),
     ) -> Emission:
         """The contributions of an entity whose copies and hidden copies are filled.
 
@@ -201,15 +206,15 @@ class EntityType:
             record[HIDDEN] = msgspec.to_builtins(
                 {name: order_sets(used.get(name)) for name in self._hidden_names}, builtin_types=_PLAIN
             )
-        if self.told is not None:
-            record[COPIED] = self.told.hash(entity, used)
+        if self.copied is not None:
+            record[COPIED] = self.copied.hash(entity, used)
         return into
 
     def tombstone_record(self, before: EntityState) -> Record:
         """The record of a deleted entity: no contributions, but its last values, which holders may not have yet."""
         record = self.empty_record()
-        if self.told is not None:
-            record[LAST_VALUES] = self.told.snapshot(before.entity, before.used)
+        if self.copied is not None:
+            record[LAST_VALUES] = self.copied.snapshot(before.entity, before.used)
         return record
 
     def empty_record(self) -> Record:
@@ -219,7 +224,7 @@ class EntityType:
             record[REFERENCES] = []
         if self.holding:
             record[HELD] = []
-        if self.told is not None:
+        if self.copied is not None:
             record[COPIED] = emitted_record.SOURCE_DELETED
         return record
 
@@ -270,39 +275,38 @@ class EntityType:
             return True
         if self.holding and sorted(record[HELD]) != sorted(self._held_sources(entity)):
             return False
-        if self.told is None:
+        if self.copied is None:
             return True
-        now = self.told.hash(entity, before.used)
-        return bool(record[COPIED] == now or self.told.is_of_before(record[COPIED], now))
+        now = self.copied.hash(entity, before.used)
+        return bool(record[COPIED] == now or self.copied.is_of_before(record[COPIED], now))
 
     @property
     def needs_state(self) -> bool:
         """Whether `is_current` needs more of a row than its record."""
-        return bool(self.holding) or self.told is not None
+        return bool(self.holding) or self.copied is not None
 
-    def _held_sources(self, entity: Any) -> list[bytes]:
+    def _held_sources(self, entity: Model[Any]) -> list[bytes]:
         return list(dict.fromkeys([source for each in self.holding for source in each.keys(entity)]))
 
     def source_of_deleted(self, record: Record) -> Source:
         """A deleted entity as its holders see it."""
-        last = {} if self.told is None else self.told.last(record.get(LAST_VALUES) or {})
+        last = {} if self.copied is None else self.copied.read_snapshot(record.get(LAST_VALUES) or {})
         return Source(None, {}, existed=True, last=last)
 
     def fans_out(self, before: EntityState | None, after: Record) -> bool:
         """Whether holders must be notified. `before` is None when the row was never written."""
-        if self.told is None:
+        if self.copied is None:
             return False
         if before is None:
-            return self.told.may_be_awaited(after[COPIED])
+            return self.copied.may_be_awaited(after[COPIED])
         digest = before.record.get(COPIED)  # None if nothing was copied when the row was written, which differs too
-        if self.told.is_of_before(digest, after[COPIED]):
-            now = self.told.hash(before.entity, before.used)
-            digest = now if self.told.is_of_before(digest, now) else digest
+        if self.copied.is_of_before(digest, after[COPIED]):
+            now = self.copied.hash(before.entity, before.used)
+            digest = now if self.copied.is_of_before(digest, now) else digest
         return bool(digest != after[COPIED])
 
     def must_notify_again(self, before: EntityState) -> bool:
-        """Whether holders must be notified although the digest of the copied values may be the same."""
-        return before.retell and self.told is not None
+        return before.must_notify and self.copied is not None
 
     def root(self, version: int, filled: FilledEntity) -> Root:
         """The root row of a filled entity."""

@@ -1,7 +1,7 @@
 """Indexes: an entity's rows in other orders, each with the fields that a list shows.
 
-A row lies under the view's prefix, the values of the key rules, and the source's key; it holds a whole instance of the
-index class, ready to decode, so that a page is one range read. See docs/formats/rows.md.
+A row's key is the view's prefix, the values of the key rules and the entity's key; its value is a whole instance of the
+index class, so a page is one range read. See docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from oneread.derivations.derivation import (
     RowForm,
     key_paths,
     key_values,
+    owner_offset,
 )
 from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash
 from oneread.derivations.keyed import STARTS, Emit, KeyRule, ViewKey, in_utc
@@ -39,7 +40,6 @@ from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
-from oneread.store.keys import VIEW_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import RowRange, Table
 from oneread.transactions.unit_of_work import VALUE, first_row
@@ -77,10 +77,10 @@ class IndexView:
             raise InvalidDeclaration("a unique value is the entity's own, never copied from another", view=cls)
         rows, claims = ROWS + prefix, UNIQUE + prefix
         self.tokens: tuple[bytes, ...] = (rows, claims) if self.unique else (rows,)
-        self.emit: Emit = self._generated(accesses)
+        self.emit: Emit = self._emitter(accesses)
 
-    def _generated(self, accesses: Accesses) -> Emit:
-        """The function that adds the entity's index rows, and its claims when the index is unique."""
+    def _emitter(self, accesses: Accesses) -> Emit:
+        """Generates the function that adds the entity's index rows, and its claims if the index is unique."""
         row, scope = _row_code(self.cls, self.model, accesses, self.key)
         scope |= {"pack": _pack, "wide": self._wide, "hashed": short_hash, "PREFIX": self.prefix, "TOKENS": self.tokens}
         before = ["rows = record[TOKENS[0]] = []"]
@@ -96,13 +96,13 @@ class IndexView:
             present = " and ".join(f"{part.access.code} is not None" for part in self.key.parts)
             before.append("claimed = record[TOKENS[1]] = []")
             each += [f"if {present}:", "    claimed.append(found)", "    claims.append(PREFIX + found)"]
-        return self.key.emitter(scope, condition(self.cls, self.model, accesses), before, each)
+        return self.key.emitter(scope, compile_where(self.cls, self.model, accesses), before, each)
 
     def _wide(self, row: tuple[Any, ...]) -> bytes:
         return self.layout.wide_prefix + pack_wide(row)
 
     def _in_order(self, doc: bytes) -> bytes:
-        """The document of a row with its sets in order, as it is made now; as it is where it differs in more."""
+        """A row's value with its sets in order, as it is made now; unchanged if it differs in more than order."""
         try:
             made = self.layout.encode(self.layout.decode(doc))
         except OnereadError:
@@ -110,20 +110,18 @@ class IndexView:
         return made if sorted(made) == sorted(doc) else doc
 
     def decode_rows(self, docs: list[bytes]) -> list[Any]:
-        """The rows of the index as users see them; a copy that only groups refers and is not filled."""
+        """The rows of the index as users see them; a copy in the key only refers, its fields are not filled."""
         found = self.layout.decode_many(docs)
         self._empty(found)
         return found
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        name, values, decode = self.cls.__name__, key_values(self.key), self.key.codec.decode_prefix
+        name, values = self.cls.__name__, key_values(self.key)
         in_order = self._in_order if self._had_no_order else None
-        rows = Keyspace(
-            self.prefix, "views", name, kind, values, lambda key: decode(key, VIEW_BYTES)[1], in_order=in_order
-        )
+        rows = Keyspace(self.prefix, "views", name, kind, values, owner_offset(self.key.codec), in_order=in_order)
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
 
-    def taken_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
+    def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
         return [(part.field, part.access, part.check()) for part in self.key.parts]
 
     def find(self, values: tuple[Any, ...]) -> Plan[Any]:
@@ -156,7 +154,7 @@ class IndexView:
 
 def check_unique(view: type[Index[Any]], _names: Names) -> None:
     if type(view.unique) is not bool:
-        raise InvalidDeclaration("unique is True or False", view=view)
+        raise InvalidDeclaration("unique: expected True or False", view=view)
 
 
 def unique_option(view: type[Index[Any]]) -> Description:
@@ -164,7 +162,7 @@ def unique_option(view: type[Index[Any]]) -> Description:
 
 
 def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:
-    """The function that takes the copied fields out of the copies of rows, generated: one statement a field."""
+    """Generates the function that removes the copied fields from copies in the keys of rows."""
     scope: dict[str, Any] = {}
     lines: list[str] = []
     for place, (field, copy) in enumerate(referring.items()):
@@ -178,7 +176,7 @@ def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]],
 def _row_code(
     cls: type[Index[Any]], model: type[Model[Any]], accesses: Accesses, key: ViewKey
 ) -> tuple[str, dict[str, Any]]:
-    """The expression of the row as msgpack takes it, in the order of the class's fields, and what it calls."""
+    """The expression of a row's value, in the order of the class's fields, and the functions that it calls."""
     codes = ["(k,)"]
     scope: dict[str, Any] = {"in_utc": in_utc, "in_order": order_sets}
     types = field_types(cls, accesses.names)
@@ -197,10 +195,7 @@ def _row_code(
 
 
 def _key_code(part: KeyRule, place: int) -> str:
-    """A key rule's value as the row shows it.
-
-    A copy there only refers, since its fields would have to follow their source.
-    """
+    """A key rule's value as the row shows it; a copy only refers, else its fields would have to follow their source."""
     value = "m" if part.access.many else part.access.code
     if part.access.copy is not None:
         empty = "None, " * len(copied_names(part.access.copy))
@@ -211,7 +206,7 @@ def _key_code(part: KeyRule, place: int) -> str:
 
 
 def _shown_code(
-    cls: type[View[Any]], name: str, rule: Rule, access: Access, annotation: Any, accesses: Accesses
+    cls: type[View[Any]], name: str, rule: Rule, access: Access, annotation: object, accesses: Accesses
 ) -> str:
     if rule.kind != "shown":
         raise InvalidDeclaration("an index has key rules and shown(...) fields only", view=cls, field=name)
@@ -226,17 +221,13 @@ def _shown_code(
 
 
 def _is_deep(given: FieldType) -> bool:
-    """Whether sets are inside of other values; one that is a field's whole value always had an order in rows."""
+    """Whether sets are inside other values; a set that is a field's whole value always had an order in rows."""
     present = given.present
     return present.kind != "set" or any(each.holds_sets for each in present.parts)
 
 
-def check_type(cls: type[View[Any]], name: str, annotation: Any, access: Access, *, optional: bool) -> None:
-    """A field of a view is annotated with the type of what its rule names.
-
-    Raises:
-        InvalidDeclaration: it is not, or None is possible and not allowed for.
-    """
+def check_type(cls: type[View[Any]], name: str, annotation: object, access: Access, *, optional: bool) -> None:
+    """Raises InvalidDeclaration unless a view's field has its source's type, and allows None if that is possible."""
     bare, allowed, _metadata = unwrap(annotation)
     if bare != access.type:
         raise InvalidDeclaration(
@@ -250,8 +241,8 @@ def check_type(cls: type[View[Any]], name: str, annotation: Any, access: Access,
         raise InvalidDeclaration("this value may be None: declare it as `| None`", view=cls, field=name)
 
 
-def condition(cls: type[View[Any]], model: type[Model[Any]], accesses: Accesses) -> Callable[[Any], bool] | None:
-    """The compiled `where` of a view."""
+def compile_where(cls: type[View[Any]], model: type[Model[Any]], accesses: Accesses) -> Callable[[Any], bool] | None:
+    """Compiles the `where` of a view; None without one."""
     if cls.where is None:
         return None
     if not isinstance(cls.where, Expression):  # pyright: ignore[reportUnnecessaryIsInstance] - checkers may be off

@@ -182,7 +182,7 @@ class KeyRule(NamedTuple):
             )  # fmt: skip
         return ref.key
 
-    def _fitted(self, given: Any) -> Any:
+    def _fitted(self, given: object) -> Any:
         assert self.fit is not None
         try:
             return self.fit(given)

@@ -16,8 +16,8 @@ from oneread.derivations.copies import (
     HiddenCopy,
     Reference,
     check_copy,
-    compiled,
-    filling,
+    compile_fill,
+    compile_getter,
     nullable_copy_classes,
     references_of,
 )
@@ -80,7 +80,9 @@ class ReferenceBuilder:
         found = check_copy(copy, reference.kind.cls, accesses, field_types(copy, accesses.names))
         routes = {name: ".".join(accesses.source_route(copy, name)) for name in found}
         held = self._references[cls][reference.name]
-        self._references[cls][reference.name] = held._replace(fill=filling(copy, found), routes=tuple(routes.items()))
+        self._references[cls][reference.name] = held._replace(
+            fill=compile_fill(copy, found), routes=tuple(routes.items())
+        )
         for name, access in found.items():
             self._announce(reference, routes[name], access)
             if access.hidden is not None:
@@ -91,14 +93,14 @@ class ReferenceBuilder:
     def _announce(self, reference: Reference, route: str, access: Access) -> None:
         """Makes the source notify its holders when the value at this route changes."""
         source = reference.kind.cls
-        self._copied.setdefault(source, {})[route] = compiled(access.code), access.type | None
+        self._copied.setdefault(source, {})[route] = compile_getter(access.code), access.type | None
         if reference.missing_ok:
             self._awaited.add(source)
 
     def _hide(self, cls: type[Model[Any]], hidden: HiddenRoute) -> None:
         """Adds a hidden copy to the reference in `cls` and its variants, and those that the source needs for it."""
         far = self._accesses.of_route(hidden.target, hidden.route)
-        made = HiddenCopy(hidden.name, compiled(far.code), far.type | None)
+        made = HiddenCopy(hidden.name, compile_getter(far.code), far.type | None)
         for model, references in self._references.items():
             reference = references[hidden.reference] if issubclass(model, cls) else None
             if reference is None or any(each.name == made.name for each in reference.hidden):

@@ -19,27 +19,16 @@ T = TypeVar("T")
 Summable = TypeVar("Summable", int, float, Decimal, timedelta)
 
 NonePlace: TypeAlias = Literal["first", "last"]
-"""Where entities stand whose value is None; without it they are not in the view."""
+"""The position of entities whose value is None; without it they are not in the view."""
 
 BucketSize: TypeAlias = Literal["minute", "hour", "day", "week", "month", "year"]
 """The length of a time bucket; a week starts on Monday. Buckets are in UTC."""
-
-Fold: TypeAlias = Literal["count", "total", "mean", "least", "greatest"]
 
 _NOTHING: Final = None
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """What one field of a view is.
-
-    Arguments:
-        kind: part of the key, carried along, or folded from many entities.
-        field: the path it comes from; None counts entities.
-        descending: the key sorts from greatest to least.
-        none: where None stands in the key.
-        hashed: the key holds a digest: equality only, values of any length.
-        size: the key holds the start of a time bucket.
-    """
+    """One field of a view: a part of its key, a value of the row, or a number folded from many entities."""
 
     kind: Literal["key", "shown", "fold"]
     field: Any = _NOTHING
@@ -47,7 +36,8 @@ class Rule(msgspec.Struct, frozen=True):
     none: NonePlace | None = None
     hashed: bool = False
     size: BucketSize | None = None
-    fold: Fold | None = None
+    fold: str | None = None
+    """The word of the function that made the rule; a kind of view may have its own."""
 
 
 @overload
@@ -59,7 +49,7 @@ def by(field: T | None, *, none: NonePlace | None = None, hashed: bool = False) 
 
     Arguments:
         field: `Purchase.country`, `within(Purchase.buyer, Buyer.country)`, `each(Post.tags)`.
-        none: where None stands; without it an entity with None is not in the view.
+        none: the position of None; without it an entity with None is not in the view.
         hashed: the key holds a 16-byte digest, so values may have any length; equality only.
     """
     return cast("T", Rule("key", field, none=none, hashed=hashed))
@@ -94,12 +84,12 @@ def oldest(field: datetime | None) -> datetime:
 
 
 def bucket(field: datetime | None, size: BucketSize) -> datetime:
-    """Groups by a stretch of time, in UTC; the value is its start."""
+    """Groups by a time bucket in UTC; the value is its start."""
     return cast("datetime", Rule("key", field, size=size))
 
 
 def shown(field: T) -> T:
-    """Carries the value in the index row, so that a page is one range read."""
+    """Stores the value in the index row, so that a page is one range read."""
     return cast("T", Rule("shown", field))
 
 
@@ -113,7 +103,7 @@ def total(field: Summable | None) -> Summable:
     return cast("Summable", Rule("fold", field, fold="total"))
 
 
-# Type checkers take an int for a float as well, and None for all: the first that fits is the right one.
+# Type checkers accept an int as a float, too, and None for all: the first overload that fits is the right one.
 @overload
 def mean(  # type: ignore[overload-overlap]
     field: int | Decimal | None,  # pyright: ignore[reportOverlappingOverload]
@@ -128,12 +118,12 @@ def mean(field: Any) -> Any:
 
 
 def least(field: T | None) -> T | None:
-    """The least value; None for an empty group. Goes back when the entity that had it changes or is deleted."""
+    """The least value; None for an empty group. Exact after changes and deletes, too."""
     return cast("T | None", Rule("fold", field, fold="least"))
 
 
 def greatest(field: T | None) -> T | None:
-    """The greatest value; None for an empty group. Goes back when the entity that had it changes or is deleted."""
+    """The greatest value; None for an empty group. Exact after changes and deletes, too."""
     return cast("T | None", Rule("fold", field, fold="greatest"))
 
 

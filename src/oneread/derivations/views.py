@@ -1,7 +1,4 @@
-"""The shape of a view: a model that nobody writes to.
-
-See docs/design/api.md.
-"""
+"""The base classes of view declarations. See docs/design/api.md."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
 
     @classmethod
     def at(cls, *key: Any) -> Ref[Self]:
-        """The place of a row of this view; nothing is read."""
+        """A reference to a row of this view; reads nothing."""
         return Ref(key)
 
 
@@ -68,9 +65,9 @@ class Index(View[T], frozen=True):
 
 
 class Aggregate(View[T], frozen=True):
-    """Numbers folded from the entities of T that share the values of the `by` and `bucket` rules.
+    """Numbers computed from the entities of T that share the values of the `by` and `bucket` rules.
 
-    Without any, from all of them.
+    Without such rules, from all of them. Each write keeps them exact.
 
-    Kept exactly right at each write. An empty group reads as count and total 0, mean, least and greatest None.
+    An empty group reads as count and total 0, mean, least and greatest None.
     """

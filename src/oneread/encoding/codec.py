@@ -18,12 +18,8 @@ TRAILING: Final = "bytes follow the last element of the key"
 class Element(NamedTuple):
     """One declared element of a key.
 
-    Args:
-        name: the field's name, which errors give as `field`.
-        type: bool, int, float, Decimal, str, bytes, date, datetime, timedelta, UUID, an Enum class, or tuple.
-        descending: sorts from greatest to least.
-        none: where None sorts, whatever the direction; without it None is refused.
-        max_length: bytes the element may have.
+    `name` is the `field` of errors; `none` is where None sorts in either direction, refused without it; `max_length` is
+    in bytes.
     """
 
     name: str
@@ -36,14 +32,14 @@ class Element(NamedTuple):
 class Codec:
     """Encodes and decodes keys of declared elements.
 
-    `encode` and `decode_prefix` run through functions generated from the declaration (fastpath); whatever those do not
-    take as a matter of course - prefixes, subclasses, errors - is done by the plain methods here, with the same bytes.
+    `encode` and `decode_prefix` are functions generated from the declaration (fastpath); these leave prefixes,
+    subclasses and errors to the plain methods here, which give the same bytes.
     """
 
     def __init__(self, elements: tuple[Element, ...], *, max_length: int | None = None) -> None:
         names = [element.name for element in elements]
         if len(set(names)) != len(names):
-            raise InvalidDeclaration("two elements of a key have one name", fields=names)
+            raise InvalidDeclaration("two elements of a key have the same name", fields=names)
         self.elements = elements
         self.max_length = max_length
         self.parts: tuple[EncodedPart, ...] = tuple(part_of(element) for element in elements)
@@ -70,7 +66,7 @@ class Codec:
 
     def _decode(self, data: bytes, offset: int) -> tuple[tuple[object, ...], int]:
         if not 0 <= offset <= len(data):
-            raise Corrupt("the offset lies outside the key")
+            raise Corrupt("the offset is outside the key")
         complemented = complement(data)
         values: list[object] = []
         for part in self.parts:
@@ -79,10 +75,7 @@ class Codec:
         return tuple(values), offset
 
     def prefix_encoder(self, count: int) -> Encoder:
-        """`encode` for those who give the first `count` values each time: as fast as it is for a whole key.
-
-        A function is generated for each count once.
-        """
+        """`encode` for the first `count` values, as fast as for a whole key; generated once for each count."""
         encoder = self._prefix_encoders.get(count)
         if encoder is None:
             encoder = compile_encoder(self.parts[:count], self.max_length, self._encode)
@@ -93,7 +86,7 @@ class Codec:
         """All values of a whole key, of the declared types, up to equality; instants in UTC.
 
         Raises:
-            Corrupt: these bytes are not such a key.
+            Corrupt: the bytes are not such a key.
         """
         values, end = self._decode_all(data, 0)
         if end != len(data):
@@ -101,15 +94,15 @@ class Codec:
         return values
 
     def decode_prefix(self, data: bytes, offset: int = 0) -> tuple[tuple[object, ...], int]:
-        """The values of all elements, read from `offset`, and the offset behind them.
+        """The values of all elements, read from `offset`, and the offset after them.
 
         Raises:
-            Corrupt: the elements are not there.
+            Corrupt: the elements are incomplete or damaged.
         """
         return self._decode_all(data, offset)
 
     def prefix_range(self, values: tuple[object, ...], *, prefix: bytes = b"") -> ByteRange:
-        """The keys that begin with exactly these values, behind `prefix` (a view's id, say)."""
+        """The keys that begin with exactly these values, after `prefix` (a view's id, say)."""
         return prefix_range(prefix + self.prefix_encoder(len(values))(values))
 
     def bounded_range(
@@ -120,9 +113,9 @@ class Codec:
         prefix: bytes = b"",
         starts_with: str | bytes | None = None,
     ) -> ByteRange:
-        """The keys that begin with these values, behind `prefix`, and whose next element lies between bounds.
+        """The keys that begin with these values, after `prefix`, and whose next element lies between bounds.
 
-        An element of None lies in no such range.
+        None is never in such a range.
 
         Raises:
             InvalidKey: a value or bound is not of its declared type, or no element is left to be bounded.

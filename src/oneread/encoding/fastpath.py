@@ -1,8 +1,8 @@
-"""Fast paths: a function generated per declared key, usual cases inlined, the rest left to the plain methods.
+"""Fast paths: a function generated per declared key, with usual cases inlined and the rest left to the plain methods.
 
-Must not decide anything: where a value is not plainly right it calls the slow function, which encodes again from the
-beginning, or raises. Generated because a key is encoded on every request: a loop over parts costs several times as much
-as straight code. See docs/formats/keys.md and encoding/codegen.py.
+Where a value is not plainly right the generated code calls the slow function, which starts again, or raises. Keys are
+encoded on every request, and a loop over parts costs several times as much as straight code. The generated source has
+numbered names only. See docs/formats/keys.md and encoding/codegen.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ def compile_encoder(parts: Sequence[EncodedPart], max_length: int | None, slow: 
         lines += _encoder_lines(number, part, names)
         terms += _terms(number, part)
     limits = [limit for limit in (max_length, *(part.max_length for part in parts)) if limit is not None]
-    # Below the least limit nothing can be too long; above it the slow function looks at each.
+    # Below the least limit nothing can be too long; above it the slow function checks each.
     check = [f"if len(key) > {min(limits)}: return slow(values)"] if limits else []
     unpacking = [f"{''.join(f'v{number},' for number in range(len(parts)))} = values"] if parts else []
     encode = function(
@@ -50,13 +50,13 @@ def compile_encoder(parts: Sequence[EncodedPart], max_length: int | None, slow: 
     return cast("Encoder", encode)
 
 
-def _is_open(part: EncodedPart) -> bool:
-    """Whether a text stands in the key without its tag and end, which then are constants beside it."""
+def _is_plain_text(part: EncodedPart) -> bool:
+    """Whether the key has the text with a constant tag and end around it."""
     return part.type in (str, bytes) and part.none is None and not part.descending
 
 
 def _terms(number: int, part: EncodedPart) -> list[str]:
-    if not _is_open(part):
+    if not _is_plain_text(part):
         return [f"p{number}"]
     return [repr(_opening_tag(part)), f"p{number}", repr(b"\x00")]
 
@@ -84,25 +84,25 @@ def _encoder_lines(number: int, part: EncodedPart, names: dict[str, object]) -> 
     if lines is None:
         return [f"{element} = put{number}({value})"]
     none = [] if part.none is None else [f"elif {value} is None: {element} = {part.none_element!r}"]
-    # A subclass, an int for a float, a wrong type: the part's own method knows what to do, or what to say.
+    # A subclass, an int for a float, a wrong type: the part's own method encodes or refuses it.
     return [f"if type({value}) is T{number}:", *indented(lines), *none, "else: return slow(values)"]
 
 
 def _plain_lines(number: int, part: EncodedPart, names: dict[str, object]) -> list[str] | None:
     """The lines for a value of exactly the declared type; None where the part's own method is as fast."""
     value, element = f"v{number}", f"p{number}"
-    turned = ".translate(COMPLEMENT)" if part.descending else ""
+    complemented = ".translate(COMPLEMENT)" if part.descending else ""
     if part.type in (str, bytes):
         raw = f"{value}.encode()" if part.type is str else value
         lines = [f"{element} = {raw}", f"if 0 in {element} or 1 in {element}: {element} = escape({element})"]
         tag, end = _opening_tag(part), b"\x00"
-        return lines if _is_open(part) else [*lines, f"{element} = ({tag!r} + {element} + {end!r}){turned}"]
+        return lines if _is_plain_text(part) else [*lines, f"{element} = ({tag!r} + {element} + {end!r}){complemented}"]
     scalar = putter_of(part.type)
     if scalar is None:
         return None
     names[f"scalar{number}"] = scalar
     names[f"name{number}"] = part.name
-    call = f"scalar{number}({value}, name{number}){turned}"
+    call = f"scalar{number}({value}, name{number}){complemented}"
     if part.type is not int:
         return [f"{element} = {call}"]
     names["SMALL"], names["SMALL_DESCENDING"] = SMALL, SMALL_DESCENDING
@@ -111,7 +111,7 @@ def _plain_lines(number: int, part: EncodedPart, names: dict[str, object]) -> li
 
 
 def compile_decoder(parts: Sequence[EncodedPart], slow: Decoder) -> Decoder:
-    """A function from a key and an offset to all declared values and the offset behind them."""
+    """A function from a key and an offset to all declared values and the offset after them."""
     names: dict[str, object] = {
         "slow": slow,
         "unescape": unescape,
@@ -133,7 +133,7 @@ def compile_decoder(parts: Sequence[EncodedPart], slow: Decoder) -> Decoder:
             "start = offset",
             "try:",
             *indented([*lines, "pass"]),
-            # Torn or not UTF-8, or a bound that is not there: the slow function says which.
+            # Truncated, or not UTF-8: the slow function raises the right error.
             "except (IndexError, ValueError): return slow(data, start)",
             f"return ({values}), offset",
         ],

@@ -7,7 +7,7 @@ from typing import Final
 
 from oneread.errors import Corrupt
 
-# A tag lies in 0x02..0x7E, so a complemented (descending) one lies in 0x81..0xFD: an element's first byte tells its
+# A tag is in 0x02..0x7E, so a complemented (descending) one is in 0x81..0xFD: an element's first byte shows its
 # direction. 0x00, 0x7F, 0x80 and 0xFF never begin an element.
 END: Final = 0x00
 NONE_FIRST: Final = 0x01
@@ -36,7 +36,7 @@ FIRST_COMPLEMENTED: Final = 0x80
 COMPLEMENT: Final = bytes(range(255, -1, -1))
 """A table for `bytes.translate` that complements every bit."""
 
-TORN: Final = "the key ends within an element"
+TRUNCATED: Final = "the key ends within an element"
 NOT_CANONICAL: Final = "an element of the key is not in its one canonical form"
 UNKNOWN_TAG: Final = "an element of the key begins with an unknown or unexpected tag"
 
@@ -44,8 +44,8 @@ UNKNOWN_TAG: Final = "an element of the key begins with an unknown or unexpected
 def escape(raw: bytes) -> bytes:
     """Bytes without 0x00, in the same order: 0x00 becomes 01 01 and 0x01 becomes 01 02.
 
-    Escaping 0x01 as well leaves 0x00 free to end an element by itself, so no element is the beginning of another,
-    whatever follows it: that is what makes complements and prefix ranges exact.
+    Escaping 0x01 as well leaves 0x00 free to end an element by itself, so no element is a prefix of another,
+    whatever follows: therefore complements and prefix ranges are exact.
     """
     return raw.replace(b"\x01", b"\x01\x02").replace(b"\x00", b"\x01\x01")
 
@@ -59,10 +59,10 @@ def unescape(escaped: bytes) -> bytes:
 
 
 def take_terminated(data: bytes, offset: int) -> tuple[bytes, int]:
-    """The unescaped bytes from `offset` up to the terminator, and the offset behind it."""
+    """The unescaped bytes from `offset` up to the terminator, and the offset after it."""
     end = data.find(b"\x00", offset)
     if end < 0:
-        raise Corrupt(TORN)
+        raise Corrupt(TRUNCATED)
     piece = data[offset:end]
     return (unescape(piece) if b"\x01" in piece else piece), end + 1
 
@@ -71,12 +71,12 @@ def take_exactly(data: bytes, offset: int, size: int) -> bytes:
     """The `size` bytes at `offset`; Corrupt when there are fewer."""
     piece = data[offset : offset + size]
     if len(piece) != size:
-        raise Corrupt(TORN)
+        raise Corrupt(TRUNCATED)
     return piece
 
 
 def take_tag(data: bytes, offset: int) -> int:
     """The byte at `offset`; Corrupt at the end of the data."""
     if not 0 <= offset < len(data):
-        raise Corrupt(TORN)
+        raise Corrupt(TRUNCATED)
     return data[offset]

@@ -12,7 +12,7 @@ from oneread.encoding.framing import COMPLEMENT, NOT_CANONICAL, UNKNOWN_TAG, tak
 from oneread.errors import Corrupt, InvalidKey
 
 _SHORT: Final = 8  # ints of up to 8 bytes carry their length in the tag
-_LENGTH_OF_LENGTH: Final = 0xF7  # above it, the length byte says how many bytes of length follow
+_LENGTH_OF_LENGTH: Final = 0xF7  # above it, the length byte is the number of length bytes that follow
 _SIGN: Final = 1 << 63
 _DOUBLE: Final = Struct(">d")
 _SIGNED: Final = Struct(">q")
@@ -55,7 +55,7 @@ SMALL_DESCENDING: Final = [element.translate(COMPLEMENT) for element in SMALL]
 
 
 def take_int(data: bytes, offset: int) -> tuple[int, int]:
-    """The int whose tag is at `offset`, and the offset behind it."""
+    """The int whose tag is at `offset`, and the offset after it."""
     size = take_tag(data, offset) - framing.INT_ZERO
     start = offset + 1
     if 0 < size <= _SHORT:
@@ -102,7 +102,7 @@ def put_float(value: float, field: str = "") -> bytes:
 
 
 def take_float(data: bytes, offset: int) -> tuple[float, int]:
-    """The float whose tag is at `offset`, and the offset behind it."""
+    """The float whose tag is at `offset`, and the offset after it."""
     turned: int
     value: float
     (turned,) = _UNSIGNED.unpack(take_exactly(data, offset + 1, 8))
@@ -128,7 +128,7 @@ def put_decimal(value: Decimal, field: str = "") -> bytes:
 
 
 def take_decimal(data: bytes, complemented: bytes, offset: int) -> tuple[Decimal, int]:
-    """The Decimal whose tag is at `offset`, and the offset behind it; a negative one is read from the complement."""
+    """The Decimal whose tag is at `offset`, and the offset after it; a negative one is read from the complement."""
     tag = data[offset]
     if tag == framing.DECIMAL_ZERO:
         return Decimal(0), offset + 1

@@ -1,4 +1,4 @@
-"""Parts: one declared element of a key, checked and encoded by plain methods; what the fast paths must equal.
+"""Parts: one declared element of a key, checked and encoded by plain methods, which the fast paths must equal.
 
 See docs/formats/keys.md.
 """
@@ -43,7 +43,7 @@ class ElementLike(Protocol):
 
 
 class EncodedPart:
-    """One element in its place: `put` and `take` know direction and None, the two `..._ascending` know only values."""
+    """One element of a key: `put` and `take` apply direction and None, the two `..._ascending` encode values only."""
 
     __slots__ = (
         "descending",
@@ -82,7 +82,7 @@ class EncodedPart:
         return complement(element) if self.descending else element
 
     def take(self, data: bytes, complemented: bytes, offset: int) -> tuple[object, int]:
-        """The value of the element at `offset`, and the offset behind it."""
+        """The value of the element at `offset`, and the offset after it."""
         if self.none is not None and data[offset : offset + 1] == self.none_element:
             return None, offset + 1
         if self.descending:
@@ -134,7 +134,7 @@ def _float_putter(name: str) -> PutElement:
 
 
 def _enum_part(declared: ElementLike, members: type[Enum]) -> EncodedPart:
-    """Members by their value's element; what no member has is Corrupt, but a Flag's combinations are made on demand."""
+    """Members by the element of their value; any other value is Corrupt, except a combination of Flag members."""
     try:
         elements = {member.name: put_value(cast("Value", member.value), declared.name) for member in members}
     except InvalidKey as exc:

@@ -1,4 +1,4 @@
-"""Ranges: which half-open byte range holds the keys with a prefix, and those whose next element lies between bounds.
+"""Ranges: the half-open byte range of the keys with a prefix, and of those whose next element is between bounds.
 
 See docs/formats/keys.md.
 """
@@ -60,7 +60,7 @@ class KeyBounds(NamedTuple, Generic[T]):
 
 
 def bounded_range(prefix: bytes, bounds: KeyBounds[bytes], *, descending: bool = False) -> ByteRange:
-    """The keys behind `prefix` whose next element lies between bounds in the order of values, each an encoded element.
+    """The keys with a prefix whose next element is between bounds in the order of values, each an encoded element.
 
     None is never between bounds: an absent value is not compared.
     """

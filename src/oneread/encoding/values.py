@@ -1,4 +1,4 @@
-"""Values: one value of any kind a key may hold to a self-describing element, and back; choice by table.
+"""Values: one value of any type that keys allow to a self-describing element, and back.
 
 See docs/formats/keys.md.
 """
@@ -32,7 +32,7 @@ Value: TypeAlias = (
 """What a key may hold. Values of different kinds are different keys: 1, 1.0, Decimal(1) and True are four."""
 
 DEPTH: Final = 16
-"""How deep tuples may nest: more is no key, and hostile bytes must not exhaust the stack."""
+"""The deepest nesting of tuples: hostile bytes must not exhaust the stack."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -54,7 +54,7 @@ NOT_A_KIND: Final = "a value of this type cannot be part of a key"
 
 
 def put_none(*, last: bool) -> bytes:
-    """The element of None, which is never complemented: first and last mean what they say in either direction."""
+    """The element of None, which is never complemented: it is first or last in either direction."""
     return _NONE_LAST if last else _NONE_FIRST
 
 
@@ -84,10 +84,10 @@ def _microseconds(span: timedelta) -> int:
 
 def _put_datetime(value: datetime, field: str) -> bytes:
     if value.tzinfo is None or value.utcoffset() is None:
-        raise InvalidKey("a naive datetime names no instant: give it a time zone", field=field, value=value)
+        raise InvalidKey("a naive datetime is not an instant; give it a time zone", field=field, value=value)
     instant = _microseconds(value - _EPOCH)
     if not _FIRST_INSTANT <= instant <= _LAST_INSTANT:
-        raise InvalidKey("the instant lies outside the years 1 to 9999 in UTC", field=field, value=value)
+        raise InvalidKey("the instant is outside the years 1 to 9999 in UTC", field=field, value=value)
     return _TAGGED_INSTANT.pack(framing.DATETIME, instant + _OFFSET)
 
 
@@ -206,7 +206,7 @@ def _take_timedelta(data: bytes, _complemented: bytes, offset: int) -> tuple[tim
 
 
 def take_tuple(data: bytes, complemented: bytes, offset: int, depth: int = 0) -> "tuple[tuple[Value, ...], int]":
-    """The tuple whose tag is at `offset`, and the offset behind its end."""
+    """The tuple whose tag is at `offset`, and the offset after its end."""
     if depth >= DEPTH:
         raise Corrupt("tuples nest too deeply to be a key")
     items: list[Value] = []
@@ -253,17 +253,17 @@ _SCALAR_TAKERS: Final = {tag: taker for kind, taker in _TAKERS.items() if kind i
 
 
 def taker_of(kind: type) -> Taker:
-    """The function `(data, complemented, offset) -> (value, offset behind)` of a kind; its caller checks the tag."""
+    """The function `(data, complemented, offset) -> (value, offset after it)` of a kind; its caller checks the tag."""
     return _TAKERS[kind]
 
 
 def take_value(data: bytes, complemented: bytes, offset: int, depth: int = 0) -> "tuple[Value, int]":
-    """The value whose element begins at `offset`, in either direction, and the offset behind it.
+    """The value whose element begins at `offset`, in either direction, and the offset after it.
 
     `complemented` is `complement(data)`: a descending element is an ascending one read from there.
 
     Raises:
-        Corrupt: there is no such element.
+        Corrupt: the bytes are not an element.
     """
     tag = take_tag(data, offset)
     if tag in (framing.NONE_FIRST, framing.NONE_LAST):
@@ -279,10 +279,10 @@ def take_value(data: bytes, complemented: bytes, offset: int, depth: int = 0) ->
 
 
 def complement(data: bytes) -> bytes:
-    """Every bit turned over: what sorts ascending then sorts descending."""
+    """The bytes with every bit inverted, which reverses their order."""
     return data.translate(COMPLEMENT)
 
 
 def digest(data: bytes) -> bytes:
-    """16 bytes (BLAKE2b) that stand for data too long to be a key: equality only, no order."""
+    """16 bytes (BLAKE2b) in place of data too long for a key: equal for equal data, without its order."""
     return blake2b(data, digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""What the engines that live inside the process share: what a mutation makes of a row, and how large a row may be.
+"""What engines inside the process share: applying a mutation to a row, and the limits of a row.
 
 The limits are the same for every embedded engine, so that what fits in memory fits on disk. See "The store contract" of
 the architecture page.
@@ -29,7 +29,7 @@ _COUNTER = struct.Struct(">q")
 
 
 def check_key(table: Table, key: bytes) -> None:
-    """A key that is written has 1 to `MAX_KEY` bytes."""
+    """Refuses a key to be written that has not 1 to `MAX_KEY` bytes."""
     if not key:
         raise InvalidKey("a row's key is at least one byte long", table=table)
     if len(key) > MAX_KEY:
@@ -37,7 +37,7 @@ def check_key(table: Table, key: bytes) -> None:
 
 
 def check_row(table: Table, key: bytes, row: Row) -> None:
-    """A row that is written keeps to the limits, and its columns to the two families."""
+    """Refuses a row to be written that exceeds a limit or has a column of no family."""
     check_key(table, key)
     size = 0
     for column, cell in row.items():
@@ -57,7 +57,7 @@ def check_row(table: Table, key: bytes, row: Row) -> None:
 
 
 def check_column(table: Table, column: bytes) -> None:
-    """A column's name begins with its family and has at most `MAX_COLUMN` bytes."""
+    """Refuses a column whose name does not begin with its family, or is longer than `MAX_COLUMN`."""
     if not column.startswith((b"d:", b"m:")):
         raise InvalidValue("a column's name begins with its family, d: or m:", table=table, column=column)
     if len(column) > MAX_COLUMN:
@@ -73,45 +73,45 @@ def changed(row: Row | None, mutation: RowMutation) -> Row | None:
         last = mutation.delete_row
         cells = {column: cell for column, cell in cells.items() if cell.stamp > last}
     for column, last in mutation.deletes.items():
-        standing = cells.get(column)
-        if standing is not None and standing.stamp <= last:
+        current = cells.get(column)
+        if current is not None and current.stamp <= last:
             del cells[column]
     for column, cell in mutation.puts.items():
-        standing = cells.get(column)
-        if standing is None or standing.stamp <= cell.stamp:
+        current = cells.get(column)
+        if current is None or current.stamp <= cell.stamp:
             cells[column] = cell
     return cells or None
 
 
-def expected_stands(row: Row | None, column: bytes, expected: bytes | None) -> bool:
+def holds_expected(row: Row | None, column: bytes, expected: bytes | None) -> bool:
     """Whether `column` holds exactly `expected`, or is absent when that is None."""
     cell = row.get(column) if row else None
     return cell is None if expected is None else cell is not None and cell.value == expected
 
 
 def increased(row: Row | None, asked: Increment) -> tuple[int, Cell]:
-    """The counter's new value and the cell that holds it, stamped now; the stamp never goes back."""
+    """The counter's new value and its cell, stamped now; the stamp never decreases."""
     table, key, column, amount = asked.table, asked.key, asked.column, asked.amount
-    standing = row.get(column) if row else None
+    current = row.get(column) if row else None
     stamp = time.time_ns() // 1_000_000
-    if standing is None:
+    if current is None:
         total = amount
     else:
-        if len(standing.value) != _COUNTER.size:
+        if len(current.value) != _COUNTER.size:
             raise InvalidValue("only a column of 8 bytes can be incremented", table=table, key=key, column=column)
-        total, stamp = _COUNTER.unpack(standing.value)[0] + amount, max(stamp, standing.stamp)
+        total, stamp = _COUNTER.unpack(current.value)[0] + amount, max(stamp, current.stamp)
     try:
         return total, Cell(_COUNTER.pack(total), stamp)
     except struct.error as failure:
         raise LimitExceeded(
-            "a counter holds 64 bits, sign included", table=table, key=key, column=column, total=total
+            "the counter would exceed 64 bits", table=table, key=key, column=column, total=total
         ) from failure
 
 
 def merged(
     stored: Iterable[Found], written: dict[bytes, Row | None], wanted: RowRange, *, reverse: bool
 ) -> Iterator[Found]:
-    """What a transaction sees of a range: its own rows in place of the store's, in the same order."""
+    """A range as a transaction sees it: its own rows in place of the store's, in the same order."""
     start, stop = wanted.start, wanted.stop
     own = sorted(
         ((key, row) for key, row in written.items() if row and start <= key and (not stop or key < stop)),
@@ -130,5 +130,5 @@ def first(found: Iterable[Found], limit: int, families: Families) -> list[Found]
 
 
 def readable(row: Row) -> Row | None:
-    """The cells of family `d`; a row that has none is absent for whoever reads only those."""
+    """The cells of family `d`; a row without any is absent for a reader of that family."""
     return {column: cell for column, cell in row.items() if column.startswith(b"d:")} or None

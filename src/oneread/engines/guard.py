@@ -1,8 +1,8 @@
-"""A lock that is taken over when the call that took it has ended without giving it back.
+"""A lock that passes on when the call that took it has ended without releasing it.
 
-An exception of a signal handler can end a call between taking a lock and the `try` that would give it back. Nothing
-runs at such a moment, so nothing is cleaned up: those who wait look whether the holder's frame is still on the stack of
-its thread. See docs/decisions/0028-writer-thread.md.
+An exception of a signal handler can end a call between taking a lock and the `try` that would release it, where no
+cleanup runs: a waiting thread checks whether the holder's frame is still on the stack of its thread. See
+docs/decisions/0028-writer-thread.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Hold:
         self.next: dict[None, Hold] = {}
 
     def is_held(self) -> bool:
-        """Whether the call that took the guard still runs."""
+        """Whether the call that took the guard is still running."""
         held = self.frame
         at = None if held is None else sys._current_frames().get(self.thread)  # noqa: SLF001 - documented for debugging
         while at is not None and at is not held:
@@ -46,7 +46,7 @@ class Guard:
         self._last = Hold(None)
 
     def take(self, timeout: float) -> Hold | None:
-        """Takes it for the call that calls this, which gives the hold back; None when others hold it too long."""
+        """Takes it for the calling function, which releases the hold; None when others hold it too long."""
         hold = Hold(sys._getframe(1))  # noqa: SLF001 - the only way to know the caller's frame
         deadline = None
         pause = _FIRST_SECONDS

@@ -1,7 +1,7 @@
 """The memory engine: rows in sorted lists, for tests and for data that may be lost.
 
-It is also the strictest reader of the contract: what the contract leaves undefined it refuses, so that a test finds it
-before a cluster does. See "The store contract" of the architecture page.
+It is also the strictest engine: it refuses what the contract leaves undefined, so that a test finds it before a
+cluster does. See "The store contract" of the architecture page.
 """
 
 from __future__ import annotations
@@ -33,23 +33,22 @@ CAPABILITIES: Final = Capabilities(
 )
 
 PATIENCE: Final = 30.0
-"""Seconds a request that writes on its own waits for its turn."""
+"""Seconds that a write outside a transaction waits for its turn."""
 
 
 class MemoryEngine:
     """An open store that lives as long as this object.
 
-    Arguments:
-        strict: refuses what the contract leaves undefined: a put at or below an earlier delete, an empty value in a
-            checked column.
+    `strict` refuses what the contract leaves undefined: a put at or below an earlier delete, an empty value in a
+    checked column.
     """
 
     def __init__(self, *, strict: bool = True) -> None:
-        self._rows: dict[Table, _Rows] = {table: _Rows() for table in TABLES}
-        self._law = _ContractChecker() if strict else None
+        self._rows: dict[Table, _TableRows] = {table: _TableRows() for table in TABLES}
+        self._checker = _ContractChecker() if strict else None
         self._turn = Guard()  # held for a whole transaction
-        self._latch = Guard()  # held while rows are looked at or changed, never while foreign code runs
-        self._applying: _Transaction | None = None  # by the holder of the latch, or by one that was interrupted
+        self._latch = Guard()  # held while rows are read or changed, never while a caller's code runs
+        self._applying: _Transaction | None = None  # of the holder of the latch, or of an interrupted one
         self._closed = False
         self._cursor_key = os.urandom(32)
 
@@ -86,12 +85,12 @@ class MemoryEngine:
     def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:
         hold = self._turn.take(timeout)
         if hold is None:
-            raise Unavailable("other transactions took too long; nothing was written", seconds=timeout)
+            raise Unavailable("other transactions took too long; nothing was written; try again", seconds=timeout)
         try:
             self._check_open()
             if self._applying is not None:
                 self._look(_nothing)
-            attempt = _Transaction(self._rows, self._law)
+            attempt = _Transaction(self._rows, self._checker)
             result = run(attempt.answer)
             self._look(lambda: self._apply(attempt))
             return result
@@ -101,7 +100,7 @@ class MemoryEngine:
     def snapshot(self, run: Callable[[Answerer], T]) -> T:
         self._check_open()
 
-        def copies() -> dict[Table, _Rows]:
+        def copies() -> dict[Table, _TableRows]:
             return {table: each.copy() for table, each in self._rows.items()}
 
         rows = self._look(copies)
@@ -126,15 +125,15 @@ class MemoryEngine:
     def close(self) -> None:
         hold = self._turn.take(PATIENCE)
         if hold is None:
-            raise Unavailable("a transaction takes too long; nothing was closed", seconds=PATIENCE)
+            raise Unavailable("a transaction takes too long; the store is still open; close it again", seconds=PATIENCE)
         self._closed = True
         hold.give_back()
 
     def _look(self, work: Callable[[], T]) -> T:
-        """Runs `work` while nothing changes the rows; what an interrupted transaction began to apply is ended first."""
+        """Runs `work` while nothing changes the rows; first finishes applying an interrupted transaction."""
         hold = self._latch.take(PATIENCE)
         if hold is None:
-            raise Unavailable("another thread looks at the rows too long", seconds=PATIENCE)
+            raise Unavailable("another thread holds the rows too long; try again", seconds=PATIENCE)
         try:
             if self._applying is not None:
                 self._apply(self._applying)
@@ -153,14 +152,14 @@ class MemoryEngine:
 
 
 def _nothing() -> None:
-    """For a look that only ends what an interrupted transaction began."""
+    """Work for a `_look` that only finishes an interrupted transaction."""
 
 
 _FEW: Final = 64
-"""Up to this many new or gone keys are put in their places one by one; for more the keys are sorted again."""
+"""Up to this many added or removed keys are inserted one by one; for more the keys are sorted again."""
 
 
-class _Rows:
+class _TableRows:
     """One table: rows by key, and the keys in order."""
 
     __slots__ = ("get", "keys", "rows")
@@ -170,9 +169,9 @@ class _Rows:
         self.keys: list[bytes] = []
         self.get = self.rows.get
 
-    def copy(self) -> _Rows:
+    def copy(self) -> _TableRows:
         """These rows as they are now; a row is never changed, only replaced."""
-        made = _Rows()
+        made = _TableRows()
         made.rows.update(self.rows)
         made.keys.extend(self.keys)
         return made
@@ -183,22 +182,22 @@ class _Rows:
         return sum(map(len, self.keys)) + sum(cells)
 
     def update(self, written: dict[bytes, Row | None]) -> None:
-        """Puts and removes rows. Each step is whole, and done again it changes nothing: keys come last and go first."""
+        """Puts and removes rows. An interrupted update is repeated: keys are added last and removed first."""
         rows, keys = self.rows, self.keys
-        gone = [key for key, row in written.items() if row is None and key in rows]
+        removed = [key for key, row in written.items() if row is None and key in rows]
         kept = {key: row for key, row in written.items() if row is not None}
         new = [key for key in kept if not self._has(key)]
         rows.update(kept)
-        if len(gone) + len(new) > _FEW:
-            left = set(gone)
-            keys[:] = sorted([*(key for key in keys if key not in left), *sorted(new)])  # two sorted runs: one merge
+        if len(removed) + len(new) > _FEW:
+            dropped = set(removed)
+            keys[:] = sorted([*(key for key in keys if key not in dropped), *sorted(new)])  # two sorted runs: one merge
         else:
             for key in new:
                 insort(keys, key)
-            for key in gone:
+            for key in removed:
                 if self._has(key):
                     del keys[bisect_left(keys, key)]
-        for key in gone:
+        for key in removed:
             del rows[key]
 
     def _has(self, key: bytes) -> bool:
@@ -211,12 +210,12 @@ class _Rows:
         return ((keys[place], rows[keys[place]]) for place in (reversed(places) if reverse else places))
 
 
-def _read(rows: dict[Table, _Rows], asked: Read) -> list[Row | None]:
+def _read(rows: dict[Table, _TableRows], asked: Read) -> list[Row | None]:
     get = rows[asked.table].get
-    return [_seen(get(key), asked.families) for key in asked.keys]
+    return [_copy_for(get(key), asked.families) for key in asked.keys]
 
 
-def _scan(rows: dict[Table, _Rows], asked: Scan) -> list[Found]:
+def _scan(rows: dict[Table, _TableRows], asked: Scan) -> list[Found]:
     return _first(asked, rows[asked.table].between(asked.range, reverse=asked.reverse))
 
 
@@ -224,22 +223,22 @@ def _first(asked: Scan, found: Iterator[Found]) -> list[Found]:
     return [(key, dict(row)) for key, row in embedded.first(found, asked.limit, asked.families)]
 
 
-def _seen(row: Row | None, families: str) -> Row | None:
-    """What a reader gets: a copy, so that nobody holds the store's own dict."""
+def _copy_for(row: Row | None, families: str) -> Row | None:
+    """What a reader gets: a copy, so that it cannot change the store's own dict."""
     if row is None:
         return None
     return embedded.readable(row) if families == "d" else dict(row)
 
 
-_READS: Final[dict[type[Any], Callable[[dict[Table, _Rows], Any], Any]]] = {Read: _read, Scan: _scan}
+_READS: Final[dict[type[Any], Callable[[dict[Table, _TableRows], Any], Any]]] = {Read: _read, Scan: _scan}
 
 
 class _Transaction:
     """One attempt: reads see its own writes before the store's, and nothing reaches the store until `apply`."""
 
-    def __init__(self, rows: dict[Table, _Rows], law: _ContractChecker | None) -> None:
+    def __init__(self, rows: dict[Table, _TableRows], checker: _ContractChecker | None) -> None:
         self._rows = rows
-        self._law = law
+        self._checker = checker
         self._written: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
         self._notes: list[Callable[[], None]] = []
 
@@ -247,7 +246,7 @@ class _Transaction:
         return _ANSWERS[type(request)](self, request)
 
     def apply(self) -> None:
-        """Puts what was written into the store; may be done again."""
+        """Puts the transaction's rows into the store; may be repeated."""
         for table, written in self._written.items():
             if written:
                 self._rows[table].update(written)
@@ -266,12 +265,12 @@ class _Transaction:
         self._written[table][key] = row
 
     def _change(self, table: Table, mutation: RowMutation) -> None:
-        if self._law is not None:
-            self._notes.append(self._law.judged(table, mutation))
+        if self._checker is not None:
+            self._notes.append(self._checker.check_mutation(table, mutation))
         self._put(table, mutation.key, embedded.changed(self.row(table, mutation.key), mutation))
 
     def read(self, asked: Read) -> list[Row | None]:
-        return [_seen(self.row(asked.table, key), asked.families) for key in asked.keys]
+        return [_copy_for(self.row(asked.table, key), asked.families) for key in asked.keys]
 
     def scan(self, asked: Scan) -> list[Found]:
         stored = self._rows[asked.table].between(asked.range, reverse=asked.reverse)
@@ -285,9 +284,9 @@ class _Transaction:
             self._change(asked.table, mutation)
 
     def check_and_mutate(self, asked: CheckAndMutate) -> bool:
-        if self._law is not None:
-            self._notes.append(self._law.checked(asked))
-        if not embedded.expected_stands(self.row(asked.table, asked.mutation.key), asked.column, asked.expected):
+        if self._checker is not None:
+            self._notes.append(self._checker.check_condition(asked))
+        if not embedded.holds_expected(self.row(asked.table, asked.mutation.key), asked.column, asked.expected):
             return False
         self._change(asked.table, asked.mutation)
         return True
@@ -301,8 +300,8 @@ class _Transaction:
     def replace(self, asked: Replace) -> None:
         for key, row in asked.rows.items():
             self._put(asked.table, key, dict(row) if row else None)
-            if self._law is not None:
-                self._notes.append(self._law.restated(asked.table, key))
+            if self._checker is not None:
+                self._notes.append(self._checker.replace(asked.table, key))
 
 
 _ANSWERS: Final[dict[type[Any], Callable[[_Transaction, Any], Any]]] = {
@@ -316,16 +315,16 @@ _ANSWERS: Final[dict[type[Any], Callable[[_Transaction, Any], Any]]] = {
 
 
 class _ContractChecker:
-    """Remembers what was deleted and what is checked, in order to refuse what the contract leaves undefined.
+    """Remembers deletes and checked columns, to refuse what the contract leaves undefined.
 
-    Every judgement answers what to note down once the transaction has committed.
+    Each check returns what to remember once the transaction has committed.
     """
 
     def __init__(self) -> None:
         self._deleted: dict[tuple[Table, bytes], dict[bytes, int]] = {}
         self._checked: set[tuple[Table, bytes]] = set()
 
-    def judged(self, table: Table, mutation: RowMutation) -> Callable[[], None]:
+    def check_mutation(self, table: Table, mutation: RowMutation) -> Callable[[], None]:
         deleted = self._deleted.get((table, mutation.key), {})
         for column, cell in mutation.puts.items():
             last = max(deleted.get(column, -1), deleted.get(b"", -1))
@@ -342,13 +341,13 @@ class _ContractChecker:
                 raise InvalidValue("a checked column never holds an empty value", table=table, column=column)
         return lambda: self._note(table, mutation)
 
-    def checked(self, asked: CheckAndMutate) -> Callable[[], None]:
+    def check_condition(self, asked: CheckAndMutate) -> Callable[[], None]:
         put = asked.mutation.puts.get(asked.column)
         if asked.expected == b"" or (put is not None and not put.value):
             raise InvalidValue("a checked column never holds an empty value", table=asked.table, column=asked.column)
         return lambda: self._checked.add((asked.table, asked.column))
 
-    def restated(self, table: Table, key: bytes) -> Callable[[], None]:
+    def replace(self, table: Table, key: bytes) -> Callable[[], None]:
         return lambda: self._forget(table, key)
 
     def _note(self, table: Table, mutation: RowMutation) -> None:

@@ -1,4 +1,4 @@
-"""One entity class, then and now: where each field of today is in rows of the stored layout, and what is refused.
+"""Compares a declared entity class with its stored layout: where each field is in stored rows, and what is refused.
 
 See "Schema history" of the decisions page and docs/explanation/schema-evolution.md.
 """
@@ -15,12 +15,12 @@ from oneread.models.descriptions import DescribedField, Nested, Type, Types, fie
 from oneread.models.evolving import latest_names
 from oneread.models.versions import Origin, StoredLayout
 
-_OF_A_KEY: Final = "the fields of a key stay as they are, renamed at most; declare another model, and load it"
+_OF_A_KEY: Final = "key fields can be renamed and nothing else; declare another model and load the data into it"
 
 What: TypeAlias = Literal["added", "dropped", "renamed", "retyped", "widened", "changed", "reordered", "new generation"]
 
 _WHOLE: Final = "#"
-"""Stands in a path for which fields a copy has, in their order."""
+"""In a path: the fields of a copy and their order."""
 
 _DECLARE_AS_WAS: Final = "declare it as it was"
 _OTHER_TYPE: Final = (
@@ -34,16 +34,10 @@ _LACKING: Final = (
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that is declared otherwise than it is stored.
+    """One difference between the declared schema and the stored one.
 
-    Arguments:
-        what: in one word.
-        of: `model` or `view`.
-        name: in the store.
-        field: what differs in it; empty for the whole.
-        before, after: how it is stored and declared, as text.
-        refused: why it cannot be, and what to do instead; empty when it can.
-        loses: values in the store will be gone once a backfill has written the rows anew.
+    `field` is empty when the whole model or view differs; `refused` says why the change is impossible and what to do,
+    and is empty when it is possible; `loses` warns that a backfill will delete stored values.
     """
 
     what: What
@@ -64,16 +58,12 @@ class _Change(NamedTuple):
 
 
 class Comparison:
-    """What became of one entity class.
+    """Compares one entity class with its stored layout.
 
-    Arguments:
-        stored: its layout.
-        declared: its declaration.
-        aliases: name of a model's class, then or now, to its stored name.
-        free: no row lies in the store, so that nothing needs to be readable.
-
-    `origins` says of each path of today where it is in the stored layout, `moved` the other way round; `touched` are
-    paths of today whose values are new or of another meaning; `same` tells that documents are as they were.
+    `aliases` maps the name of a model's class, stored or declared, to its stored name. When `free`, the store has no
+    rows of the class and every change is possible. `origins` maps each declared path to its place in the stored layout,
+    `moved` maps stored paths to declared ones; `touched` are the declared paths whose values are new or mean something
+    else.
     """
 
     def __init__(
@@ -111,7 +101,7 @@ class Comparison:
         self.moved |= {f"{before}.{old}": f"{after}.{new}" for old, new in names.items()}
 
     def compare(self, routes: Mapping[str, Mapping[str, str]]) -> None:
-        """Compares field by field; `routes` says of each target what its paths of before are called now."""
+        """Compares field by field; `routes` maps, for each target, its stored paths to the declared ones."""
         former = {after: before for before, after in self.names.items()}
         self._compare_keys()
         for name, field in self.new.items():
@@ -152,7 +142,7 @@ class Comparison:
         fits = name in self.declared.blanks
         self._report(
             "added", name, after=field.text,
-            refused="" if fits else "entities from before lack this field; give it a default, or declare it `| None`",
+            refused="" if fits else "stored entities lack this field; give it a default, or declare it `| None`",
         )  # fmt: skip
 
     def _compare_field(self, before: str, name: str, routes: Mapping[str, Mapping[str, str]]) -> None:
@@ -170,7 +160,11 @@ class Comparison:
         old, new = dict(self.stored.targets).get(before), dict(self.declared.targets).get(name)
         if self.stored.is_known and old and new and old != new:
             self._report(
-                "changed", name, old, new, refused="a field goes on referring to the same model; add another field"
+                "changed",
+                name,
+                old,
+                new,
+                refused="a field cannot change the model it refers to; add another field",
             )
 
     def _compare_plain(self, before: str, name: str) -> None:
@@ -185,7 +179,7 @@ class Comparison:
             self._report(change.what, name, old.text, new.text)
 
     def _change_of(self, path: str, text: str, old: tuple[Types, Type], new: tuple[Types, Type]) -> _Change:
-        """How a value's type changed; `text` is the stored type as described."""
+        """Finds how a value's type changed; `text` describes the stored type."""
         is_kept = widens(*old, *new)
         if is_kept and widens(*new, *old):
             return _Change("same")
@@ -202,7 +196,7 @@ class Comparison:
         for inner, text in new.inner.items():
             path = f"{name}.{inner}"
             if inner not in former:
-                self.lack(path, after=text)
+                self.report_lacking(path, after=text)
                 continue
             if former[inner] != inner:
                 self._report("renamed", path, f"{before}.{former[inner]}", path)
@@ -215,7 +209,7 @@ class Comparison:
         self._compare_inner_order(name, list(old.inner), list(new.inner))
 
     def _compare_inner_order(self, name: str, old: list[str], new: list[str]) -> None:
-        """Rows of views that show the whole copy hold its fields in their order."""
+        """An index row that shows a whole copy holds its fields in this order."""
         order = [self.inner_names[name].get(inner, "") for inner in old]
         if order != new:
             self.touched.add(f"{name}.{_WHOLE}")
@@ -227,7 +221,7 @@ class Comparison:
         first, second = Types([("", old_text)], self._old_nested), Types([("", new_text)], self._new_nested)
         change = self._change_of(path, old_text, (first, first.by_name[""]), (second, second.by_name[""]))
         if change.what == "changed" or renamed_route(old_route, routes) != new_route:
-            self.lack(path, old, new)  # the value of another type or place of the source
+            self.report_lacking(path, old, new)  # the value of another field, or of another type
             return
         self.origins[path] = Origin(path, before, change.was)
         if change.what == "retyped":
@@ -235,8 +229,8 @@ class Comparison:
         if change.what != "same":
             self._report(change.what, path, old_text, new_text)
 
-    def lack(self, path: str, before: str = "", after: str = "") -> None:
-        """A copied value that rows from before do not have: it comes from its source, as they are written anew."""
+    def report_lacking(self, path: str, before: str = "", after: str = "") -> None:
+        """Reports a copied value that stored rows do not have: a backfill takes it from the source."""
         self.origins.pop(path, None)
         self.touched.add(path)
         top, _, inner = path.partition(".")
@@ -259,7 +253,7 @@ class Comparison:
             tighter = tighter or (before["on_delete"] == "clear" != after["on_delete"])
             self._report(
                 "changed", name, *texts,
-                refused="copies without values may be stored, which this promise rules out; declare it as it was"
+                refused="copies without values may be stored, which this option forbids; declare it as it was"
                 if tighter else "",
             )  # fmt: skip
         self._compare_optional(name, old, new)
@@ -271,7 +265,7 @@ class Comparison:
             self._report("widened", name, old.text, new.text)
 
     def _compare_mixed(self, before: str, name: str) -> None:
-        """A reference that shows values now, or a copy that only refers now."""
+        """Compares a reference that became a copy, or a copy that became a reference."""
         old, new = self.old[before], self.new[name]
         reference = new if old.copy is not None else old
         bare = [each for each in (reference.type, *reference.type.arguments) if each.name == "Ref"]
@@ -286,7 +280,7 @@ class Comparison:
         self._report("changed", name, old.text, new.text)
         self._compare_optional(name, old, new)
         for inner in new.inner:
-            self.lack(f"{name}.{inner}")
+            self.report_lacking(f"{name}.{inner}")
 
     def _compare_promises(self) -> None:
         if not self.stored.is_known:
@@ -298,7 +292,7 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether documents are as they were, and mean the same."""
+        """Whether stored documents can stay as they are."""
         return not self.differences
 
 
@@ -309,7 +303,7 @@ def _of(text: str) -> tuple[str, str]:
 
 
 def renamed_route(route: str, names: Mapping[str, str]) -> str:
-    """What a path is called now; of a path that is not known, its first field."""
+    """The declared name of a stored path; of an unknown path only the first field is renamed."""
     if route in names:
         return names[route]
     first, dot, rest = route.partition(".")
@@ -317,7 +311,7 @@ def renamed_route(route: str, names: Mapping[str, str]) -> str:
 
 
 def added_origins(older: Iterable[Origin], step: Mapping[str, Origin]) -> tuple[Origin, ...]:
-    """Where each field of today is in an older layout, by way of the layout after that one."""
+    """Where each declared field is in an older layout, found through the layout that followed it."""
     known = {each.field: each for each in older}
     return tuple(
         Origin(path, known[origin.of].of, (*known[origin.of].was, *origin.was))

@@ -1,4 +1,4 @@
-"""What a schema's classes say, written down so that it can be compared with what a store remembers.
+"""Describes a schema's classes so that they can be compared with the stored schema.
 
 See "Schema history" of the decisions page and "The schema row" of docs/formats/rows.md.
 """
@@ -31,7 +31,7 @@ from oneread.models.versions import Description, digest_of
 
 
 def declare_schema(catalog: Catalog, views: tuple[type[View[Any]], ...], names: Mapping[str, Any]) -> DeclaredSchema:
-    """A schema as a store remembers it."""
+    """Describes a schema as it is stored."""
     writer = _Declarer(catalog, names)
     models = tuple(writer.model(cls) for cls in catalog.models)
     described = {each.name: dict(each.fields) for each in models}
@@ -86,14 +86,14 @@ class _Declarer:
                 for each in entity_type.references
                 for name, _get, _type in each.hidden
             ),
-            tells=() if entity_type.told is None else tuple(entity_type.told.types),
+            copied_from=() if entity_type.copied is None else tuple(entity_type.copied.types),
             steps=steps_of(cls),
             copy_steps={name: steps_of(copy) for name, copy in copies.items()},
             was=self._was({"": cls} | {f"{name}.": copy for name, copy in copies.items()}),
         )
 
     def _was(self, classes: Mapping[str, type]) -> dict[str, frozenset[str]]:
-        """What fields were before, as described, by path; `classes` by what stands in front of their fields."""
+        """The former types that `retyped` declares, by path; `classes` by the prefix of their fields' paths."""
         found: dict[str, frozenset[str]] = {}
         for prefix, cls in classes.items():
             for each in steps_of(cls):
@@ -103,7 +103,7 @@ class _Declarer:
         return found
 
     def _fields_of(self, cls: type[msgspec.Struct]) -> Description:
-        """A class's fields and types, classes spelled out; the fields of its copies included, and what they promise."""
+        """A class's fields and types, classes spelled out; with the fields and options of its copies."""
         found: list[tuple[str, str]] = []
         types = types_of(cls, self._names)
         for name, text, _default in describe(cls, self._names):
@@ -117,7 +117,7 @@ class _Declarer:
         return tuple(found)
 
     def _copied(self, name: str, copy: type[Copy[Any]]) -> Description:
-        """What one field of a carrier copies: types, and where in the source each value is from."""
+        """The fields that one copy shows: types, and the path of each value in the source."""
         sources = defaults_of(copy)
         return tuple(
             (f"{name}.{inner}", f"{text} of {sources[inner] if isinstance(sources[inner], Path) else inner}")
@@ -168,7 +168,7 @@ class _Declarer:
         )
 
     def _way(self, model: type[Model[Any]], route: tuple[str, ...]) -> Description:
-        """From reference to reference to a value: where in each entity on the way it is."""
+        """The way to a value through references: (model, path) for each entity on it."""
         hidden = self._accesses.of_route(model, route).hidden
         if hidden is None:
             return ((stored_name(model), ".".join(route)),)

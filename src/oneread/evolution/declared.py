@@ -13,7 +13,7 @@ from oneread.models.versions import Description
 
 
 class Far(msgspec.Struct, frozen=True):
-    """A value that an entity holds of another one: what it is called there, and where it is from."""
+    """A value that an entity holds of another one: its path in the holder, and the source's model and path."""
 
     path: str
     target: str
@@ -21,26 +21,13 @@ class Far(msgspec.Struct, frozen=True):
 
 
 class DeclaredModel(msgspec.Struct, frozen=True):
-    """An entity class as declared.
+    """An entity class as declared; `name`, `kind` and `targets` are stored names, types are described as text.
 
-    Arguments:
-        name: in the store.
-        kind: the stored name of the model whose table it lives in.
-        fields: as described.
-        cls: the name of the class.
-        keys: the fields of its key, in order.
-        blanks: fields that an entity from before may lack: they have a default, or may be None.
-        nullable: copies whose fields may be None whatever their type.
-        nested: `Class.field` of the fields of nested classes that have a default.
-        arrays: nested classes whose elements are arrays.
-        promises: of plain references, by field.
-        targets: the stored name of the model that each reference and copy refers to, by field.
-        copied: values that its copies show.
-        hidden: values that it holds out of sight.
-        tells: paths of the values that others copy from this kind, in order.
-        steps: what it says of its past.
-        copy_steps: what the class of each of its copies says, by field.
-        was: what `retyped` says a field was, as described, by path: `price`, `buyer.name`.
+    `blanks` are fields that a stored entity may lack: they have a default, or may be None. `nullable` are copies whose
+    fields may be None whatever their type. `nested` holds `Class.field` of the fields of nested classes that have a
+    default, `arrays` the nested classes stored as arrays. `copied` are shown and `hidden` are hidden copies;
+    `copied_from` are paths of the values that holders copy from this kind. `steps`, `copy_steps` and `was` are the
+    declared renamings and former types, of the class, of its copies by field, and by path.
     """
 
     name: str
@@ -56,20 +43,17 @@ class DeclaredModel(msgspec.Struct, frozen=True):
     targets: Description = ()
     copied: tuple[Far, ...] = ()
     hidden: tuple[Far, ...] = ()
-    tells: tuple[str, ...] = ()
+    copied_from: tuple[str, ...] = ()
     steps: tuple[EvolutionStep, ...] = ()
     copy_steps: dict[str, tuple[EvolutionStep, ...]] = {}
     was: dict[str, frozenset[str]] = {}
 
 
 class DeclaredRule(msgspec.Struct, frozen=True):
-    """One rule of a view: its words, with room for the path and its type between, and the way to the value.
+    """One rule of a view: the words `before` its path and `after` its type, and the way to the value.
 
-    Arguments:
-        name: of the view's field.
-        before, after: words of the rule, in front of the path and behind its type.
-        path: of the field, as written; empty for a count of entities.
-        way: (stored name of a model, path) from reference to reference; the last one is the value.
+    `path` is empty for a count of entities; `way` holds (stored name of a model, path) for each reference on the way,
+    and the value last.
     """
 
     name: str
@@ -80,18 +64,10 @@ class DeclaredRule(msgspec.Struct, frozen=True):
 
 
 class DeclaredView(msgspec.Struct, frozen=True):
-    """A view as declared.
+    """A view as declared; `name`, `kind` and `model` are stored names.
 
-    Arguments:
-        name: in the store.
-        kind: the stored name of the model whose table it is about.
-        model: the stored name of the entity class that it is about.
-        fields: as described.
-        hidden: the stored names of its least and greatest fields.
-        rules: what `fields` is made of.
-        condition: its `where`.
-        conditions: the ways to the values that the condition reads, by path.
-        options: the class options that its rows depend on.
+    `hidden` are the stored names of its least and greatest fields, `condition` is its `where`, `conditions` are the
+    ways to the values that the condition reads, by path, and `options` the class options that its rows depend on.
     """
 
     name: str
@@ -114,5 +90,5 @@ class DeclaredSchema(msgspec.Struct, frozen=True):
 
 
 def rule_text(rule: DeclaredRule, path: str, types: dict[str, str]) -> str:
-    """What the store keeps of a rule, were its path called `path` and of the type that stands under it."""
+    """A rule as the store describes it, with this path and its type from `types`."""
     return " ".join(filter(None, (*rule.before, path, types.get(path, ""), *rule.after)))

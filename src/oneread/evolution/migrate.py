@@ -127,8 +127,8 @@ def _rows_of(kinds: Mapping[str, int], name: str) -> RowRange:
 def plan_migration(declared: DeclaredSchema, drop: Collection[str] = (), *, count: bool = True) -> Plan[Planned]:
     """Returns what opening, or applying, would change; writes nothing.
 
-    `drop` names models and views to be dropped. With `count`, rows that would be rewritten are read and counted,
-    `BATCH` a request.
+    `drop` names models and views to be dropped. With `count`, rows to be rewritten are read and counted, `BATCH`
+    a request.
     """
     stored = yield from stored_schema()
     yield from _refuse_drops(stored, declared, drop)

@@ -1,7 +1,7 @@
 """How a declared schema becomes the next version of the stored one, or why it cannot.
 
-Everything is compared before anything is refused, so that all differences can be told at once. See "Schema history" and
-"View states" of the decisions page and docs/explanation/schema-evolution.md.
+Everything is compared before anything is refused, so that all differences are reported together. See "Schema history"
+and "View states" of the decisions page and docs/explanation/schema-evolution.md.
 """
 
 from __future__ import annotations
@@ -29,17 +29,14 @@ _CLASS_MISSING: Final = (
     "or drop it: oneread migrate apply --drop NAME"
 )
 _UNDECLARED: Final = (
-    "rows from before hold this field as another type; declare retyped(...) until a backfill has rewritten them"
+    "stored rows hold this field as another type; declare retyped(...) until a backfill has rewritten them"
 )
 
 
 class Evolved(msgspec.Struct, frozen=True):
-    """What a declared schema makes of the stored one.
+    """The next version of the stored schema, and every difference, refused ones included.
 
-    Arguments:
-        stored: the next version, were nothing refused; the given one where nothing differs.
-        differences: all of them, the refused ones too.
-        cuts_off: programs under older versions can neither write nor read from then on.
+    When it `cuts_off`, programs with an older schema can neither read nor write once it is stored.
     """
 
     stored: StoredSchema
@@ -54,21 +51,17 @@ def evolve(
     now: int,
     drop: Collection[str] = (),
 ) -> Evolved:
-    """Compares what is declared with what is stored.
+    """Compares the declared schema with the stored one.
 
-    Arguments:
-        stored: what the store remembers.
-        declared: the schema of this program.
-        populated: whether a stored kind has rows; one that is not named has none.
-        now: milliseconds since 1970, for the history.
-        drop: stored names of models and views that shall be forgotten.
+    `populated` says which stored kinds have rows, `now` is in milliseconds since 1970, and `drop` holds the stored
+    names of models and views to remove.
     """
     evolution = _Evolution(stored, declared, populated, frozenset(drop))
     return evolution.result(now)
 
 
 def refuse(evolved: Evolved) -> None:
-    """Raises SchemaMismatch for the first difference that cannot be; nothing was written."""
+    """Raises SchemaMismatch for the first impossible difference; nothing has been written."""
     refused = [each for each in evolved.differences if each.refused]
     if not refused:
         return
@@ -84,7 +77,7 @@ def refuse(evolved: Evolved) -> None:
 
 
 def undeclared(stored: StoredSchema, declared: DeclaredSchema) -> list[tuple[str, str, str]]:
-    """(model, field, type) of what rows from before need to be read and the schema does not say any more."""
+    """(model, field, type) for each conversion that stored rows need and the schema no longer declares."""
     missing: list[tuple[str, str, str]] = []
     for model in declared.models:
         nested = Nested(model.nested, frozenset(model.arrays))
@@ -99,7 +92,7 @@ def undeclared(stored: StoredSchema, declared: DeclaredSchema) -> list[tuple[str
 
 
 def refuse_undeclared(stored: StoredSchema, declared: DeclaredSchema) -> None:
-    """Raises SchemaMismatch where a function is missing without which rows from before cannot be read."""
+    """Raises SchemaMismatch where the schema lacks a conversion without which stored rows cannot be read."""
     for model, field, was in undeclared(stored, declared)[:1]:
         raise SchemaMismatch(_UNDECLARED, model=model, field=field, was=was)
 
@@ -137,7 +130,7 @@ class _Evolution:
         self._routes = self._all_routes()
 
     def _all_routes(self) -> dict[str, dict[str, str]]:
-        """Of each model, what paths that were stored are called now; those of its variants too."""
+        """For each model, stored paths to declared ones, those of its variants included."""
         by_kind: dict[str, dict[str, str]] = {}
         for name, each in self._compared.items():
             kind = by_kind.setdefault(self._kind_of[name], {})
@@ -153,7 +146,7 @@ class _Evolution:
             if each.stored.kind != kind:
                 self._refuse_other_kind(each)
             self._touched |= {(kind, path) for path in each.touched}
-        self._spread()
+        self._spread_changes()
         for model in self._declared.models:
             self._next_layout(model)
         for view in self._declared.views:
@@ -163,14 +156,14 @@ class _Evolution:
 
     def _refuse_other_kind(self, compared: Comparison) -> None:
         kinds = compared.stored.kind, compared.declared.kind
-        why = "an entity class stays in the table of its model; declare another class"
+        why = "an entity class cannot move to another model; declare another class"
         self._differences.append(Difference("changed", "model", compared.declared.name, "", *kinds, why))
 
     def _find_missing(self) -> None:
         declared = {each.name for each in self._declared.models}
         for name in self._stored.layouts:
             if name not in declared:
-                self._forget("model", name)
+                self._report_missing("model", name)
                 if name in self._drop:
                     del self._layouts[name]
                     self._older.pop(name, None)
@@ -182,14 +175,14 @@ class _Evolution:
         for name in self._stored.views:
             owner = name.rpartition(".")[0]
             if name in declared or name in hidden or owner in declared:
-                continue  # a least or greatest that is gone goes with its view's generation
+                continue  # the hidden index of an extremum is retired with its view's generation
             if owner not in self._stored.views:
-                self._forget("view", name)
+                self._report_missing("view", name)
             if name in self._drop or owner in self._drop:
                 self._retire(name)
                 del self._views[name]
 
-    def _forget(self, of: Literal["model", "view"], name: str) -> None:
+    def _report_missing(self, of: Literal["model", "view"], name: str) -> None:
         why = "" if name in self._drop else _CLASS_MISSING
         self._differences.append(Difference("dropped", of, name, refused=why, loses=of == "model"))
         self._cuts_off = True
@@ -200,15 +193,15 @@ class _Evolution:
             self._retired.append(Retired(name, known.number, known.generation))
         self._cuts_off = True
 
-    def _spread(self) -> None:
-        """A value of another meaning makes every value that is copied from it one, open or out of sight."""
+    def _spread_changes(self) -> None:
+        """Marks every copied value, shown or hidden, as changed when its source's value is."""
         grown = True
         while grown:
             grown = False
             for each in self._compared.values():
                 grown |= self._spread_to(each)
         for each in self._compared.values():
-            if any(self._is_touched(each.declared.kind, path, whole=True) for path in each.declared.tells):
+            if any(self._is_touched(each.declared.kind, path, whole=True) for path in each.declared.copied_from):
                 self._retell.add(each.declared.kind)
 
     def _spread_to(self, each: Comparison) -> bool:
@@ -220,7 +213,7 @@ class _Evolution:
                 and not origin.was
                 and self._is_touched(self._kind(far.target), far.route, whole=True)
             ):
-                each.lack(far.path, far.path, far.path)
+                each.report_lacking(far.path, far.path, far.path)
                 self._touched.add((kind, far.path))
         for far in each.declared.hidden:
             if self._is_touched(self._kind(far.target), far.route, whole=True):
@@ -232,7 +225,7 @@ class _Evolution:
         return self._kind_of.get(model, model)
 
     def _is_touched(self, kind: str, path: str, *, whole: bool) -> bool:
-        """Whether a path, or what it leads through, or anything in it where it is shown as a whole, has changed."""
+        """Whether a path or one it leads through has changed; with `whole`, anything below it too."""
         return any(
             of == kind and (path == each or path.startswith(f"{each}.") or (whole and each.startswith(f"{path}.")))
             for of, each in self._touched
@@ -266,8 +259,8 @@ class _Evolution:
         former = msgspec.structs.replace(each.stored, origins=tuple(each.origins.values()), renew=renew, retell=retell)
         earlier = tuple(_behind(one, each, renew=renew, retell=retell) for one in self._older.get(model.name, ()))
         self._older[model.name] = (*earlier, former)
-        gone = tuple(_behind(one, each, renew=renew, retell=retell) for one in self._former.get(model.name, ()))
-        self._former = self._former | ({model.name: gone} if gone else {})
+        unused = tuple(_behind(one, each, renew=renew, retell=retell) for one in self._former.get(model.name, ()))
+        self._former = self._former | ({model.name: unused} if unused else {})
 
     def _binds_others(self, model: DeclaredModel) -> bool:
         """Whether programs that do not know a new model can break its entities by writing or deleting others.
@@ -320,7 +313,7 @@ class _Evolution:
         return StoredView(before.number, before.generation + 1, state, view.kind, view.fields, view.model)
 
     def _is_same_view(self, known: StoredView, view: DeclaredView) -> bool:
-        """Whether a view's rows are as they would be: the same rules, names apart, on values that mean the same."""
+        """Whether a view's rows can stay: the same rules, names apart, on values that did not change."""
         if known.kind != view.kind or known.model not in ("", view.model) or view.model not in self._compared:
             return False
         ways = [rule.way for rule in view.rules if rule.way] + list(view.conditions.values())
@@ -332,7 +325,7 @@ class _Evolution:
         return known.fields == self._as_before(view)
 
     def _as_before(self, view: DeclaredView) -> tuple[tuple[str, str], ...]:
-        """What the store would keep of a view's rules, had its fields the names and types from before."""
+        """A view's rules as the store would describe them with the stored names and types."""
         types = dict(self._compared[view.model].stored.fields)
         rules = [(rule.name, rule_text(rule, self._path_before(rule.way, rule.path), types)) for rule in view.rules]
         if view.condition is not None:
@@ -341,7 +334,7 @@ class _Evolution:
         return (*rules, *view.options)
 
     def _path_before(self, way: Iterable[tuple[str, str]], path: str) -> str:
-        """What a path was called."""
+        """The stored name of a path."""
         parts = []
         for model, step in way:
             former = {after: before for before, after in self._routes.get(model, {}).items()}
@@ -387,7 +380,7 @@ def _layout(number: int, model: DeclaredModel) -> StoredLayout:
 
 
 def _behind(layout: StoredLayout, step: Comparison, *, renew: bool, retell: bool) -> StoredLayout:
-    """An older layout after one more step."""
+    """An older layout after one more change of the schema."""
     return msgspec.structs.replace(
         layout,
         origins=added_origins(layout.origins, step.origins),
@@ -397,6 +390,6 @@ def _behind(layout: StoredLayout, step: Comparison, *, renew: bool, retell: bool
 
 
 def _rules(fields: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]]) -> str:
-    """Those that are not the same on the other side."""
+    """The rules that differ from the other side's."""
     known = set(others)
     return "; ".join(f"{name}: {text}" for name, text in fields if (name, text) not in known)

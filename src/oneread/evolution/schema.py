@@ -30,7 +30,8 @@ class Schema:
     Arguments:
         declarations: model classes (each variant too) and view classes, in any order. Copy classes are found through
             the models.
-        inline: carriers of a source's copies that are changed within its commit; more become a task. Default 1,000.
+        inline: holders of a source's copies that are updated within its commit; with more, a task does it. Default
+            1,000.
 
     Raises:
         InvalidDeclaration: something is missing, of the wrong type, unbounded, or depends on itself.
@@ -41,10 +42,10 @@ class Schema:
         self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is(each, View))
         self.inline = inline
         if type(inline) is not int or inline < 0:
-            raise InvalidDeclaration("inline is a number of carriers, 0 or more", inline=inline)
+            raise InvalidDeclaration("inline must be an int, 0 or more", inline=inline)
         self._names = Named((*self.models, *self.views))
         self._check_classes(declarations)
-        self._compiled = self.catalog(self._provisional())
+        self._compiled = self.catalog(self._unstored_numbers())
         for copy in {
             each.copy for entity_type in self._compiled.entity_types.values() for each in entity_type.references
         }:
@@ -75,8 +76,8 @@ class Schema:
         """The declared classes by name."""
         return dict(self._names)
 
-    def _provisional(self) -> SchemaNumbers:
-        """Numbers that are good for checking only."""
+    def _unstored_numbers(self) -> SchemaNumbers:
+        """Numbers for checks without a store."""
         hidden = [name for view in self.views for name in _hidden(view)]
         return SchemaNumbers(
             {stored_name(root_model(model)): place for place, model in enumerate(self.models)},
@@ -85,15 +86,15 @@ class Schema:
         )
 
     def unstored(self) -> Catalog:
-        """The schema compiled with numbers of its own, for those who ask about declarations and no store."""
-        return self.catalog(self._provisional())
+        """The schema compiled without a store, for questions about the declarations alone."""
+        return self.catalog(self._unstored_numbers())
 
     def catalog(self, numbers: SchemaNumbers) -> Catalog:
         """The schema compiled with the numbers of one store."""
         return Catalog(self.models, self.views, numbers)
 
     def declared(self) -> DeclaredSchema:
-        """The schema as a store remembers it."""
+        """The schema as it is stored."""
         return declare_schema(self._compiled, self.views, self._names)
 
 
@@ -101,12 +102,12 @@ def _hidden(view: type[View[Any]]) -> tuple[str, ...]:
     return tuple(keyspace_names(view).values())
 
 
-def _is(given: Any, base: type) -> bool:
+def _is(given: object, base: type) -> bool:
     return isinstance(given, type) and issubclass(given, base) and given is not base
 
 
 def _check_bounds(model: type[Model[Any]], names: Names) -> None:
-    """A list of references must say how long it may become: each element is rows in every index by it."""
+    """Refuses an unbounded list of references: each element is a row in every index by it."""
     for name, given in types_of(model, names).items():
         element = given.present.several
         refers = element is not None and element.present.kind == "reference"

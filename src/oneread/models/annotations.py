@@ -1,4 +1,4 @@
-"""What an annotation means: its names resolved to types, its wrappers peeled off.
+"""Types of fields: annotations with their names resolved, as a tree that is built once for each class of a schema.
 
 A class declared inside a function is found through the names that the schema passes; nothing is looked up in frames.
 See "Documents" of docs/formats/rows.md.
@@ -51,6 +51,9 @@ from oneread.models.references import Copy, Ref
 
 Names = Mapping[str, Any]
 
+Annotation: TypeAlias = Any
+"""What Python takes as a type: a class, a generic alias, a union, or text that names one."""
+
 _UNRESOLVED: Final = (
     "the type of this field cannot be resolved; import it or declare it in the module, or add it to the schema"
 )
@@ -59,8 +62,7 @@ _UNRESOLVED: Final = (
 class Named(dict[str, Any]):
     """The classes of a schema by name, which remember the types of fields that were resolved by them.
 
-    A schema asks for the types of a class once for each of its fields and views; a class with many fields would be
-    resolved as many times over.
+    The types of a class are needed for each of its fields and views; resolving them each time would be quadratic.
     """
 
     def __init__(self, classes: Iterable[type]) -> None:
@@ -70,7 +72,7 @@ class Named(dict[str, Any]):
 
 
 class _Scope:
-    """Where the names in the annotations of one class are looked up."""
+    """Looks up the names in the annotations of one class."""
 
     def __init__(self, written_in: type, names: Names) -> None:
         module = vars(sys.modules[written_in.__module__]) if written_in.__module__ in sys.modules else {}
@@ -84,8 +86,8 @@ class _Scope:
         self._module = dict(module)
         self._names: Any = ChainMap(*map(dict, near), own)
 
-    def resolve(self, annotation: Any, field: str) -> Any:
-        """The annotation with every name in it replaced by what it stands for. Raises InvalidDeclaration."""
+    def resolve(self, annotation: Annotation, field: str) -> Annotation:
+        """The annotation with every name in it resolved. Raises InvalidDeclaration for an unknown name."""
         if isinstance(annotation, type):
             return annotation
         holder = SimpleNamespace(__annotations__={field: annotation})
@@ -100,7 +102,7 @@ class _Scope:
             ) from error
 
 
-def resolved(annotation: Any, written_in: type, names: Names, field: str) -> Any:
+def resolved(annotation: Annotation, written_in: type, names: Names, field: str) -> Annotation:
     """The annotation with every name in it resolved as seen from the class it is written in.
 
     Raises:
@@ -141,7 +143,7 @@ def field_names(cls: Any) -> tuple[str, ...]:
 
 
 def written_annotations(cls: type) -> dict[str, tuple[Any, type]]:
-    """Everything annotated in a class and its bases, unresolved, and the class each stands in."""
+    """The unresolved annotations of a class and its bases by name, each with the class that declares it."""
     return {
         name: (annotation, base) for base in reversed(cls.__mro__) for name, annotation in get_annotations(base).items()
     }
@@ -175,16 +177,16 @@ class FieldType(NamedTuple):
     """
 
     kind: TypeKind
-    bare: Any
+    bare: Annotation
     """The annotation without aliases and Annotated."""
     cls: Any
     """The same without arguments: `list` of `list[int]`."""
     parts: tuple[FieldType, ...]
     """The alternatives of a union, or the arguments of a container or generic class."""
     layers: tuple[tuple[Any, ...], ...]
-    """What each Annotated around this says, the innermost first."""
+    """The metadata of each Annotated around it, the innermost first."""
     owner: type
-    """The class in which this is written, for names and errors."""
+    """The class that declares the field, for names and errors."""
     field: str
     names: Names
 
@@ -206,7 +208,7 @@ class FieldType(NamedTuple):
 
     @property
     def metadata(self) -> tuple[Any, ...]:
-        """What Annotated says around this and around `present`, the outermost first."""
+        """The metadata around this and around `present`, the outermost first."""
         only = self._only
         return (*chain(*reversed(self.layers)), *(() if only is None else only.metadata))
 
@@ -233,7 +235,7 @@ class FieldType(NamedTuple):
         """Whether a value may be a set, or hold one somewhere."""
         return any(each.kind == "set" for each in self.walk())
 
-    def target(self) -> Any:
+    def target(self) -> Annotation:
         """The class that a reference names, None for a bare Ref. Raises InvalidDeclaration for an unknown name."""
         arguments = get_args(self.bare)
         if arguments and isinstance(arguments[0], TypeVar):  # of a copy's `ref` and an index's `source`
@@ -285,7 +287,7 @@ def type_of(annotation: Any, names: Names, owner: type = object, field: str = ""
 
 
 def _without_alias(annotation: Any) -> Any:
-    """What a NewType or a `type` alias stands for."""
+    """The type that a NewType or a `type` alias names."""
     while True:
         if isinstance(annotation, NewType):
             annotation = annotation.__supertype__
@@ -295,7 +297,7 @@ def _without_alias(annotation: Any) -> Any:
             return annotation
 
 
-def _kind_of(bare: Any, cls: Any) -> TypeKind:
+def _kind_of(bare: Annotation, cls: Any) -> TypeKind:
     if isinstance(cls, type) and cls is not UnionType:
         return _kind_of_class(cls)
     if cls in (Union, UnionType):
@@ -330,12 +332,12 @@ _BASES: Final[Mapping[type, TypeKind]] = {Ref: "reference", Copy: "copy", Model:
 class Unwrapped(NamedTuple):
     """An annotation without its wrappers."""
 
-    bare: Any
+    bare: Annotation
     optional: bool
     metadata: tuple[Any, ...]
 
 
-def unwrap(annotation: Any) -> Unwrapped:
+def unwrap(annotation: Annotation) -> Unwrapped:
     """Takes off Annotated, NewType, aliases, and `| None` when one alternative is left."""
     found = type_of(annotation, {})
     return Unwrapped(found.present.bare, found.optional, found.metadata)

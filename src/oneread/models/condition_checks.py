@@ -1,7 +1,7 @@
 """Whether conditions can hold at all: each operand is a value that its field could have.
 
-Python compares values of any two types and says False, so a condition with an operand of another type would hold for
-nothing, and a list would be empty without a word. See "Conditions" of docs/reference/views.md.
+Python compares values of any two types as unequal, so a condition with an operand of another type would hold for no
+entity, and a list would silently be empty. See "Conditions" of docs/reference/views.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 
 from oneread.errors import InvalidDeclaration, InvalidKey
-from oneread.models.annotations import FieldType, Names, types_of
+from oneread.models.annotations import Annotation, FieldType, Names, types_of
 from oneread.models.expressions import Condition, Expression, Joined, Negated
 from oneread.models.paths import Path
 from oneread.models.references import Copy, Ref
@@ -24,11 +24,11 @@ from oneread.models.registry import key_codec
 from oneread.models.shadow import fitting
 
 Accepts: TypeAlias = Callable[[str, Any], bool]
-"""(relation, operand) to whether a value of a field can be in this relation to it."""
+"""Whether a field's value can be in a relation to an operand: (relation, operand)."""
 
 WRONG_TYPE: Final = "this condition can never apply to a value of this field"
 _COPY: Final = (
-    "a copy is no value to compare with; compare its reference: field(within(Purchase.buyer, Buyer.ref)) == ..."
+    "a copy is not a value to compare with; compare its reference: field(within(Purchase.buyer, Buyer.ref)) == ..."
 )
 _ONLY_REFERS: Final = (
     "a copy by which rows are grouped only refers in them: compare its `ref`, or show the field with "
@@ -49,36 +49,34 @@ _COMPARED: Final[dict[Any, tuple[type, ...]]] = {
     timedelta: (timedelta,),
     UUID: (UUID,),
 }
-"""What a field of this type can be compared with."""
+"""The types that a field of this type can be compared with."""
 
 _EQUALITIES: Final = ("==", "!=", "one_of")
 _ORDERS: Final = ("<", "<=", ">", ">=")
 
 
 class _Field(NamedTuple):
-    """What a path leads to."""
+    """The field at the end of a path."""
 
-    type: Any
+    type: Annotation
     is_copy: bool
     nullable: bool
     accepts: Accepts
 
 
-class Refusal(NamedTuple):
+class Contradiction(NamedTuple):
     """Why a condition can never hold."""
 
     reason: str
     condition: Condition
-    type: Any
+    type: Annotation
 
 
 class ConditionChecks:
     """Checks conditions on entities of a model, or on rows of a view.
 
-    Arguments:
-        names: classes by name, for annotations.
-        rows: the class that conditions are about; None for those of a view on its model.
-        referring: fields of a view's rows that hold copies that only refer.
+    `rows` is the class of the rows, None for a view's condition on its model; `referring` are fields of rows that hold
+    copies without values.
     """
 
     def __init__(self, names: Names, rows: Any = None, referring: frozenset[str] = frozenset()) -> None:
@@ -87,15 +85,15 @@ class ConditionChecks:
         self._referring = referring
         self._known: dict[Path, _Field | None] = {}
 
-    def refusal(self, expression: Expression) -> Refusal | None:
+    def find_contradiction(self, expression: Expression) -> Contradiction | None:
         """The first part of a condition that can never hold, or whose opposite always does."""
         for condition in _conditions(expression):
-            reason, kind = self._judged(condition)
+            reason, kind = self._check(condition)
             if reason:
-                return Refusal(reason, condition, kind)
+                return Contradiction(reason, condition, kind)
         return None
 
-    def _judged(self, condition: Condition) -> tuple[str, Any]:
+    def _check(self, condition: Condition) -> tuple[str, Any]:
         path = condition.path
         if path not in self._known:
             self._known[path] = self._field(path)
@@ -112,7 +110,7 @@ class ConditionChecks:
         return "" if field.accepts(condition.relation, condition.operand) else WRONG_TYPE, field.type
 
     def _field(self, path: Path) -> _Field | None:
-        """None where the path leads nowhere."""
+        """The field of a path; None when there is none."""
         nullable = False
         owner = self._rows or path.declared_in
         found: FieldType | None = None
@@ -127,13 +125,13 @@ class ConditionChecks:
 
 
 def _accepting(given: FieldType) -> Accepts:
-    """What says which operands a value of a type can be compared with."""
+    """Makes the check of the operands that a value of a type can be compared with."""
     alternatives = [_accepting_one(each) for each in _alternatives(given)]
     return lambda relation, operand: any(each(relation, operand) for each in alternatives)
 
 
 def _accepting_one(given: FieldType) -> Accepts:
-    """Of one type that is not a union; a type that says nothing leaves it to the operand's type."""
+    """The same for one type that is not a union; Any accepts every operand."""
     bare = given.bare
     if bare in (Any, object):
         return lambda _relation, _operand: True
@@ -165,7 +163,7 @@ def _equal(given: FieldType) -> Callable[[Any], bool]:
         return lambda operand: isinstance(operand, bare) or any(member == operand for member in bare)
     fit = fitting(given)
 
-    def is_value(operand: Any) -> bool:
+    def is_value(operand: object) -> bool:
         try:
             fit(operand)
         except ValueError:
@@ -178,7 +176,7 @@ def _equal(given: FieldType) -> Callable[[Any], bool]:
 def _refers(given: FieldType) -> Callable[[Any], bool]:
     codec = key_codec(given.target(), given.names)
 
-    def is_key(operand: Any) -> bool:
+    def is_key(operand: object) -> bool:
         if not isinstance(operand, Ref) or len(operand.key) != len(codec.elements):
             return False
         try:
@@ -248,14 +246,14 @@ def _is_text(given: FieldType) -> bool:
     return any(each in (str, bytes) for each in _bases(given))
 
 
-def _is_ordered(given: FieldType, operand: Any) -> bool:
-    """Whether values of a type are before or behind the operand."""
+def _is_ordered(given: FieldType, operand: object) -> bool:
+    """Whether values of a type are ordered with the operand."""
     if given.kind == "enum" and isinstance(operand, given.cls) and _bases(given):
         return True
     return any(type(operand) in _COMPARED.get(each, ()) for each in _bases(given))
 
 
-def _is_reached(bare: Any, operand: Any) -> bool:
+def _is_reached(bare: Annotation, operand: Any) -> bool:
     """Whether a number of the type equals the operand exactly."""
     if bare is int:
         return bool(operand % 1 == 0) if type(operand) in (float, Decimal) else True
@@ -269,8 +267,8 @@ def _is_reached(bare: Any, operand: Any) -> bool:
 
 def refuse_declared(view: type, expression: Expression, names: Names) -> None:
     """Raises InvalidDeclaration for a view whose condition can never hold."""
-    found = ConditionChecks(names).refusal(expression)
-    if found is not None and found.reason is not _NO_PATH:  # what leads nowhere is refused where it is read
+    found = ConditionChecks(names).find_contradiction(expression)
+    if found is not None and found.reason is not _NO_PATH:  # a path without a field is refused where it is read
         raise InvalidDeclaration(
             found.reason,
             view=view,

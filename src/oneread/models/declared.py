@@ -1,8 +1,7 @@
 """How a class becomes a declaration: the metaclass of models, copies and views.
 
-It does three things only: fields are keyword-only (msgspec does not inherit that option), `Model[str, int]` leaves its
-key types behind as `key_types` (a struct cannot be generic over them at run time), and the names that declarations
-themselves need are refused as field names.
+It makes fields keyword-only (msgspec does not inherit that option), keeps the types of `Model[str, int]` as
+`type_arguments` (a struct cannot be generic over them at run time), and refuses field names that declarations need.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _HIDES: Final = "this attribute hides a field of a base class; give it another n
 
 
 def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any]) -> None:
-    """Refuses names that a field cannot have, where the class is declared."""
+    """Raises InvalidDeclaration for a name that a field cannot have."""
     taken = frozenset().union(*(getattr(base, "reserved_names", ()) for base in bases))
     inherited = {field for base in bases for field in getattr(base, "__struct_fields__", ())}
     annotations = space.get("__annotations__", {})
@@ -49,7 +48,7 @@ else:
     class Declared(msgspec.StructMeta):
         """The metaclass of every declaration."""
 
-        def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], **config: Any) -> Any:
+        def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], **config: object) -> Any:
             written = space.get("__orig_bases__", ())  # the bases as they are written: Model[str, int]
             if written:
                 space["__orig_bases__"] = tuple(base.cls if isinstance(base, _KeyedBase) else base for base in written)
@@ -66,12 +65,12 @@ else:
             return made
 
     def _arguments_of(written: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The types in brackets behind the last base that has some."""
+        """The type arguments of the last base that has any."""
         found = [getattr(base, "key_types", None) or getattr(base, "__args__", None) for base in written]
         return tuple(next(filter(None, reversed(found)), ()))
 
     class _KeyedBase:
-        """What `Model[str, int]` is at run time: a base that resolves to Model and remembers the types."""
+        """`Model[str, int]` at run time: a base that resolves to Model and keeps the types."""
 
         def __init__(self, cls: type, key_types: Any) -> None:
             self.cls = cls

@@ -1,8 +1,8 @@
-"""Descriptions read back: whether what was declared last year can be read by what is declared now.
+"""Types as the schema row describes them, parsed, and whether values of a stored type can be read as a declared one.
 
 A type is *widened* when every element of a document that the old type allows is one of the new type with the same
 meaning: `str` to `str | None`, a constraint loosened, one more member of an Enum or Literal, one more field with a
-default in a nested class. Nothing else is: an int is no float here, because a float does not hold every int. See
+default in a nested class. Nothing else is: int does not widen to float, because a float cannot hold every int. See
 "Schema history" of the decisions page and docs/explanation/schema-evolution.md.
 """
 
@@ -37,21 +37,16 @@ _IMPLIED_BY: Final[Mapping[str, tuple[tuple[str, Callable[[Any, Any], bool]], ..
     "min_length": (("min_length", operator.ge),),
     "multiple_of": (("multiple_of", lambda before, after: after != 0 and before % after == 0),),
 }
-"""Which limits, and how tight, keep another limit."""
+"""The limits that imply another one, and how their values must compare."""
 
 _LITERALS: Final = ("str", "int")
-"""Types that a Literal of theirs widens to."""
+"""Types that a Literal of their values widens to."""
 
 
 class Type(msgspec.Struct, frozen=True):
-    """A type as it was described.
+    """A described type; its name is `|` for a union, whose alternatives are the arguments.
 
-    Arguments:
-        name: of the class, or `|` for alternatives.
-        arguments: what stands in brackets, or the alternatives.
-        fields: of a class that is spelled out; None of one that is not.
-        values: of an Enum or Literal, each as text; None of other types.
-        limits: constraints as text, by name.
+    `fields` is None for a class that is not spelled out, `values` for a type that is neither an Enum nor a Literal.
     """
 
     name: str
@@ -62,12 +57,10 @@ class Type(msgspec.Struct, frozen=True):
 
 
 class Nested(msgspec.Struct, frozen=True):
-    """What descriptions do not say of the classes that are used as types.
+    """What descriptions lack about classes used as types.
 
-    Arguments:
-        defaults: `Class.field` of each nested field that may be left out.
-        arrays: classes whose elements are arrays, found by place instead of by name.
-        aliases: name of a model's class to its name in the store, as declared or as it was.
+    `defaults` holds `Class.field` of each nested field that may be left out, `arrays` the classes stored as arrays,
+    whose fields are found by place, and `aliases` the stored names of models by class name, present and former.
     """
 
     defaults: frozenset[str] = frozenset()
@@ -76,7 +69,7 @@ class Nested(msgspec.Struct, frozen=True):
 
 
 def parsed(text: str) -> Type:
-    """The type that a description's text stands for.
+    """Parses a description's text.
 
     Raises:
         Corrupt: no release of oneread wrote this text.
@@ -142,7 +135,7 @@ class _TypeParser:
         return self._limited(made)
 
     def _limited(self, made: Type) -> Type:
-        """A type with what stands in parentheses behind it: the values of an Enum, or constraints, or both."""
+        """Adds what follows a type in parentheses: the values of an Enum, constraints, or both."""
         while self._peek() == "(":
             is_limit = self._at + 2 < len(self._tokens) and self._tokens[self._at + 2][1] == "="
             if is_limit:
@@ -198,7 +191,7 @@ class _TypeParser:
 
 
 class Types:
-    """The types of one description, by field; classes that were spelled out once are known from then on."""
+    """The types of one description by field; a class is spelled out where it first occurs."""
 
     def __init__(self, fields: Iterable[tuple[str, str]], nested: Nested) -> None:
         self.nested = nested
@@ -206,23 +199,23 @@ class Types:
         self.by_name: dict[str, Type] = {}
         for name, text in fields:
             found = self.by_name[name] = parsed(text)
-            self._learn(found)
+            self._collect(found)
 
-    def _learn(self, found: Type) -> None:
+    def _collect(self, found: Type) -> None:
         if found.fields is not None or (found.values is not None and found.name != "Literal"):
             self._spelled.setdefault(found.name, msgspec.structs.replace(found, limits=()))
         for each in (*found.arguments, *(inner for _name, inner in found.fields or ())):
-            self._learn(each)
+            self._collect(each)
 
-    def whole(self, given: Type) -> Type:
-        """The type, spelled out where only the name of a class stands."""
+    def spelled_out(self, given: Type) -> Type:
+        """The type with the fields or values of its class."""
         known = self._spelled.get(given.name)
         if known is None or given.arguments or given.fields is not None or given.values is not None:
             return given
         return msgspec.structs.replace(known, limits=given.limits)
 
     def model(self, given: Type) -> str:
-        """The name in the store of a model that is referred to."""
+        """The stored name of a model that is referred to."""
         return self.nested.aliases.get(given.name, given.name)
 
 
@@ -238,7 +231,7 @@ class _Widening:
         self._open: set[tuple[str, str]] = set()
 
     def fits(self, before: Type, after: Type) -> bool:
-        before, after = self._old.whole(before), self._new.whole(after)
+        before, after = self._old.spelled_out(before), self._new.spelled_out(after)
         if before.name == "|":
             return all(self.fits(each, after) for each in before.arguments)
         if after.name == "|":
@@ -267,7 +260,7 @@ class _Widening:
         ]
 
     def _member(self, before: Type, after: Type) -> bool:
-        """One of a few values: of an Enum or a Literal."""
+        """Compares Enums and Literals."""
         assert before.values is not None
         if after.values is not None:
             return (before.name == "Literal") == (after.name == "Literal") and set(before.values) <= set(after.values)
@@ -279,7 +272,7 @@ class _Widening:
         )
 
     def _class(self, before: Type, after: Type) -> bool:
-        """Classes used as types: by name, or by place."""
+        """Compares classes field by field: by name, or by place."""
         pair = before.name, after.name
         if pair in self._open:
             return True
@@ -311,7 +304,7 @@ def _loosened(before: dict[str, str], after: dict[str, str]) -> bool:
 
 
 def _follows(before: dict[str, str], name: str, limit: str) -> bool:
-    """Whether whoever kept the limits before keeps this one."""
+    """Whether the limits `before` imply this one."""
     if before.get(name) == limit:
         return True
     wanted = _number(limit)
@@ -330,7 +323,7 @@ def _number(text: str) -> Any:
 
 
 class DescribedField(NamedTuple):
-    """A top field of a description: its text, and of a copy the texts of what it shows."""
+    """A field of a described class; `inner` are the texts of a copy's fields."""
 
     text: str
     type: Type
@@ -338,7 +331,7 @@ class DescribedField(NamedTuple):
 
     @property
     def copy(self) -> Type | None:
-        """The copy it is, without `| None`; nothing else has promises."""
+        """The copy, without `| None`; only copies have `on_delete`."""
         bare = self.type.arguments[0] if self.type.name == "|" else self.type
         return bare if any(name == "on_delete" for name, _value in bare.limits) else None
 
@@ -348,7 +341,7 @@ class DescribedField(NamedTuple):
 
 
 def fields_of(description: Description) -> dict[str, DescribedField]:
-    """The top fields of a description, in order."""
+    """The fields of a description, in order."""
     found: dict[str, DescribedField] = {}
     for name, text in description:
         top, _, inner = name.partition(".")
@@ -360,7 +353,7 @@ def fields_of(description: Description) -> dict[str, DescribedField]:
 
 
 def same_type(one: str, other: str, nested: Nested) -> bool:
-    """Whether two texts say the same type, whatever the names of its classes."""
+    """Whether two texts describe the same type, names of classes apart."""
     first, second = Types([("", one)], nested), Types([("", other)], nested)
     ends = first.by_name[""], second.by_name[""]
     return widens(first, ends[0], second, ends[1]) and widens(second, ends[1], first, ends[0])

@@ -1,8 +1,8 @@
 """Differences between a value that was given and the same value as it is read back from its document.
 
-msgpack has one kind of text and msgspec reads a declared type out of it: a date given for a text, or text given for a
-Decimal, would be stored without a word and come back as something else. So what was given is compared with what is
-read, and a value that comes back as another one is refused. See "Values" of docs/reference/declarations.md.
+msgpack has one kind of text and msgspec converts it to the declared type: a date given for a str, or text given for a
+Decimal, would silently be read back as another value. So the given value is compared with the one read back, and a
+difference is refused. See "Values" of docs/reference/declarations.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from oneread.models.annotations import FieldType, field_names
 from oneread.models.references import Ref
 
 EXACT: Final[frozenset[type]] = frozenset({NoneType, bool, int, float, str, bytes, UUID, date, datetime, timedelta})
-"""Types whose values are read back as they were given whenever they are read back with the same type.
+"""Types whose values are equal to the given ones whenever they are read back with the same type.
 
 An instant is the same instant in UTC.
 """
@@ -31,15 +31,11 @@ _MISSING: Final = object()
 
 
 class Mismatch(NamedTuple):
-    """Where the two differ first, and how.
-
-    Arguments:
-        path: behind the value that was compared: `[2].price`, or nothing.
-    """
+    """The first difference; `path` starts at the compared value: `[2].price`, or empty."""
 
     path: str
-    given: Any
-    read: Any
+    given: object
+    read: object
 
 
 Compare: TypeAlias = Callable[[Any, Any, bool], "Mismatch | None"]
@@ -57,11 +53,11 @@ def is_abstract(given: FieldType) -> bool:
     return any(each.kind in ("list", "set", "mapping") and each.cls not in _CONCRETE for each in given.walk())
 
 
-def difference(given: Any, read: Any, *, loose: bool = False) -> Mismatch | None:
+def difference(given: object, read: object, *, loose: bool = False) -> Mismatch | None:
     """The first difference; None when the value is read back as it was given.
 
-    An int is the same value as an equal float or Decimal, so it may be given for one. `loose` says that one kind of
-    list, set or dict may be given for another.
+    An int is the same value as an equal float or Decimal, so it may be given for one. With `loose`, one kind
+    of list, set or dict may be given for another.
     """
     kind = type(given)
     if kind is not type(read) and not (loose and _kin(kind) is not None and _kin(kind) is _kin(type(read))):
@@ -71,7 +67,7 @@ def difference(given: Any, read: Any, *, loose: bool = False) -> Mismatch | None
 
 
 def _kin(kind: type) -> Any:
-    """What compares lists, sets or dicts of a kind; None for other kinds."""
+    """The comparison of lists, sets or dicts of a type; None for other types."""
     return next((compare for base, compare in _SEVERAL.items() if issubclass(kind, base)), None)
 
 
@@ -85,28 +81,28 @@ def _comparison(kind: type) -> Compare:
     if not names:
         return _of_values
 
-    def of_fields(given: Any, read: Any, loose: bool) -> Mismatch | None:  # noqa: FBT001
-        found = (_behind(f".{name}", getattr(given, name), getattr(read, name), loose) for name in names)
+    def of_fields(given: object, read: object, loose: bool) -> Mismatch | None:  # noqa: FBT001
+        found = (_below(f".{name}", getattr(given, name), getattr(read, name), loose) for name in names)
         return next(filter(None, found), None)
 
     return of_fields
 
 
-def _behind(step: str, given: Any, read: Any, loose: bool) -> Mismatch | None:  # noqa: FBT001
+def _below(step: str, given: object, read: object, loose: bool) -> Mismatch | None:  # noqa: FBT001
     found = difference(given, read, loose=loose)
     return None if found is None else found._replace(path=step + found.path)
 
 
-def _of_values(given: Any, read: Any, _loose: bool) -> Mismatch | None:  # noqa: FBT001
+def _of_values(given: object, read: object, _loose: bool) -> Mismatch | None:  # noqa: FBT001
     return None if given == read else Mismatch("", given, read)
 
 
-def _of_decimals(given: Any, read: Any, _loose: bool) -> Mismatch | None:  # noqa: FBT001
+def _of_decimals(given: Decimal, read: object, _loose: bool) -> Mismatch | None:  # noqa: FBT001
     return None if given.is_finite() else Mismatch("", given, read)
 
 
-def _of_references(given: Any, read: Any, _loose: bool) -> Mismatch | None:  # noqa: FBT001
-    return _behind(".key", given.key, read.key, loose=False)
+def _of_references(given: Ref[Any], read: Ref[Any], _loose: bool) -> Mismatch | None:  # noqa: FBT001
+    return _below(".key", given.key, read.key, loose=False)
 
 
 def _of_elements(given: Iterable[Any], read: Iterable[Any], loose: bool) -> Mismatch | None:  # noqa: FBT001
@@ -117,7 +113,7 @@ def _of_elements(given: Iterable[Any], read: Iterable[Any], loose: bool) -> Mism
     if len(several) != len(others):
         return Mismatch("", given, read)
     pairs = enumerate(zip(several, others, strict=True))
-    return next(filter(None, (_behind(f"[{place}]", *pair, loose) for place, pair in pairs)), None)
+    return next(filter(None, (_below(f"[{place}]", *pair, loose) for place, pair in pairs)), None)
 
 
 def _of_sets(given: AbstractSet[Any], read: AbstractSet[Any], loose: bool) -> Mismatch | None:  # noqa: FBT001
@@ -129,8 +125,8 @@ def _of_sets(given: AbstractSet[Any], read: AbstractSet[Any], loose: bool) -> Mi
     return None if len(given) == len(read) else Mismatch("", given, read)
 
 
-def _identity(element: Any) -> Any:
-    """What finds the same element in another set: one NaN does not equal the other."""
+def _identity(element: object) -> object:
+    """The key by which the same element is found in the other set; all NaN share one."""
     return _MISSING if element != element else element  # noqa: PLR0124  only NaN differs from itself
 
 

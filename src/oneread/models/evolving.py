@@ -1,6 +1,6 @@
-"""What a class says of its own past: fields that had another name or another type.
+"""Evolution steps of a class: fields that had another name or another type.
 
-A class keeps what it says for as long as a store may hold rows from before: `oneread migrate status` tells. See
+A class keeps its steps while a store may hold rows written before them; `oneread migrate status` reports that. See
 docs/explanation/schema-evolution.md.
 """
 
@@ -22,7 +22,7 @@ class Renamed(msgspec.Struct, frozen=True):
 
 
 class Retyped(msgspec.Struct, frozen=True):
-    """A field that had another type, and what makes a value of today of one from then."""
+    """A field that had another type, and the function that converts its old values."""
 
     name: str
     was: Any
@@ -33,32 +33,32 @@ EvolutionStep: TypeAlias = Renamed | Retyped
 
 
 def renamed(name: str, *, to: str) -> Renamed:
-    """Says that the field `to` was called `name`: `evolution = (renamed("name", to="title"),)` in a Model or Copy.
+    """Declares that the field `to` was called `name`: `evolution = (renamed("name", to="title"),)` in a Model or Copy.
 
     Arguments:
-        name: what rows from before call it.
-        to: what it is called now, or what it was called after that, when there is a further renaming.
+        name: its name in older rows.
+        to: its present name, or the next one when it was renamed again.
     """
     return Renamed(name, to)
 
 
 def retyped(name: str, *, was: Any, by: Callable[[Any], Any]) -> Retyped:
-    """Says that a field had another type: `evolution = (retyped("price", was=int, by=Decimal),)` in a Model or Copy.
+    """Declares a field's former type: `evolution = (retyped("price", was=int, by=Decimal),)` in a Model or Copy.
 
     Arguments:
-        name: what the field is called now.
+        name: the field's present name.
         was: the type it had, as it was declared.
-        by: makes a value of the type it got then of one that it had. Called on each read of a row from before, so it
-            must be quick, always give the same, and take every value there may be.
+        by: converts an old value to the type that followed. Called on each read of an older row, so it must be quick,
+            deterministic, and accept every value that may be stored.
     """
     return Retyped(name, was, by)
 
 
 def steps_of(cls: type) -> tuple[EvolutionStep, ...]:
-    """What a class says of its past, and its bases before it.
+    """The evolution steps of a class, those of its bases first.
 
     Raises:
-        InvalidDeclaration: it is no tuple of `renamed(...)` and `retyped(...)`, or contradicts itself.
+        InvalidDeclaration: `evolution` is not a tuple of `renamed(...)` and `retyped(...)`, or contradicts itself.
     """
     found: list[EvolutionStep] = []
     for base in reversed(cls.__mro__):
@@ -74,12 +74,12 @@ def steps_of(cls: type) -> tuple[EvolutionStep, ...]:
     return tuple(found)
 
 
-def _check_step(cls: type, step: Any) -> None:
+def _check_step(cls: type, step: object) -> None:
     if not isinstance(step, Renamed | Retyped):
         raise InvalidDeclaration("evolution holds renamed(...) and retyped(...)", declaration=cls, given=step)
     names = (step.name, step.to) if isinstance(step, Renamed) else (step.name,)
     if not all(type(name) is str and name for name in names):
-        raise InvalidDeclaration("a field is named by its name", declaration=cls, given=names)
+        raise InvalidDeclaration("a field's name is a text that is not empty", declaration=cls, given=names)
     if isinstance(step, Retyped) and not callable(step.by):
         raise InvalidDeclaration("`by` is a function of one value", declaration=cls, field=step.name, given=step.by)
 
@@ -89,7 +89,7 @@ def _check_chains(cls: type, steps: Iterable[EvolutionStep]) -> None:
     names = [each.name for each in renames]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InvalidDeclaration(
-            "a field is renamed twice; a chain goes on from the new name", declaration=cls, fields=twice
+            "a field is renamed twice; continue the chain from the new name", declaration=cls, fields=twice
         )
     further = {each.name: each.to for each in renames}
     for name in names:
@@ -97,14 +97,14 @@ def _check_chains(cls: type, steps: Iterable[EvolutionStep]) -> None:
         while (name := further.get(name, "")) and name not in seen:
             seen.add(name)
         if name:
-            raise InvalidDeclaration("these renamings go in a circle", declaration=cls, field=name)
+            raise InvalidDeclaration("these renamings form a circle", declaration=cls, field=name)
 
 
 def latest_names(steps: Iterable[EvolutionStep], stored: Iterable[str], declared: Iterable[str]) -> dict[str, str]:
-    """What fields that are stored are called now: the declared name by the stored one, without those that are gone.
+    """Declared names by stored name, without dropped fields.
 
-    A renaming counts where the stored name leads to a declared one that is not stored yet: the others were done before.
-    Of two that lead to the same, it is the one with fewer steps to go.
+    A renaming applies where the stored name leads to a declared one that is not stored yet; the others are done. Of two
+    that lead to the same name, the one with fewer steps applies.
     """
     further = {each.name: each.to for each in steps if isinstance(each, Renamed)}
     known, wanted = tuple(stored), set(declared)

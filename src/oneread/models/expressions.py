@@ -1,7 +1,7 @@
 """Expressions: conditions on an entity that can be read, hashed and priced, which a lambda cannot.
 
-`field(Purchase.quantity) > 0` is one, and `&`, `|` and `~` join them. Whatever is said of a value that is not there is
-false, its opposite too: only `~` turns an answer around. See "Semantics" of the decisions page.
+`field(Purchase.quantity) > 0` is one, and `&`, `|` and `~` join them. A relation to a missing value is false, and so is
+the opposite relation: only `~` negates. See "Semantics" of the decisions page.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RELATIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "is_not_none": lambda _value, _operand: True,
 }
 _NO_TRUTH: Final = "a condition is not true or false by itself: join conditions with & | ~, not and, or, not, 0 < x < 9"
-_NO_OPERAND: Final = "this cannot be compared with; write a value: a number, text, bytes, instant, UUID, Enum or Ref"
+_NO_OPERAND: Final = "not a value to compare with; write a number, text, bytes, instant, UUID, Enum or Ref"
 
 
 class Expression(msgspec.Struct, frozen=True):
@@ -54,15 +54,15 @@ class Expression(msgspec.Struct, frozen=True):
         raise UsageError(_NO_TRUTH, condition=self)
 
     def test(self, entity: object) -> bool:
-        """Whether it holds for an entity; to test many, `compile` once.
+        """Whether the condition holds for an entity; to test many, `compile` once.
 
         Raises:
-            InvalidValue: the field holds something that has no such relation to the operand.
+            InvalidValue: the field's value cannot be in this relation to the operand.
         """
         return compile(self)(entity)
 
     def paths(self) -> tuple[Path, ...]:
-        """What it reads, in the order it is written."""
+        """The paths it reads, in the order they are written."""
         raise NotImplementedError
 
     def canonical(self) -> bytes:
@@ -70,11 +70,11 @@ class Expression(msgspec.Struct, frozen=True):
         raise NotImplementedError
 
     def compiled(self) -> Test:
-        """The condition as a closure that lets TypeError out; `compile` is the public door."""
+        """The condition as a closure that may raise TypeError; `compile` translates that."""
         raise NotImplementedError
 
 
-def compile(expression: Expression) -> Test:  # noqa: A001  what it does to an expression is what the word says
+def compile(expression: Expression) -> Test:  # noqa: A001 - it compiles an expression as re.compile does a pattern
     """The condition as one fast function of an entity."""
     holds = expression.compiled()
 
@@ -153,7 +153,7 @@ class Joined(Expression, frozen=True):
 
 
 class Negated(Expression, frozen=True):
-    """The opposite of a condition, true where the condition is false for want of a value."""
+    """The opposite of a condition; true where the condition is false because a value is missing."""
 
     condition: Expression
 
@@ -172,7 +172,7 @@ class Negated(Expression, frozen=True):
 
 
 class FieldExpression(Generic[T]):
-    """A field in a condition: compare it, or ask one of its questions."""
+    """A field in a condition, to be compared or tested."""
 
     __slots__ = ("_path",)
     __hash__ = None  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]  == makes a condition here
@@ -203,7 +203,7 @@ class FieldExpression(Generic[T]):
         return Condition(self._path, "is_none")
 
     def is_not_none(self) -> Condition:
-        """It is there."""
+        """It is not None."""
         return Condition(self._path, "is_not_none")
 
     def one_of(self, first: T, *others: T) -> Condition:
@@ -266,7 +266,7 @@ def rerouted(expression: Expression, names: Mapping[str, str]) -> Expression:
 
 
 def _parts(expression: object, how: str) -> tuple[Expression, ...]:
-    """The conditions to join: those of an expression joined the same way already, so that chains stay flat."""
+    """The conditions to join, those of an expression that is joined the same way, so that chains stay flat."""
     if isinstance(expression, Joined) and expression.how == how:
         return expression.parts
     if not isinstance(expression, Expression):
@@ -291,9 +291,9 @@ def _operand_bytes(relation: str, operand: Any) -> bytes:
 
 
 def _framed(name: bytes, *parts: bytes) -> bytes:
-    """A name and parts, each behind its length, so that no two lists of parts have the same bytes."""
+    """A name and parts, each after its length, so that no two lists of parts have the same bytes."""
     return b"".join(len(part).to_bytes(4, "big") + part for part in (name, *parts))
 
 
-def _stored_name(cls: Any) -> str:
+def _stored_name(cls: type) -> str:
     return str(getattr(cls, "stored_as", None) or cls.__name__)

@@ -1,4 +1,4 @@
-"""What a field can say besides its type: that it is a key, generated, a stamp, or a reference with a policy.
+"""Markers of fields: a key, a generated key, a stamp, or a reference with a policy.
 
 See docs/design/api.md.
 """
@@ -15,13 +15,13 @@ from oneread.errors import UsageError
 FACTORY: Final[Any] = type(
     msgspec.defstruct("_Made", [("made", list, msgspec.field(default_factory=list))]).__struct_defaults__[0]
 )
-"""What stands for a `default_factory`, which is its attribute `factory`."""
+"""The type of msgspec's stand-in for a `default_factory`, which is its attribute `factory`."""
 
 
 def defaults_of(cls: Any) -> dict[str, Any]:
     """The default of each field of a Struct: a value, a FACTORY, or `msgspec.NODEFAULT`.
 
-    `msgspec.structs.fields` resolves all types first; a class inside a function may name what only its schema knows.
+    Not `msgspec.structs.fields`, which resolves all types first: a class inside a function needs its schema for that.
     """
     fields, defaults = cls.__struct_fields__, cls.__struct_defaults__
     lacking = (msgspec.NODEFAULT,) * (len(fields) - len(defaults))
@@ -29,7 +29,7 @@ def defaults_of(cls: Any) -> dict[str, Any]:
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """A default that says what the database puts there on `save`."""
+    """A default that names the value the database sets on `save`."""
 
     what: Literal["key", "generated", "created", "updated", "reference"]
     missing_ok: bool = False
@@ -55,13 +55,13 @@ Copies that follow their source do not count.
 
 
 def reference(*, missing_ok: bool = False, on_delete: Literal["keep", "refuse"] = "keep") -> Any:
-    """What a field that refers, or a list of references, promises.
+    """The policy of a reference, or of a list of references.
 
     `tag: Ref[Tag] = reference(on_delete="refuse")`.
 
     Arguments:
         missing_ok: a new reference to an entity that does not exist is allowed.
-        on_delete: "keep" leaves the reference pointing; "refuse" forbids the delete while it is referenced.
+        on_delete: "keep" leaves the reference dangling; "refuse" forbids the delete while references exist.
     """
     return cast("Any", Marker("reference", missing_ok, on_delete))
 

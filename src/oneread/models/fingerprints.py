@@ -1,4 +1,4 @@
-"""Fingerprints: what a declaration says about its documents, as text that can be compared with the text of last year.
+"""Fingerprints: the types of a class's fields as text, which is stored and compared with later declarations.
 
 See "Documents" of docs/formats/rows.md.
 """
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from oneread.models.annotations import FieldType, Names, type_of, types_of
+from oneread.models.annotations import Annotation, FieldType, Names, type_of, types_of
 from oneread.models.fields import KEY, Marker
 from oneread.models.paths import Path
 
@@ -21,15 +21,15 @@ _NO_NAMES: Final[Names] = MappingProxyType({})
 def describe(cls: type, names: Names = _NO_NAMES) -> list[tuple[str, str, bool]]:
     """The fields of a class in their order: name, type as text, and whether there is a default.
 
-    The text is the same in every release of Python. A class used as a type is spelled out where it is met first. What
-    the database fills in, and the path of a copied field, are not defaults.
+    The text is the same in every release of Python. A class used as a type is spelled out where it first occurs.
+    Markers and the paths of copied fields are not defaults.
     """
     writer = _Writer()
     defaults = _defaulted(cls)
     return [(name, writer.text(each), name in defaults) for name, each in types_of(cls, names).items()]
 
 
-def text_of(annotation: Any, cls: type, field: str, names: Names = _NO_NAMES) -> str:
+def text_of(annotation: Annotation, cls: type, field: str, names: Names = _NO_NAMES) -> str:
     """A type as `describe` writes it. `cls` and `field` are for errors."""
     return _Writer().text(type_of(annotation, names, cls, field))
 
@@ -45,7 +45,7 @@ def _defaulted(cls: Any) -> set[str]:
 
 
 class _Writer:
-    """Writes types; classes that were spelled out once are named from then on, which ends recursive ones."""
+    """Writes types; a class is spelled out once and named afterwards, which ends recursive ones."""
 
     def __init__(self) -> None:
         self._spelled: set[type] = set()

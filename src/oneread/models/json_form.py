@@ -84,11 +84,11 @@ class JsonForm(Generic[E]):
         Raises:
             InvalidValue: the body is not JSON, or a field is unknown, missing, or of another type.
         """
-        return self._read(lambda: self._entity(self._decode_whole(body)))
+        return self._entity(self._read(lambda: self._decode_whole(body)))
 
     def convert(self, value: object, *, strict: bool = True) -> E:
         """Converts JSON that was parsed before, as `decode` does; unless `strict`, numbers and instants may be text."""
-        return self._read(lambda: self._entity(msgspec.convert(value, self._whole, strict=strict, dec_hook=revive)))
+        return self._entity(self._read(lambda: msgspec.convert(value, self._whole, strict=strict, dec_hook=revive)))
 
     def changes(self, body: bytes) -> dict[str, Any]:
         """Decodes the fields that a client wants changed, for `db.patch`. The key's parts are not among them.
@@ -96,7 +96,7 @@ class JsonForm(Generic[E]):
         Raises:
             InvalidValue: as `decode`.
         """
-        return self._read(lambda: dict(self._sent(self._decode_partial(body))))
+        return dict(self._sent(self._read(lambda: self._decode_partial(body))))
 
     def _read(self, decode: Callable[[], T]) -> T:
         try:
@@ -135,7 +135,7 @@ class JsonForm(Generic[E]):
                 continue
             inner = self._sendable(field)
             if optional(field.name):
-                fields.append((field.name, inner | msgspec.UnsetType, _UNSET))
+                fields.append((field.name, inner | msgspec.UnsetType, _UNSET))  # None is a value, absence is not
             else:
                 fields.append((field.name, inner))
         return msgspec.defstruct(
@@ -166,7 +166,7 @@ class JsonForm(Generic[E]):
             raise InvalidDeclaration(
                 "a field of this class has no JSON schema", declaration=self.cls, reason=str(error)
             ) from error
-        inlined: dict[str, Any] = _inlined(found, parts, frozenset())
+        inlined: dict[str, Any] = _inline(found, parts, frozenset())
         return inlined
 
     def _shown(self) -> Any:
@@ -262,13 +262,13 @@ def _of_reference(_type: object) -> dict[str, Any]:
     return {"type": "array", "prefixItems": [{"type": "array"}], "items": False}
 
 
-def _inlined(schema: Any, parts: dict[str, Any], inside: frozenset[str]) -> Any:
+def _inline(schema: Any, parts: dict[str, Any], inside: frozenset[str]) -> Any:
     """A schema with its definitions put where they are referred to; inside itself one is any value."""
     if isinstance(schema, list):
-        return [_inlined(each, parts, inside) for each in schema]
+        return [_inline(each, parts, inside) for each in schema]
     if not isinstance(schema, dict):
         return schema
     name = schema.get("$ref")
     if isinstance(name, str) and name in parts:
-        return {} if name in inside else _inlined(parts[name], parts, inside | {name})
-    return {key: _inlined(value, parts, inside) for key, value in schema.items()}
+        return {} if name in inside else _inline(parts[name], parts, inside | {name})
+    return {key: _inline(value, parts, inside) for key, value in schema.items()}

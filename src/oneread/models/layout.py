@@ -1,4 +1,4 @@
-"""Layouts: a model's instance to the bytes of its document, and back.
+"""Layouts: encode a model's instance as a document, and decode it.
 
 A document is a layout id (two bytes, big-endian) and one msgpack array with the fields in the order of declaration. The
 functions that run per document are generated, because a loop over fields would cost more than msgspec does. See
@@ -34,18 +34,15 @@ _FAULTS: Final = (TypeError, ValueError, OverflowError, AttributeError, Recursio
 _REFUSED: Final = "a value does not fit its field"
 _CHANGED: Final = "this value would be read back as another one; give it in the type that the field declares"
 _NOT_FINITE: Final = "NaN and infinite Decimals are not stored"
-_STRANGE: Final = "a stored document does not fit its model"
+_CORRUPT: Final = "a stored document does not fit its model"
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
 class Layout(Generic[E]):
     """The document format of one class: a model, a copy, or the row class of a view.
 
-    Arguments:
-        cls: the declared class.
-        layout_id: 0 to 0x7FFF, in the first two bytes of every document; None leaves it out.
-        nullable: the copy classes whose copied fields may be None in a document although they are declared otherwise.
-        names: classes by name, for annotations that the class's own module cannot resolve.
+    A `layout_id` of None leaves the first two bytes out. `nullable` are the copy classes whose copied fields may be
+    None in a document whatever their type.
 
     Raises:
         InvalidDeclaration: a type cannot be resolved, or cannot be stored.
@@ -56,7 +53,7 @@ class Layout(Generic[E]):
     decode: Callable[[bytes], E]
     """The entity of a document. Raises Corrupt."""
     decode_known: Callable[[bytes], E]
-    """`decode` for a document whose first two bytes have been looked at."""
+    """`decode` for a document whose first two bytes have been checked."""
 
     def __init__(
         self,
@@ -81,9 +78,9 @@ class Layout(Generic[E]):
             self._check_defaults(cls)
 
     def _check_defaults(self, cls: type[Model[Any]]) -> None:
-        """Refuses a default that documents from before the field was declared would be read with another value of.
+        """Refuses a default that an older document, which lacks the field, would show as another value.
 
-        A default that no save takes, such as None where None is not allowed, only says that the field must be given.
+        A default that no save accepts, such as None where None is not allowed, only makes the field required.
         """
         defaults = defaults_of(cls)
         for field in self.fields:
@@ -137,7 +134,7 @@ class Layout(Generic[E]):
         try:
             decoded: list[E] = self._settle_all(self._unpack_many(array))
         except _FAULTS:
-            return [self.decode(doc) for doc in docs]  # one of them is wide or strange: each says for itself
+            return [self.decode(doc) for doc in docs]  # one is wide or corrupt: decode them one by one
         return decoded
 
     def validated(self, entity: E) -> tuple[bytes, E]:
@@ -158,7 +155,7 @@ class Layout(Generic[E]):
         return doc, self._checked(seen)
 
     def _refuse_changed(self, given: E, read: E) -> None:
-        """Names the first value that would be stored as another one, if there is one."""
+        """Raises InvalidValue for the first value that would be read back as another one, if any."""
         for field in self.fields:
             place, value = _given(field, given)
             found = difference(value, _given(field, read)[1], loose=field.name in self._loose)
@@ -183,7 +180,7 @@ class Layout(Generic[E]):
         return entity
 
     def _encode_beyond(self, entity: E, error: Exception) -> bytes:
-        """What the fast path could not encode: big ints, or nothing that can be stored."""
+        """Encodes what the fast path cannot: ints beyond 64 bits. Raises InvalidValue for other values."""
         if not isinstance(error, OverflowError):
             self._refuse_unencodable(entity, error)
         try:
@@ -192,14 +189,14 @@ class Layout(Generic[E]):
             self._refuse_unencodable(entity, deeper)
 
     def _decode_beyond(self, doc: bytes, error: Exception | None) -> E:
-        """What the fast path could not decode: wide documents and strange ones."""
+        """Decodes what the fast path cannot: wide documents. Raises Corrupt for others."""
         if doc.startswith(self.wide_prefix):
             try:
                 return self._take_wide(doc)
             except _FAULTS as deeper:
                 error = deeper
-        reason = "the layout id is another one" if error is None else str(error)
-        raise Corrupt(_STRANGE, model=self.cls.__name__, layout=self.layout_id, reason=reason) from error
+        reason = "the document has another layout id" if error is None else str(error)
+        raise Corrupt(_CORRUPT, model=self.cls.__name__, layout=self.layout_id, reason=reason) from error
 
     def _take_wide(self, doc: bytes) -> E:
         plain = unpack_wide(doc[len(self.wide_prefix) :])
@@ -207,7 +204,7 @@ class Layout(Generic[E]):
         return entity
 
     def _take_bounded(self, entity: E, doc: bytes) -> E:
-        """A wide document, whose ints are looked at before they are stored."""
+        """Decodes a wide document that is about to be stored, after checking the size of its ints."""
         try:
             check_bounded(doc[len(self.wide_prefix) :])
         except ValueError as error:
@@ -220,14 +217,14 @@ class Layout(Generic[E]):
         raise InvalidValue(_REFUSED, model=self.cls.__name__, field=path, reason=reason) from error
 
     def _refuse_unencodable(self, entity: E, error: Exception) -> NoReturn:
-        """Encoding names no path: each field is tried by itself."""
+        """Raises InvalidValue; msgspec names no path when it encodes, so each field is tried."""
         raise InvalidValue(
             _REFUSED, model=self.cls.__name__, field=_unencodable(entity, self.fields), reason=str(error)
         ) from error
 
 
 def _given(field: FieldShape, entity: object) -> tuple[str, Any]:
-    """What was given for a field, and its dotted path: of a copy its reference, since its values are the source's."""
+    """The dotted path and value given for a field; of a copy its reference, since the values are the source's."""
     value: Any = getattr(entity, field.name)
     if field.kind == "copy" and value is not None:
         return f"{field.name}.ref", value.ref
@@ -251,14 +248,14 @@ def _unencodable(owner: object, fields: tuple[FieldShape, ...]) -> str:
 
 
 def field_path(path: str, fields: tuple[FieldShape, ...]) -> str:
-    """The path in msgspec's words (`$[2][3]`) in the user's (`buyer.name`)."""
+    """Msgspec's path (`$[2][3]`) as the user knows it (`buyer.name`)."""
     named = ""
     rest = path.removeprefix("$")
     while fields and rest.startswith("["):
-        number, _, behind = rest[1:].partition("]")
+        number, _, further = rest[1:].partition("]")
         if not number.isdecimal():
             break
-        field, rest = fields[int(number)], behind
+        field, rest = fields[int(number)], further
         named = f"{named}.{field.name}" if named else field.name
         fields = field.fields
         if field.kind == "ref" and rest.startswith("[0]"):
@@ -267,7 +264,7 @@ def field_path(path: str, fields: tuple[FieldShape, ...]) -> str:
 
 
 class Older(Protocol):
-    """What reads the documents of an older layout."""
+    """A decoder of the documents of an older layout."""
 
     cls: type
     prefix: bytes
@@ -281,11 +278,10 @@ class Older(Protocol):
 
 
 class Layouts:
-    """The layouts of one table, picked by the first two bytes of a document. A model and its variants share one.
+    """The layouts of one model and its variants, picked by the first two bytes of a document.
 
-    Arguments:
-        last: the last number that the store had given when it was opened; a document with a greater one is of a newer
-            program.
+    `last` is the last number that the store had given when it was opened: a document with a greater one was written by
+    a program with a newer schema.
     """
 
     def __init__(self, last: int = LAST_NUMBER) -> None:
@@ -296,7 +292,7 @@ class Layouts:
         self._classes: dict[bytes, type] = {}
 
     def add(self, layout: Layout[Any]) -> None:
-        """Takes one more layout in; its id must be new here."""
+        """Adds a layout, whose id must not be in use."""
         if layout.layout_id is None or layout.prefix in self._readers:
             raise InvalidDeclaration("a layout needs an id of its own", declaration=layout.cls, layout=layout.layout_id)
         self._by_prefix[layout.prefix] = layout
@@ -305,14 +301,14 @@ class Layouts:
         self._readers[layout.wide_prefix] = layout.decode
 
     def add_older(self, older: Older) -> None:
-        """Lets documents of an older layout be read, too."""
+        """Adds the decoder of an older layout."""
         for prefix in (older.prefix, older.wide_prefix):
             self._older[prefix] = older
             self._classes[prefix] = older.cls
             self._readers[prefix] = older.decode
 
     def older(self, doc: bytes) -> Older | None:
-        """What reads a document of an older layout; None for one of today."""
+        """The decoder of a document of an older layout; None for a current one."""
         return self._older.get(doc[:2]) if self._older else None
 
     def decode(self, doc: bytes) -> Any:
@@ -341,7 +337,7 @@ class Layouts:
                 "this entity was written under a newer schema; restart this program with the newer one",
                 layout=doc[:2].hex(),
             )
-        return Corrupt("a stored document has a layout that is not known", layout=doc[:2].hex())
+        return Corrupt("a stored document has an unknown layout", layout=doc[:2].hex())
 
     def decode_many(self, docs: Sequence[bytes]) -> list[Any]:
         """The entities of several documents, together where all have the same layout."""

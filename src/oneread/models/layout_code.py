@@ -21,7 +21,7 @@ from oneread.models.shadow import FieldShape, become
 def functions_of(
     cls: type, fields: tuple[FieldShape, ...], scope: dict[str, Any], *, has_id: bool
 ) -> dict[str, Callable[..., Any]]:
-    """Generates what a layout does for each document: encode, decode and their parts, by name.
+    """Generates the functions of a layout by name: encode, decode and their parts.
 
     `scope` holds what they call: PREFIX, FAULTS, pack, unpack, encode_beyond, decode_beyond, difference; and
     `loose`, the fields of abstract types.
@@ -75,9 +75,9 @@ def _in_order(field: FieldShape, value: str) -> str:
 
 
 def _same(field: FieldShape, loose: bool) -> str:  # noqa: FBT001
-    """Whether a field is read as it was given: True only when it is, False when that takes a closer look.
+    """The expression that is True only when a field is read as it was given; False needs a closer comparison.
 
-    What a copy shows is its source's, so only its reference was given; the types of a key's parts say all of it.
+    The values of a copy are its source's, so only its reference is compared; a key's parts are exact types.
     """
     given, read = f"given.{field.name}", f"read.{field.name}"
     if field.kind in ("copy", "ref"):
@@ -100,7 +100,7 @@ def _same_types(given: str, read: str) -> str:
 
 
 def _settled(at: int, field: FieldShape) -> Iterator[str]:
-    """The statements that give what was decoded into shadows the user's classes."""
+    """The statements that turn decoded shadows into instances of the user's classes."""
     if field.kind == "copy":
         yield f"copy_{at} = entity.{field.name}"
         inner = [

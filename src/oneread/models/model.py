@@ -32,8 +32,8 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     the schema is built. A subclass of a model is a variant: kept in the same table under the same keys, with further
     fields of its own.
 
-    A field may be called `at`, `ref` or `check` as well; the method of that name is not there then, and a reference is
-    written `Ref((key,))`.
+    A field may be called `at`, `ref` or `check`; it hides the method of that name, and a reference is written
+    `Ref((key,))`.
 
     Class options: `stored_as` (the name in the store, which survives a rename of the class), `max_limit` (the largest
     page of entities, default 1,000), `evolution` (fields that had another name or type).
@@ -48,7 +48,7 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     evolution: ClassVar[tuple[EvolutionStep, ...]] = ()
 
     if TYPE_CHECKING:
-        # The verbs know a model's key by this, so that they keep their types where `at` is a field.
+        # The database's methods take the types of a key from this, because `at` may be a field.
         @classmethod
         def _located(cls, *key: *KeyTypes) -> Ref[Self]: ...
 
@@ -70,7 +70,7 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
         """
 
 
-def key_of(entity: Any) -> tuple[Any, ...]:
+def key_of(entity: object) -> tuple[Any, ...]:
     """The key of an entity, whatever its fields are called."""
     return tuple(getattr(entity, name) for name in key_names(type(entity)))
 
@@ -96,11 +96,8 @@ def key_names(cls: type) -> tuple[str, ...]:
     return known
 
 
-def _is_key(annotation: Any) -> bool:
-    """Told without resolving names.
-
-    An annotation may still be the text that `from __future__ import annotations` leaves.
-    """
+def _is_key(annotation: object) -> bool:
+    """Whether an annotation is `Key[...]`; it may still be text, by `from __future__ import annotations`."""
     if isinstance(annotation, str):
         return annotation.replace(" ", "").split("[")[0].rsplit(".", 1)[-1] == "Key"
     return KEY in getattr(annotation, "__metadata__", ())

@@ -1,7 +1,7 @@
-"""Older layouts: documents from before, read as entities of today.
+"""Older layouts: reads documents of a former declaration as entities of the current one.
 
-A document of an older layout is made into one of today, element by element, without looking into those that mean the
-same; then it is decoded like any other. Documents of today are not touched by any of this. See "Documents" of
+A document is converted to the current layout element by element, without decoding unchanged ones, and then decoded like
+any other. Documents of the current layout do not take this path. See "Documents" of
 docs/formats/rows.md and "Bodies" of the decisions page.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError
-from oneread.models.annotations import Names, type_of
+from oneread.models.annotations import Annotation, Names, type_of
 from oneread.models.descriptions import Nested, fields_of, same_type
 from oneread.models.differences import difference, is_abstract
 from oneread.models.evolving import Retyped, steps_of
@@ -31,19 +31,19 @@ E = TypeVar("E")
 PackedElement: TypeAlias = bytes
 """One element of a document's array, as it is stored."""
 
-Taken: TypeAlias = Callable[[list[Any]], PackedElement]
-"""Makes one element of today of all elements from before."""
+MakeElement: TypeAlias = Callable[[list[Any]], PackedElement]
+"""Makes one element of the current layout from all elements of the older one."""
 
 _NIL: Final = b"\xc0"
 _FALSE: Final = b"\xc2"
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 _unpack: Final = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _ARRAY_16: Final = 16
-_STRANGE: Final = "a document of an older layout does not fit what is remembered of it"
+_CORRUPT: Final = "a document of an older layout does not fit the layout in the schema row"
 
 
 class _Gap(NamedTuple):
-    """A copied value that documents of the layout do not have."""
+    """A copied value that documents of the older layout lack."""
 
     field: str
     inner: str
@@ -58,17 +58,12 @@ class _StoredField(NamedTuple):
 
 
 class OlderLayout(Generic[E]):
-    """What reads the documents of one older layout.
+    """The decoder of one older layout.
 
-    Arguments:
-        stored: the layout as the store remembers it, with where each field of today is in it.
-        current: the layout of today.
-        names: classes by name, for annotations that the class's own module cannot resolve.
-
-    `unfilled` are the copies that such documents show without all of their values.
+    `stored` says where each current field is in it; `unfilled` are the copies of which its documents lack values.
 
     Raises:
-        InvalidDeclaration: a function is not declared that brings a field to its type.
+        InvalidDeclaration: a conversion of a field to its current type is not declared.
     """
 
     def __init__(self, stored: StoredLayout, current: Layout[E], names: Names) -> None:
@@ -92,7 +87,7 @@ class OlderLayout(Generic[E]):
         self._emptying = [(gap.field, getattr(copies[gap.field], gap.inner).__delete__) for gap in self._gaps]
 
     def decode(self, doc: bytes) -> E:
-        """The entity; copied values that the document does not have are empty. Raises Corrupt and InvalidValue."""
+        """The entity; copied values that the document lacks are empty. Raises Corrupt and InvalidValue."""
         entity = self.whole(doc)
         for field, take_out in self._emptying:
             copy = getattr(entity, field)
@@ -101,14 +96,14 @@ class OlderLayout(Generic[E]):
         return entity
 
     def whole(self, doc: bytes) -> E:
-        """The entity with None for copied values that the document does not have, for who asks their sources next."""
+        """The entity with None for copied values that the document lacks, to be filled from their sources."""
         try:
             elements = _unpack(doc[2:])
         except msgspec.MsgspecError as error:
-            raise Corrupt(_STRANGE, model=self.cls.__name__, layout=self.stored.number, reason=str(error)) from error
+            raise Corrupt(_CORRUPT, model=self.cls.__name__, layout=self.stored.number, reason=str(error)) from error
         if len(elements) != len(self._stored_fields):
             raise Corrupt(
-                _STRANGE,
+                _CORRUPT,
                 model=self.cls.__name__,
                 layout=self.stored.number,
                 fields=len(self._stored_fields),
@@ -119,7 +114,7 @@ class OlderLayout(Generic[E]):
         except OnereadError:
             raise
         except (msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
-            raise Corrupt(_STRANGE, model=self.cls.__name__, layout=self.stored.number, reason=str(error)) from error
+            raise Corrupt(_CORRUPT, model=self.cls.__name__, layout=self.stored.number, reason=str(error)) from error
         return self._decoded(made, wide=doc[:2] == self.wide_prefix)
 
     def _decoded(self, array: bytes, *, wide: bool) -> E:
@@ -131,7 +126,7 @@ class OlderLayout(Generic[E]):
         except Corrupt:
             return current.decode(current.wide_prefix + array)  # a retyped value may have become a big int
 
-    def _taker(self, field: FieldShape) -> Taken:
+    def _taker(self, field: FieldShape) -> MakeElement:
         origin = self._origins.get(field.name)
         if origin is None:
             return _constant(_default(self._defaults[field.name]))
@@ -146,8 +141,8 @@ class OlderLayout(Generic[E]):
         retype = self._retyping.chain(field, field.name, origin.was)
         return lambda elements: retype(bytes(elements[place]))
 
-    def _copy_taker(self, field: FieldShape, stored: _StoredField) -> Taken:
-        """Makes the array of a copy of the array, or the mere reference, that is stored."""
+    def _copy_taker(self, field: FieldShape, stored: _StoredField) -> MakeElement:
+        """Makes the array of a copy from the stored array, or from the reference that it was."""
         takers = [self._inner_taker(field, each, stored) for each in field.fields]
         header = _header(len(takers))
 
@@ -160,8 +155,8 @@ class OlderLayout(Generic[E]):
 
         return take
 
-    def _inner_taker(self, field: FieldShape, copied: FieldShape, stored: _StoredField) -> Taken:
-        """Makes one element of a copy; what it takes are the elements of the stored one."""
+    def _inner_taker(self, field: FieldShape, copied: FieldShape, stored: _StoredField) -> MakeElement:
+        """Makes one element of a copy from the elements of the stored one."""
         name = copied.name
         if name == "ref":
             return lambda parts: bytes(parts[0])
@@ -179,14 +174,14 @@ class OlderLayout(Generic[E]):
 
 
 class _TypeReader(NamedTuple):
-    """Reads elements of one type; `loose` says that one kind of list, set or dict may stand for another."""
+    """Reads elements of one type; with `loose`, one kind of list, set or dict may be given for another."""
 
     read: Callable[[PackedElement], Any]
     loose: bool
 
 
 class _Retyping:
-    """Finds the functions that bring values from type to type."""
+    """Finds the declared functions that convert values from type to type."""
 
     def __init__(self, cls: type, names: Names) -> None:
         self._cls = cls
@@ -195,7 +190,7 @@ class _Retyping:
     def chain(
         self, field: FieldShape, path: str, was: Iterable[str], declaring: type | None = None
     ) -> Callable[[PackedElement], PackedElement]:
-        """Through every type that the field had since then; `declaring` is the copy class that a copied field is of."""
+        """Converts through every type that the field had; `declaring` is the copy class of a copied field."""
         owner = declaring or self._cls
         steps = [self._step(owner, field.name, path, text) for text in was]
         shapes = Shapes(self._names, frozenset())
@@ -208,13 +203,13 @@ class _Retyping:
         def retype(element: PackedElement) -> PackedElement:
             value = first.read(element)
             for step, reader in zip(steps, after, strict=True):
-                element, value = self._applied(step, value, path, reader)
+                element, value = self._apply(step, value, path, reader)
             return element
 
         return retype
 
-    def _applied(self, step: Retyped, value: Any, path: str, after: _TypeReader) -> tuple[PackedElement, Any]:
-        """What the function of one step makes of a value, as it is stored and as it is; `after` reads the next type."""
+    def _apply(self, step: Retyped, value: object, path: str, after: _TypeReader) -> tuple[PackedElement, Any]:
+        """Converts a value by one step: the stored element and the value; `after` reads the next type."""
         facts: dict[str, Any] = {"model": self._cls.__name__, "field": path, "value": value}
         facts["function"] = getattr(step.by, "__qualname__", repr(step.by))
         try:
@@ -229,12 +224,12 @@ class _Retyping:
             read = after.read(element)
         except (InvalidValue, msgspec.MsgspecError, TypeError, ValueError) as error:
             raise InvalidValue(
-                "the function that retypes this field made a value of another type of a stored one",
+                "the function that retypes this field did not make a value of the declared type",
                 **facts, made=made, reason=str(error),
             ) from error  # fmt: skip
         if difference(made, read, loose=after.loose) is not None:
             raise InvalidValue(
-                "the function that retypes this field made a value that would be read back as another one",
+                "the function that retypes this field made a value that would be read back as another value",
                 **facts, made=made, read=read,
             )  # fmt: skip
         return element, made
@@ -246,13 +241,13 @@ class _Retyping:
                 if same_type(text, was, Nested()):
                     return each
         raise InvalidDeclaration(
-            "rows from before hold this field as another type; declare retyped(...)",
+            "stored rows hold this field as another type; declare retyped(...)",
             declaration=owner, field=path, was=was,
         )  # fmt: skip
 
 
-def _reader(kind: Any) -> Callable[[PackedElement], Any]:
-    """Reads an element of a type, one with an int beyond 64 bits too."""
+def _reader(kind: Annotation) -> Callable[[PackedElement], Any]:
+    """Makes the reader of elements of a type, also of those with an int beyond 64 bits."""
     decode = msgspec.msgpack.Decoder(kind, dec_hook=revive).decode
 
     def read(element: PackedElement) -> Any:
@@ -264,7 +259,7 @@ def _reader(kind: Any) -> Callable[[PackedElement], Any]:
     return read
 
 
-def _packed(value: Any) -> PackedElement:
+def _packed(value: object) -> PackedElement:
     try:
         return _pack(value)
     except OverflowError:
@@ -274,12 +269,12 @@ def _packed(value: Any) -> PackedElement:
         raise InvalidValue("a retyped value cannot be stored", value=value, reason=str(error)) from error
 
 
-def _constant(element: PackedElement) -> Taken:
+def _constant(element: PackedElement) -> MakeElement:
     return lambda _elements: element
 
 
 def _default(default: Any) -> PackedElement:
-    """The element of a field that documents from before do not have."""
+    """The element of a field that older documents lack."""
     if isinstance(default, FACTORY):
         return _packed(default.factory())
     if default is msgspec.NODEFAULT or isinstance(default, Marker | Path):

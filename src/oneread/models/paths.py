@@ -1,6 +1,6 @@
-"""Paths: which value of an entity a rule or condition is about, by way of copies if need be.
+"""Paths: the value of an entity that a rule or condition is about, through copies if necessary.
 
-A path can be the default of a field, which is how copies and views take one over. See docs/design/api.md.
+Copies and views declare one as the default of a field. See docs/design/api.md.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _WRITE: Final = "this is not a field; write Purchase.quantity, or within(Purchas
 class Path(msgspec.Struct, frozen=True):
     """A field of a declared class, or of what that field holds.
 
-    Each step is a name and the class that declares it: a base class, when the field is inherited. `every` stands for
-    each distinct element of the collection at the end of the path.
+    Each step is a name and the class that declares it: a base class, when the field is inherited. With `every`, it
+    means each distinct element of the collection at its end.
     """
 
     steps: tuple[tuple[type, str], ...]
@@ -47,10 +47,10 @@ class Path(msgspec.Struct, frozen=True):
 
 
 def path_of(field: object) -> Path:
-    """The path of what a class attribute like `Purchase.quantity`, `within(...)` or `each(...)` is at run time.
+    """The path of a class attribute like `Purchase.quantity`, or of `within(...)` or `each(...)`.
 
     Raises:
-        InvalidDeclaration: it is something else.
+        InvalidDeclaration: it is not a field.
     """
     if isinstance(field, Path):
         return field
@@ -85,19 +85,19 @@ def each(field: list[T] | set[T] | frozenset[T] | tuple[T, ...] | None) -> T:
 
 
 def getter(path: Path) -> Callable[[Any], Any]:
-    """What reads the path's value from an entity; with `every`, the whole collection.
+    """Makes the function that reads the path's value from an entity; with `every`, the whole collection.
 
-    It is None where a copy on the way is None or unfilled.
+    The value is None where a copy on the way is None or unfilled.
     """
     first, *names = path.names
     read: Callable[[Any], Any] = attrgetter(first)
     for name in names:
-        read = _behind(read, name)
+        read = _read_inside(read, name)
     return read
 
 
-def _behind(read: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
-    def value(entity: Any) -> Any:
+def _read_inside(read: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    def value(entity: object) -> object:
         return getattr(read(entity), name, None)  # neither None nor an unfilled copy has it
 
     return value

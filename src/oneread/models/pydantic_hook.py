@@ -1,6 +1,6 @@
-"""What pydantic is told when it asks a declared class for its schema: so a model is a FastAPI response and a body.
+"""Pydantic schemas of declared classes, by which a model is a FastAPI response and body.
 
-Importing this module teaches every declaration at once: a model could not do it itself, because its JSON form knows
+Importing this module installs the hooks on the metaclass: a model cannot define them, because its JSON form imports
 models. See "Web frameworks" of the decisions page.
 """
 
@@ -17,7 +17,7 @@ from oneread.models.json_form import form, written
 
 
 def plain_schema(validate: Callable[[Any], Any], write: Callable[[Any], Any]) -> dict[str, Any]:
-    """A pydantic core schema made of two functions: what is sent to a value, and a value to what JSON takes."""
+    """A pydantic core schema of two functions: one makes a value from input, one makes JSON from a value."""
     return {
         "type": "function-plain",
         "function": {"type": "no-info", "function": validate},
@@ -25,34 +25,34 @@ def plain_schema(validate: Callable[[Any], Any], write: Callable[[Any], Any]) ->
     }
 
 
-def builtins(value: Any) -> Any:
-    """What a value is in JSON, as plain lists, dicts and texts."""
+def builtins(value: object) -> object:
+    """A value's JSON as plain lists, dicts and texts."""
     return msgspec.to_builtins(written(value), str_keys=True)
 
 
-def core_schema(cls: Any, _source: Any, _handler: Any) -> dict[str, Any]:
+def core_schema(cls: Any, _source: object, _handler: object) -> dict[str, Any]:
     """Pydantic's `__get_pydantic_core_schema__`."""
 
-    def validate(value: Any) -> Any:
+    def validate(value: object) -> object:
         if isinstance(value, cls):
             return value
         try:
             return form(cls).convert(value)
         except InvalidValue as error:
-            raise ValueError(error.facts["reason"]) from error  # pydantic takes no other error for a refusal
+            raise ValueError(error.facts["reason"]) from error  # the error that pydantic reports as a failed validation
 
     return plain_schema(validate, builtins) | {"ref": f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"}
 
 
-def json_schema(cls: Any, _core: Any, handler: Any) -> dict[str, Any]:
+def json_schema(cls: Any, _core: object, handler: Any) -> dict[str, Any]:
     """Pydantic's `__get_pydantic_json_schema__`."""
     return form(cls).schema(sent=handler.mode == "validation")
 
 
-def teach(kind: Any, core: Any, json: Any) -> None:
-    """Lets the classes of a metaclass, or a class, answer pydantic."""
+def install(kind: Any, core: Any, json: Any) -> None:
+    """Installs pydantic's hooks on a class or metaclass."""
     kind.__get_pydantic_core_schema__ = core
     kind.__get_pydantic_json_schema__ = json
 
 
-teach(Declared, core_schema, json_schema)
+install(Declared, core_schema, json_schema)

@@ -1,4 +1,4 @@
-"""References to entities, and copies: what an entity shows of another one.
+"""References to entities, and copies: fields of another entity that a holder has.
 
 See "Copies" of the decisions page.
 """
@@ -20,18 +20,18 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 OnDelete: TypeAlias = Literal["keep", "refuse", "clear"]
-"""What a copy becomes when its source is deleted: frozen, forbidden while referenced, or None."""
+"""When the source is deleted, a copy keeps its last values, or forbids the delete, or becomes None."""
 
 
 class Ref(msgspec.Struct, Generic[T_co], frozen=True, array_like=True):
-    """A reference to an entity of T by its key; hashable, and nothing is fetched through it."""
+    """A reference to an entity of T by its key; hashable. Nothing is fetched through it."""
 
     key: tuple[Any, ...]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(within,))
 class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
-    """The fields of an entity of T that its carrier shows, copied into the carrier and kept right.
+    """Fields of an entity of T, copied into the entity that holds this and kept up to date.
 
     Declare a subclass whose fields have names and types of T's fields; a field may take another path with `within`:
 
@@ -57,18 +57,15 @@ class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
 
     @classmethod
     def of(cls, *key: Any) -> Self:
-        """A copy that only refers yet: `save` fills it.
-
-        Reading a field before that raises AttributeError instead of lying.
-        """
-        empty, taking_out = _emptying(cls)
+        """A copy that only refers: `save` fills it. Reading a field before that raises AttributeError."""
+        empty, deleters = _emptying(cls)
         made = cls(ref=Ref(key), **empty)
-        for take_out in taking_out:
-            take_out(made)
+        for delete in deleters:
+            delete(made)
         return made
 
     def __eq__(self, other: object) -> bool:
-        """Whether both show the same; copies that only refer are equal when they refer to the same entity."""
+        """Whether all values are equal; copies that only refer are equal when they refer to the same entity."""
         if type(other) is not type(self):
             return NotImplemented
         return _shown(self) == _shown(other)
@@ -90,23 +87,23 @@ _OWN = frozenset(Copy.__struct_fields__)
 
 
 def _shown(copy: Copy[Any]) -> tuple[Any, ...]:
-    """Every field's value; one thing stands for every empty slot."""
+    """Every field's value, with one placeholder for every empty slot."""
     return tuple(getattr(copy, name, _EMPTY) for name in copy.__struct_fields__)
 
 
 def copied_names(cls: type[Copy[Any]]) -> tuple[str, ...]:
-    """The names of the fields that a copy class takes over from its source."""
+    """The names of the fields that a copy class copies from its source."""
     return tuple(name for name in cls.__struct_fields__ if name not in _OWN)
 
 
 def is_copied(cls: type[Copy[Any]], name: str) -> bool:
-    """Whether a copy class takes over a field of this name from its source."""
+    """Whether a copy class copies a field of this name from its source."""
     return name in cls.__struct_fields__ and name not in _OWN
 
 
 @functools.cache
 def _emptying(cls: type[Copy[Any]]) -> tuple[dict[str, Any], tuple[Callable[[Any], None], ...]]:
-    """What stands in the copied fields of a copy that is made to refer only, and what takes it out again."""
+    """The values with which a copy that only refers is made, and the functions that empty its slots again."""
     names = copied_names(cls)
     return dict.fromkeys(names), tuple(getattr(cls, name).__delete__ for name in names)
 

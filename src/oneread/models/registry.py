@@ -1,4 +1,4 @@
-"""Kinds: one table of entities each, a model with its variants, and how their keys are made.
+"""Entity kinds: a model with its variants, and the codec of their keys.
 
 See "Keys" of the decisions page.
 """
@@ -15,7 +15,7 @@ from uuid import UUID
 
 from oneread.encoding.codec import Codec, Element
 from oneread.errors import InvalidDeclaration, InvalidKey
-from oneread.models.annotations import FieldType, Names, types_of, unwrap
+from oneread.models.annotations import Annotation, FieldType, Names, types_of, unwrap
 from oneread.models.layout import Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
@@ -25,7 +25,9 @@ from oneread.store.limits import KEY_BYTES, LAST_NUMBER
 _KEY_TYPES: Final = (bool, int, float, Decimal, str, bytes, datetime, date, timedelta, UUID)
 
 
-def element(name: str, annotation: Any, declaration: type, *, descending: bool = False, none: Any = None) -> Element:
+def element(
+    name: str, annotation: Annotation, declaration: type, *, descending: bool = False, none: Any = None
+) -> Element:
     """The key element that holds values of a field's type.
 
     Raises:
@@ -41,14 +43,7 @@ def element(name: str, annotation: Any, declaration: type, *, descending: bool =
 
 
 class EntityKind:
-    """A model and its variants under one id.
-
-    Arguments:
-        cls: the model that declares the key.
-        number: its id in the store; the first two bytes of its rows' keys.
-        names: classes by name, to resolve annotations.
-        last: the last number that the store had given to anything.
-    """
+    """A model and its variants; `number` is the first two bytes of their rows' keys, `last` the last one given."""
 
     def __init__(self, cls: type[Model[Any]], number: int, names: Names, last: int = LAST_NUMBER) -> None:
         self.cls = cls
@@ -63,7 +58,7 @@ class EntityKind:
         self.parts: Callable[[Any], tuple[Any, ...]] = get if self._arity > 1 else lambda entity: (get(entity),)
 
     def suffix(self, parts: tuple[Any, ...]) -> bytes:
-        """A whole key without the kind's prefix."""
+        """The key of an entity's root row without the kind's prefix."""
         if len(parts) != self._arity:
             raise InvalidKey(
                 "the key has other parts than the model declares", model=self.cls, declared=self.names, given=parts
@@ -71,7 +66,7 @@ class EntityKind:
         return self._encode(parts)
 
     def key(self, parts: tuple[Any, ...]) -> RootKey:
-        """The key of the commit row of one entity."""
+        """The key of an entity's root row."""
         if len(parts) != self._arity:
             raise InvalidKey(
                 "the key has other parts than the model declares", model=self.cls, declared=self.names, given=parts
@@ -79,7 +74,7 @@ class EntityKind:
         return RootKey(self.prefix + self._encode(parts))
 
     def parts_of(self, key: bytes) -> tuple[Any, ...]:
-        """The parts of a commit row's key."""
+        """The parts of a root row's key."""
         return self.codec.decode(entity_part(key))
 
 
@@ -96,7 +91,7 @@ def key_codec(cls: type[Model[Any]], names: Names) -> Codec:
     elements = tuple(element(name, types[name].bare, cls) for name in declared)
     for name in declared:
         if types[name].optional:
-            raise InvalidDeclaration("a part of a key is never None", model=cls, field=name)
+            raise InvalidDeclaration("a part of a key cannot be None", model=cls, field=name)
     given = cls.type_arguments
     if given and tuple(unwrap(part).bare for part in given) != tuple(each.type for each in elements):
         raise InvalidDeclaration(
@@ -109,7 +104,7 @@ def key_codec(cls: type[Model[Any]], names: Names) -> Codec:
 
 
 def root_model(cls: type) -> type[Model[Any]]:
-    """The model whose table an entity class lives in: its base that declares the key."""
+    """The model of an entity class: its base that declares the key."""
     bases = [base for base in cls.__mro__ if issubclass(base, Model) and base is not Model]
     declaring = [base for base in bases if key_names(base)]
     if not declaring:
@@ -125,22 +120,27 @@ def reference_target(given: FieldType) -> tuple[type[Model[Any]], type[Copy[Any]
     if present.kind != "reference":
         return None
     if present.bare is Ref:
-        raise InvalidDeclaration("say what is referred to: Ref[Model]", declaration=given.owner, field=given.field)
+        raise InvalidDeclaration(
+            "write which model is referred to: Ref[Model]", declaration=given.owner, field=given.field
+        )
     return _model(present.bare.__args__[0], given.names, given.owner, given.field), None
 
 
 def target_of(copy: type[Copy[Any]], names: Mapping[str, Any]) -> type[Model[Any]]:
     """The model that a copy class copies from."""
     if not copy.type_arguments:
-        raise InvalidDeclaration("say what is copied: class Buyer(Copy[Customer])", copy=copy)
+        raise InvalidDeclaration("write which model is copied: class Buyer(Copy[Customer])", copy=copy)
     return _model(copy.type_arguments[0], names, copy, "ref")
 
 
-def _model(argument: Any, names: Mapping[str, Any], declaration: type, field: str) -> type[Model[Any]]:
+def _model(argument: Annotation, names: Mapping[str, Any], declaration: type, field: str) -> type[Model[Any]]:
     name = argument if isinstance(argument, str) else getattr(argument, "__forward_arg__", None)
     found = names.get(name) if name is not None else argument
     if not (isinstance(found, type) and issubclass(found, Model)):
         raise InvalidDeclaration(
-            "what is referred to is no model of this schema", declaration=declaration, field=field, target=argument
+            "this refers to a class that is not a model of the schema",
+            declaration=declaration,
+            field=field,
+            target=argument,
         )
     return found

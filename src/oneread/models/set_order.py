@@ -1,7 +1,7 @@
-"""Sets in one order: a set, however deep in a value, as its elements in the order of their bytes.
+"""Sets in one order: a set, however deep in a value, is stored as its elements in the order of their bytes.
 
-A set of texts is gone through in another order in each process (PYTHONHASHSEED), so nothing that is stored, or hashed
-to be stored, may depend on that order. See "Documents" of docs/formats/rows.md and
+A set of texts has another order in each process (PYTHONHASHSEED), so nothing that is stored, or hashed to be stored,
+may depend on it. See "Documents" of docs/formats/rows.md and
 docs/decisions/0031-one-form-of-equal-values.md.
 """
 
@@ -17,7 +17,7 @@ from uuid import UUID
 
 import msgspec
 
-from oneread.models.annotations import field_names
+from oneread.models.annotations import Annotation, field_names
 from oneread.models.references import Ref
 from oneread.models.wide import pack_wide
 
@@ -26,13 +26,13 @@ _LEAVES: Final = _SAME_WHEN_EQUAL | {float, Decimal, time, bytearray, Ref}
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
-def has_one_form(annotation: Any) -> bool:
+def has_one_form(annotation: Annotation) -> bool:
     """Whether equal values of a bare type are stored as equal bytes; not so 1.0 and 1.00, 0.0 and -0.0, dicts, sets."""
     return annotation in _SAME_WHEN_EQUAL or (isinstance(annotation, type) and issubclass(annotation, Enum))
 
 
-def order_sets(value: Any) -> Any:
-    """The value as it is stored: each set in it is a tuple in the order of its elements' bytes, the rest as given."""
+def order_sets(value: object) -> object:
+    """Replaces each set in a value by a tuple in the order of its elements' bytes."""
     kind = type(value)
     if kind in _LEAVES:
         return value
@@ -48,7 +48,7 @@ def order_sets(value: Any) -> Any:
 
 
 def _order_fields(value: Any) -> Any:
-    """An instance with its fields ordered: itself where they hold no set."""
+    """Orders the sets in an instance's fields; returns the instance itself where there are none."""
     changed: dict[str, Any] = {}
     for name in field_names(type(value)):
         field = getattr(value, name, None)
@@ -57,19 +57,19 @@ def _order_fields(value: Any) -> Any:
             changed[name] = ordered
     if not changed:
         return value
-    made = copy.copy(value)  # not by its constructor, which may refuse a tuple where a set belongs
-    put = msgspec.structs.force_setattr if isinstance(value, msgspec.Struct) else object.__setattr__
+    made = copy.copy(value)  # its constructor may refuse a tuple where a set belongs
+    assign = msgspec.structs.force_setattr if isinstance(value, msgspec.Struct) else object.__setattr__
     for name, ordered in changed.items():
-        put(made, name, ordered)
+        assign(made, name, ordered)
     return made
 
 
-def stored_form(value: Any) -> bytes:
+def stored_form(value: object) -> bytes:
     """Bytes that two values share when they are stored alike. NaN is like itself, 1.0 is not like 1.00."""
     return _element_bytes(order_sets(value))
 
 
-def _element_bytes(value: Any) -> bytes:
+def _element_bytes(value: object) -> bytes:
     try:
         return _pack(value)
     except OverflowError:  # an int beyond 64 bits

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, NoRetur
 import msgspec
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import FieldType, Names, types_of, written_annotations
+from oneread.models.annotations import Annotation, FieldType, Names, types_of, written_annotations
 from oneread.models.differences import difference, is_abstract
 from oneread.models.fields import Marker
 from oneread.models.model import Model, key_names
@@ -28,18 +28,18 @@ Fitting: TypeAlias = Callable[[Any], Any]
 """A value to the value that a field would be read with; ValueError when a save would refuse it."""
 
 become: Final[Callable[[object, type], None]] = object.__dict__["__class__"].__set__
-"""Gives an instance of a shadow its user's class. Not `obj.__class__ = cls`, which a frozen struct refuses."""
+"""Sets the class of a shadow's instance to the user's. A frozen struct refuses `obj.__class__ = cls`."""
 
 _SURVIVES_ANY: Final = (str, bytes, int, bool, float)
 _AWARE: Final = msgspec.Meta(tz=True)
-_SAY_AWARE: Final = "in a class used as a field's type, an instant is Annotated[datetime, msgspec.Meta(tz=True)]"
+_NOT_AWARE: Final = "in a class used as a field's type, an instant is Annotated[datetime, msgspec.Meta(tz=True)]"
 
 
 def shadow_of(cls: Any, fields: dict[str, Any]) -> Any:
     """A subclass of `cls` that is array-like, takes exactly these concretely typed fields, and has no defaults.
 
-    Its metaclass's own `__new__` is passed over, because that one judges what users write. Annotations that are not
-    fields are hidden, so that msgspec never evaluates the text of one.
+    It is made without the metaclass's own `__new__`, whose checks are for users' classes. Annotations that are not
+    fields are hidden, so that msgspec does not evaluate their text.
     """
     others = set(written_annotations(cls)) - set(fields)
     space = {
@@ -56,8 +56,8 @@ def shadow_of(cls: Any, fields: dict[str, Any]) -> Any:
 
 
 def _try_to_become(shadow: Any, cls: type) -> None:
-    """Finds out when the schema is built whether this interpreter lets an instance change its class."""
-    space = {"__post_init__": object.__init__, "__module__": cls.__module__}  # the user's must not judge the probe
+    """Checks, when the schema is built, that this interpreter can change the class of an instance."""
+    space = {"__post_init__": object.__init__, "__module__": cls.__module__}  # the user's must not run on the probe
     probe_class: Any = msgspec.StructMeta.__new__(type(shadow), cls.__name__, (shadow,), space)
     probe = probe_class(**dict.fromkeys(shadow.__struct_fields__))
     try:
@@ -69,16 +69,16 @@ def _try_to_become(shadow: Any, cls: type) -> None:
 
 
 class _ByKey(type):
-    """The metaclass of stand-ins for `Ref[X]` deep inside other types: msgspec hands those to a hook, `revive`.
+    """The metaclass of stand-ins for `Ref[X]` inside other types, which msgspec decodes by the hook `revive`.
 
-    A shadow would not do there: a set's hashes include the class, which would not be the final one yet.
+    A shadow does not work there: in a set its hash would include the shadow's class.
     """
 
     def __instancecheck__(cls, instance: object) -> bool:
         return type(instance) is Ref
 
 
-def revive(stand_in: Any, decoded: Any) -> Ref[Any]:
+def revive(stand_in: Any, decoded: tuple[Any]) -> Ref[Any]:
     """The plain Ref for a stand-in."""
     (key,) = decoded
     return Ref(msgspec.convert(key, stand_in.key))
@@ -91,7 +91,7 @@ class FieldShape(NamedTuple):
     kind: Literal["plain", "ref", "refs", "copy"]
     type: FieldType
     optional: bool
-    concrete: Any
+    concrete: Annotation
     """The type msgspec decodes to."""
     cls: Any = None
     """The user's class of a copy."""
@@ -166,7 +166,7 @@ class Shapes:
         """The types of the key's parts in a reference, as msgspec is to see them."""
         target = reference.target()
         if not (isinstance(target, type) and issubclass(target, Model)):
-            _refuse("say which model is referred to: Ref[Customer], Copy[Customer]", reference)
+            _refuse("write which model is referred to: Ref[Customer], Copy[Customer]", reference)
         if target in self._open:
             raise InvalidDeclaration("a key cannot contain a reference to its own model", declaration=target)
         self._open.add(target)
@@ -175,8 +175,8 @@ class Shapes:
         self._open.remove(target)
         return types
 
-    def concrete(self, given: FieldType) -> Any:
-        """The annotation as msgspec is to see it: resolved, instants aware, markers gone, references typed by keys."""
+    def concrete(self, given: FieldType) -> Annotation:
+        """The type for msgspec: resolved, instants aware, without markers, references typed by their keys."""
         bare = given.bare
         if given.kind == "reference":
             types = self.key_types(given)
@@ -190,22 +190,22 @@ class Shapes:
         return wrapped(bare, tuple(chain(*given.layers)), optional=False)
 
     def _check(self, given: FieldType) -> None:
-        """Refuses what has no place in a field, and what a class used as a field's type says too loosely.
+        """Refuses types that a field, or a class used as a field's type, cannot have.
 
-        msgspec reads such a class by itself, so nothing in it is made aware or typed by keys.
+        msgspec decodes such a class by itself, so its instants are not made aware nor its references typed by keys.
         """
         for each in given.walk(self._checked):
             is_inside = each.owner is not given.owner
             if each.kind == "copy":
-                _refuse("a copy stands in a field by itself, optional at most", each)
+                _refuse("a copy is the whole type of a field, optional at most", each)
             if each.kind == "model":
                 _refuse("an entity cannot hold an entity; declare a Copy or a Ref", each)
             if each.kind == "variable" and not is_inside:
                 _refuse("a field's type is concrete, never a type variable", each)
             if is_inside and each.bare is datetime and not _is_aware(each):
-                _refuse(_SAY_AWARE, each)
+                _refuse(_NOT_AWARE, each)
             if is_inside and each.kind == "reference" and get_args(each.bare) and not _are_exact(self.key_types(each)):
-                _refuse("a reference by such a key cannot stand in a nested class", each)
+                _refuse("a nested class cannot hold a reference with such a key; declare it in the model", each)
 
 
 def _are_exact(types: tuple[Any, ...]) -> bool:
@@ -218,7 +218,7 @@ def _nullable(field: FieldShape) -> FieldShape:
 
 
 def _is_aware(given: FieldType) -> bool:
-    """Whether an instant says itself that it has a time zone."""
+    """Whether the annotation of an instant requires a time zone."""
     zones = {each.tz for each in given.metadata if isinstance(each, msgspec.Meta)}
     if False in zones:
         _refuse("instants have a time zone; leave out tz=False", given)
@@ -229,10 +229,10 @@ def _refuse(reason: str, given: FieldType) -> NoReturn:
     raise InvalidDeclaration(reason, declaration=given.owner, field=given.field)
 
 
-def wrapped(annotation: Any, metadata: tuple[Any, ...] = (), *, optional: bool) -> Any:
+def wrapped(annotation: Annotation, metadata: tuple[Any, ...] = (), *, optional: bool) -> Annotation:
     """Puts constraints and `| None` around a type; markers are for the schema and left out."""
     meta = tuple(each for each in metadata if not isinstance(each, Marker))
-    constrained: Any = Annotated[(annotation, *meta)] if meta else annotation
+    constrained: Annotation = Annotated[(annotation, *meta)] if meta else annotation
     return constrained | None if optional else constrained
 
 
@@ -244,7 +244,7 @@ def fitting(given: FieldType) -> Fitting:
     """
     concrete, loose = Shapes(given.names, frozenset()).concrete(given), is_abstract(given)
 
-    def fit(value: Any) -> Any:
+    def fit(value: object) -> object:
         try:
             (plain,) = unpack_wide(pack_wide((value,)))
             read = msgspec.convert(plain, concrete, dec_hook=revive)

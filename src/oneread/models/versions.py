@@ -1,7 +1,7 @@
-"""The schema as the store remembers it: which number stands for which declaration, now and at any time before.
+"""The stored schema: the number of each declaration, present and former.
 
-Numbers are never given twice, so what lies in a store under a number keeps its meaning for ever. How a declared schema
-becomes the next stored one is evolution.py's to say. See "Schema history" and "View states" of the decisions page and
+A number is never given twice, so that rows keep their meaning for ever. How a declared schema becomes the next stored
+one is in evolution/plan.py. See "Schema history" and "View states" of the decisions page and
 docs/formats/rows.md.
 """
 
@@ -19,19 +19,17 @@ FORMAT: Final = 1
 """Of the schema row itself and of all rows that oneread writes."""
 
 ViewState: TypeAlias = Literal["readable", "building"]
-"""A building view lacks the entities that were there before it; nothing is served from it."""
+"""A building view lacks entities that are older than the view; nothing is served from it."""
 
 Description: TypeAlias = "tuple[tuple[str, str], ...]"
-"""What a declaration says, as (field, type or rule) pairs in order."""
+"""A declaration as (field, type or rule) pairs in order."""
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a field of today is in rows of an older layout.
+    """Where a declared field is in rows of an older layout.
 
-    Arguments:
-        field: what it is called now; a copied field by its path, `buyer.name`.
-        of: what it is called in the older layout.
-        was: the types that it had since then, as described, each of which a declared function brings to the next.
+    `field` is its present path (`buyer.name`), `of` the path in the older layout, and `was` the described types that it
+    had since, each of which a declared function converts to the next.
     """
 
     field: str
@@ -40,20 +38,12 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class StoredLayout(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A layout of an entity class.
+    """A layout of an entity class; `number` is in the first two bytes of every document.
 
-    Arguments:
-        number: in the first two bytes of every document.
-        kind: the stored name of the model in whose table it lives.
-        fields: as described.
-        cls: the name of the class. This and what follows is empty where a store from before does not say it.
-        promises: of plain references, by field.
-        targets: the stored names of the models that are referred to, by field.
-        arrays: nested classes whose elements are arrays.
-        is_known: whether the three above are known.
-        origins: of an older layout, where each field of today is in it; one that is not there has its default.
-        renew: of an older layout, whether values held out of sight may be of another meaning now.
-        retell: of an older layout, whether those who copy from its rows must be told anew, whatever they were told.
+    `promises` are the options of plain references and `targets` the stored names of the models referred to, by field;
+    `arrays` are nested classes stored as arrays; `is_known` says whether these three are recorded. An older layout has
+    `origins`, without the fields that get their default; `renew`, when hidden copies in its rows may be stale; and
+    `retell`, when holders of copies from its rows must be notified again.
     """
 
     number: int
@@ -81,17 +71,14 @@ class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def prefix(self) -> bytes:
-        """What the keys of its rows begin with."""
+        """The prefix of the keys of its rows."""
         return view_prefix(self.number, self.generation)
 
 
 class Past(msgspec.Struct, frozen=True):
-    """One version of the schema that was declared at some time.
+    """A version of the schema: the digest of its declarations and when, in milliseconds since 1970, it was stored.
 
-    Arguments:
-        version: of the schema; two spellings that differ in nothing that is stored share one.
-        declared: digest of the declarations.
-        at: when it was declared, milliseconds since 1970.
+    Declarations that differ in nothing that is stored share a version.
     """
 
     version: int
@@ -100,7 +87,7 @@ class Past(msgspec.Struct, frozen=True):
 
 
 class Retired(msgspec.Struct, frozen=True):
-    """A generation of a view that nobody declares any more, until its rows and what records tell of it are gone."""
+    """A generation of a view that is no longer declared, until its rows and entries in records are deleted."""
 
     name: str
     number: int
@@ -108,25 +95,18 @@ class Retired(msgspec.Struct, frozen=True):
 
     @property
     def prefix(self) -> bytes:
-        """What the keys of its rows begin with."""
+        """The prefix of the keys of its rows."""
         return view_prefix(self.number, self.generation)
 
 
 class StoredSchema(msgspec.Struct, frozen=True):
-    """The schema row.
+    """The schema row; everything is by stored name, and `views` include the hidden indexes of extrema.
 
-    Arguments:
-        format: of the rows.
-        version: grows with every change of what is declared.
-        last: the last number given to anything.
-        kinds, layouts, views: by stored name; a view's least and greatest fields stand among the views.
-        older: layouts that rows may still have, by the stored name of their entity class, oldest first.
-        former: layouts that no row has any more, for who goes back to the schema they are of.
-        retired: generations of views that are being taken away.
-        writers: the oldest version of the schema that may still write.
-        changes: grows with every change of this row.
-        history: every version that was ever declared, oldest first; the last is the current one.
-        dropped: names of models and views that were forgotten by name, so that doing it again is no error.
+    `version` grows with every change of the declarations, `changes` with every change of this row; `last` is the last
+    number given to anything; `writers` is the oldest version that may still write. `older` are layouts that rows may
+    still have and `former` those that no row has, for a rollback, both oldest first; `retired` are generations of views
+    that are being deleted; `history` ends with the current version; `dropped` are names that were dropped, so that
+    dropping them again is not an error.
     """
 
     format: int = FORMAT
@@ -145,7 +125,7 @@ class StoredSchema(msgspec.Struct, frozen=True):
 
     @property
     def unfinished(self) -> bool:
-        """Whether a backfill has something to do: rows may lack what is declared, or hold what is not."""
+        """Whether a backfill has work: rows may lack what is declared, or hold what is not."""
         return bool(self.older or self.retired) or any(view.state == "building" for view in self.views.values())
 
 
@@ -153,7 +133,7 @@ def decode(data: bytes) -> StoredSchema:
     """The schema row's content.
 
     Raises:
-        Corrupt: it is no schema row.
+        Corrupt: it is not a schema row.
         SchemaMismatch: a newer release wrote it.
     """
     try:
@@ -174,7 +154,7 @@ def encode(stored: StoredSchema) -> bytes:
 
 
 def mark_built(stored: StoredSchema) -> StoredSchema:
-    """The schema after a backfill found nothing left to do: every view is readable, and only its own version writes."""
+    """The schema after a finished backfill: every view is readable, and only its own version writes."""
     views = {name: msgspec.structs.replace(view, state="readable") for name, view in stored.views.items()}
     former = {
         name: (*stored.former.get(name, ()), *stored.older.get(name, ())) for name in {**stored.former, **stored.older}

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
 
 EXTENSION: Final = 1
 MOST_DIGITS: Final = 4000
-"""Digits of an int that is written; older stores may hold longer ones."""
+"""The most digits of an int that is written; older stores may hold longer ones."""
 _BOUND: Final = 10**MOST_DIGITS
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _NATIVE = (bytes, bytearray, memoryview, datetime, UUID)
 
 
 class _Big:
-    """An int beyond 64 bits on its way into an extension: it may be the key of a dict, for which an Ext has no hash."""
+    """An int beyond 64 bits before it becomes an extension; unlike an Ext it is hashable, as a dict's key must be."""
 
     __slots__ = ("value",)
 
@@ -30,7 +30,7 @@ class _Big:
         self.value = value
 
 
-def _extension(big: Any) -> msgspec.msgpack.Ext:
+def _extension(big: _Big) -> msgspec.msgpack.Ext:
     value = big.value
     return msgspec.msgpack.Ext(EXTENSION, value.to_bytes(_size(value), "big", signed=True))
 
@@ -43,13 +43,13 @@ def _size(value: int) -> int:
 _PACK: Final = msgspec.msgpack.Encoder(uuid_format="bytes", enc_hook=_extension).encode
 
 
-def pack_wide(values: tuple[Any, ...]) -> bytes:
-    """The msgpack array of values some of which are, or contain, big ints."""
+def pack_wide(values: object) -> bytes:
+    """The msgpack array of values with ints beyond 64 bits."""
     return _PACK(_marked(msgspec.to_builtins(values, builtin_types=_NATIVE)))
 
 
 def check_bounded(doc: bytes) -> None:
-    """Refuses the array of a wide document that holds an int beyond the bound.
+    """Raises ValueError for the array of a wide document with an int beyond the bound.
 
     A sum of any number of ints within it has fewer than the 4,300 digits that Python writes.
 
@@ -60,7 +60,7 @@ def check_bounded(doc: bytes) -> None:
 
 
 def digits_of(number: int) -> str:
-    """The decimal digits of an int of any size: Python writes 4,300 at once."""
+    """The decimal digits of an int of any size; Python converts at most 4,300 at once."""
     if -_BOUND < number < _BOUND:
         return str(number)
     head, tail = divmod(abs(number), _BOUND)
@@ -77,11 +77,11 @@ def _checked(code: int, data: memoryview) -> None:
 _CHECKED: Final = msgspec.msgpack.Decoder(ext_hook=_checked).decode
 
 
-def _marked(value: Any) -> Any:
+def _marked(value: object) -> object:
     if type(value) is int:
         return value if _LEAST <= value <= _MOST else _Big(value)
     if isinstance(value, tuple):
-        return tuple(map(_marked, value))  # as the key of a dict it must stay hashable
+        return tuple(map(_marked, value))  # the key of a dict must stay hashable
     if isinstance(value, list):
         return list(map(_marked, value))
     if isinstance(value, dict):
@@ -97,4 +97,4 @@ def _restored(code: int, data: memoryview) -> int:
 
 
 unpack_wide: Final = msgspec.msgpack.Decoder(ext_hook=_restored).decode
-"""The plain values of a wide document's array; `msgspec.convert` gives them their types."""
+"""Decodes a wide document's array to plain values; `msgspec.convert` gives them their types."""

@@ -1,7 +1,6 @@
-"""Allowances: how much may still be asked of a store in this context, and what was.
+"""Allowances: how much this context may still request of a store, and what it has spent.
 
-A trace looks here when it is made, the direct paths of `get` and `page` at each read; who sets an allowance stands in
-`costs.budgets`. See docs/decisions/0023-budgets.md.
+`costs.budgets` sets them; a trace and the fast path charge them. See docs/decisions/0023-budgets.md.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ from oneread.errors import BudgetExceeded
 
 
 class Allowance:
-    """Counts what is spent and refuses what goes beyond; may be spent by several threads and tasks at once.
+    """Counts requests, rows and bytes against their limits; several threads and tasks may share one.
 
-    Arguments:
-        limits: the most requests, rows and bytes that may be spent; None for no limit.
-        outer: the allowance around this one, which is spent as well.
+    What is spent here is spent of the `outer` allowance too.
     """
 
     __slots__ = ("_lock", "bytes", "limits", "outer", "requests", "rows")
@@ -32,12 +29,12 @@ class Allowance:
         self._lock = threading.Lock()
 
     def charge(self, requests: int, rows: int, size: int) -> None:
-        """Counts what was read, and raises BudgetExceeded before it is handed on if that was too much."""
+        """Counts what was read, and raises BudgetExceeded when that exceeds a limit."""
         self.count(requests, rows, size)
         self.check(0, 0, 0)
 
     def count(self, requests: int, rows: int, size: int) -> None:
-        """Counts what has happened, here and around."""
+        """Counts what was spent, here and in the outer allowances."""
         with self._lock:
             self.requests += requests
             self.rows += rows
@@ -46,11 +43,11 @@ class Allowance:
             self.outer.count(requests, rows, size)
 
     def check(self, requests: int, rows: int, size: int) -> None:
-        """Raises BudgetExceeded if that much more would be too much, here or around."""
+        """Raises BudgetExceeded if that much more would exceed a limit, here or in an outer allowance."""
         spent = (self.requests + requests, self.rows + rows, self.bytes + size)
         for what, limit, here in zip(("requests", "rows", "bytes"), self.limits, spent, strict=True):
             if limit is not None and here > limit:
-                raise BudgetExceeded("this goes beyond the budget", resource=what, budget=limit, needed=here)
+                raise BudgetExceeded("the operation exceeds its budget", resource=what, budget=limit, needed=here)
         if self.outer is not None:
             self.outer.check(requests, rows, size)
 

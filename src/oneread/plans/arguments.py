@@ -1,7 +1,4 @@
-"""Checks of arguments that verbs of long work share.
-
-See docs/design/api.md.
-"""
+"""Checks of arguments that several verbs share. See docs/design/api.md."""
 
 from __future__ import annotations
 
@@ -9,10 +6,6 @@ from oneread.errors import UsageError
 
 
 def check_function(name: str, given: object) -> None:
-    """Refuses what cannot be called.
-
-    Raises:
-        UsageError: with the name of the argument.
-    """
+    """Raises UsageError for an argument that is not callable."""
     if not callable(given):
-        raise UsageError("this argument is a function", argument=name, given=given)
+        raise UsageError("this argument takes a function", argument=name, given=given)

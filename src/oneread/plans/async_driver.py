@@ -1,4 +1,4 @@
-"""The asynchronous driver: reads of a local engine inline, everything that may wait in a thread.
+"""The asynchronous driver: local reads and asynchronous engines on the loop, everything that may block in a thread.
 
 A read of a local engine takes microseconds, a hop to a thread a hundred: so reads stay on the loop and commits leave
 it. See "Plans" of the architecture page.
@@ -28,8 +28,7 @@ _THREADS = 8
 class AsyncDriver(Performer):
     """Drives plans against one engine from one event loop.
 
-    A cancelled caller stops waiting at once. A commit that has started is not torn: it goes on in its thread and is
-    either whole or nothing.
+    A cancelled caller stops waiting at once. A commit that has started continues in its thread, all or nothing.
     """
 
     def __init__(self, engine: Engine, **options: Any) -> None:
@@ -56,7 +55,7 @@ class AsyncDriver(Performer):
             plan.close()
 
     async def aclose(self) -> None:
-        """Waits for the commits under way, lets go of the engine, and ends the threads. Closing twice is quiet."""
+        """Waits for running commits, closes the engine and ends the threads; closing twice does nothing."""
         if not self._closed:
             closing = self.in_thread(self.engine.close)
             self._closed = True
@@ -64,7 +63,7 @@ class AsyncDriver(Performer):
             self._threads.shutdown(wait=True)
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Runs what may wait in one of the driver's threads."""
+        """Runs a function that may block in one of the driver's threads."""
         self._check_open()
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
@@ -94,7 +93,7 @@ class AsyncDriver(Performer):
         tasks = [asyncio.ensure_future(self.run(plan, trace)) for plan in effect.plans]
         try:
             return list(await asyncio.gather(*tasks))
-        finally:  # one that failed, or a caller who went away, takes the others along
+        finally:  # when one fails or the caller is cancelled, the others end too
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -106,7 +105,7 @@ class AsyncDriver(Performer):
         stop = threading.Event()
         try:
             return await self.in_thread(lambda: self.look(effect, trace, stop))
-        finally:  # a caller who went away needs no answer any more
+        finally:  # a cancelled caller needs no answer
             stop.set()
 
     async def _now(self, _effect: Now, _trace: Trace) -> int:
@@ -117,10 +116,10 @@ class AsyncDriver(Performer):
 
 
 _EFFECTS: dict[type[Any], Callable[[AsyncDriver, Any, Trace], Awaitable[Any]]] = {
-    Sleep: AsyncDriver._sleep,  # noqa: SLF001 - a driver\'s own table
-    Together: AsyncDriver._together,  # noqa: SLF001 - a driver\'s own table
-    Snapshot: AsyncDriver._snapshot,  # noqa: SLF001 - a driver\'s own table
-    Atomically: AsyncDriver._atomically,  # noqa: SLF001 - a driver\'s own table
-    Now: AsyncDriver._now,  # noqa: SLF001 - a driver\'s own table
-    Random: AsyncDriver._random,  # noqa: SLF001 - a driver\'s own table
+    Sleep: AsyncDriver._sleep,  # noqa: SLF001 - the driver's own table
+    Together: AsyncDriver._together,  # noqa: SLF001 - the driver's own table
+    Snapshot: AsyncDriver._snapshot,  # noqa: SLF001 - the driver's own table
+    Atomically: AsyncDriver._atomically,  # noqa: SLF001 - the driver's own table
+    Now: AsyncDriver._now,  # noqa: SLF001 - the driver's own table
+    Random: AsyncDriver._random,  # noqa: SLF001 - the driver's own table
 }

@@ -1,4 +1,4 @@
-"""What a plan may ask for besides rows: time, chance, company, and one transaction or one moment around a sub-plan.
+"""What a plan may request besides rows: time, chance, concurrency, a transaction or a snapshot around a sub-plan.
 
 See "Plans" of the architecture page.
 """
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Effect(msgspec.Struct, Generic[Answer], frozen=True, gc=False):
-    """What every effect shares: it can be yielded from a plan, which is then sent the answer."""
+    """A base of effects: a plan yields one and is sent its answer."""
 
     def __iter__(self) -> Generator[Any, Any, Answer]:
         return cast("Answer", (yield self))
@@ -50,10 +50,10 @@ class Together(Effect["list[Any]"], Generic[T], frozen=True, gc=False):
 
 
 class Snapshot(Effect[Any], Generic[T], frozen=True, gc=False):
-    """A whole sub-plan that reads ONE moment of the store; only on engines whose `capabilities.snapshot` is true.
+    """A sub-plan that reads ONE moment of the store; only on engines whose `capabilities.snapshot` is true.
 
-    `plan` makes the sub-plan. It may yield `Read`, `Scan`, `Now` and `Sleep`, nothing else. It should not be long: the
-    store keeps what that moment needs for as long as it runs.
+    `plan` makes the sub-plan. It may yield `Read`, `Scan`, `Now` and `Sleep`, nothing else. It should be short: while
+    it runs, the store keeps what that moment needs.
     """
 
     plan: Callable[[], Plan[T]]
@@ -63,11 +63,11 @@ class Snapshot(Effect[Any], Generic[T], frozen=True, gc=False):
 
 
 class Atomically(Effect[Any], Generic[T], frozen=True, gc=False):
-    """A whole sub-plan inside ONE engine transaction; only on engines whose `capabilities.spans_rows` is true.
+    """A sub-plan inside ONE engine transaction; only on engines whose `capabilities.spans_rows` is true.
 
-    `plan` makes the sub-plan afresh, because a transaction that shared a failing commit is run again. It may yield
-    requests (`Replace` among them), `Now` and `Random`, never `Sleep`, `Together` or another `Atomically`. It reads and
-    decides first and writes last.
+    `plan` makes a new sub-plan for each attempt, because a transaction that shared a failing commit runs again. It may
+    yield requests (`Replace` among them), `Now` and `Random`, never `Sleep`, `Together` or another `Atomically`. It
+    reads and decides first and writes last.
     """
 
     plan: Callable[[], Plan[T]]

@@ -1,4 +1,4 @@
-"""What both drivers share: stepping a plan, and running a sub-plan inside one transaction or one snapshot.
+"""What both drivers share: stepping a plan, and running a sub-plan inside a transaction or a snapshot.
 
 See "Plans" of the architecture page.
 """
@@ -19,7 +19,7 @@ from oneread.store.engine import Answerer, Engine, Snapshots
 from oneread.store.requests import REQUESTS, Read, Scan
 
 LAST_MILLISECOND: Final = 253_402_300_799_999
-"""The last of the year 9999: of what instants and generated keys can hold."""
+"""The last of the year 9999: the last instant that fields and generated keys can hold."""
 
 T = TypeVar("T")
 P = TypeVar("P", bound="Performer")
@@ -31,13 +31,13 @@ def wall_clock() -> int:
 
 
 def drive(plan: Plan[T], perform: Callable[[Any], Any]) -> T:
-    """Steps a plan to its end; an error of `perform` is raised inside the plan, where it was asked for."""
+    """Steps a plan to its end; an error of `perform` is raised inside the plan, at its `yield`."""
     try:
         asked = next(plan)
         while True:
             try:
                 answer = perform(asked)
-            except BaseException as failure:  # noqa: BLE001 - the plan decides what a failure means; what it lets through goes on up
+            except BaseException as failure:  # noqa: BLE001 - the plan may handle it; if not, `throw` raises it again
                 asked = plan.throw(failure)
             else:
                 asked = plan.send(answer)
@@ -47,13 +47,9 @@ def drive(plan: Plan[T], perform: Callable[[Any], Any]) -> T:
 
 
 class Performer:
-    """One engine with the clock, the chance and the patience its plans see.
+    """One engine with the clock (milliseconds since 1970), the chance (uniform in [0, 1)) and the timeout of its plans.
 
-    Arguments:
-        engine: answers the requests.
-        clock: whole milliseconds since 1970.
-        chance: uniform numbers in [0, 1).
-        timeout: seconds a transaction waits for its turn before it raises Unavailable.
+    A transaction that waits `timeout` seconds for its turn raises Unavailable.
     """
 
     def __init__(
@@ -69,24 +65,20 @@ class Performer:
         self.timeout = timeout
 
     def now(self) -> int:
-        """What the clock shows.
-
-        Raises:
-            Unavailable: no time that a row can be stamped with.
-        """
+        """The clock's time; Unavailable when it is not one that a row can be stamped with."""
         now = self.clock()
         if type(now) is not int or not 0 <= now <= LAST_MILLISECOND:
             raise Unavailable(
-                "the clock shows no whole milliseconds between the years 1970 and 9999; set it right", clock=now
+                "the clock does not show whole milliseconds between the years 1970 and 9999; correct it", clock=now
             )
         return now
 
     def twin(self, kind: type[P]) -> P:
-        """Another driver of the same engine, with the same clock, chance and patience."""
+        """Another driver of the same engine, with the same clock, chance and timeout."""
         return kind(self.engine, self.clock, self.chance, self.timeout)
 
     def transact(self, effect: Atomically[T], trace: Trace) -> T:
-        """Runs the sub-plan in one engine transaction; an attempt that is run again is counted once."""
+        """Runs the sub-plan in one engine transaction; of repeated attempts only the last is counted."""
 
         def attempt(answer: Answerer) -> tuple[T, Trace]:
             part = trace.part()
@@ -101,7 +93,7 @@ class Performer:
                 if type(asked) is Random:
                     return self.chance()
                 raise Unsupported(
-                    "a plan inside a transaction asks only for rows, time and chance", asked=type(asked).__name__
+                    "a plan inside a transaction may request rows, time and chance", asked=type(asked).__name__
                 )
 
             return drive(effect.plan(), perform), part
@@ -111,7 +103,7 @@ class Performer:
         return result
 
     def look(self, effect: Snapshot[T], trace: Trace, stop: threading.Event) -> T:
-        """Runs the sub-plan against one moment of the store; ends with Closed soon after `stop` is set."""
+        """Runs the sub-plan against one moment of the store; raises Closed soon after `stop` is set."""
 
         def attempt(answer: Answerer) -> T:
             def perform(asked: Any) -> Any:
@@ -126,7 +118,7 @@ class Performer:
                 if type(asked) is Sleep:
                     stop.wait(asked.seconds)
                     return None
-                raise Unsupported("a plan inside a snapshot asks only for reads and time", asked=type(asked).__name__)
+                raise Unsupported("a plan inside a snapshot may request reads and time", asked=type(asked).__name__)
 
             return drive(effect.plan(), perform)
 

@@ -12,4 +12,4 @@ from typing import Any, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Plan: TypeAlias = Generator[Any, Any, T]
-"""Yields `store.requests.Request` or `plans.effects.Effect`, is sent the answer, returns T."""
+"""Yields `store.requests.Request` or `plans.effects.Effect`, is sent its answer, returns T."""

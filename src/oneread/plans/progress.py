@@ -1,4 +1,4 @@
-"""What long work tells: how far it is, and what it found.
+"""What long work reports: its progress, and the faults it found.
 
 See "Verify and repair of aggregates" of the decisions page.
 """
@@ -16,33 +16,33 @@ KEEP: Final = 1000
 """Faults that a verification keeps; all are counted."""
 
 NAMED_AHEAD: Final = 20
-"""Entities of one model that a verification names because their versions lie ahead of the clock; all are counted."""
+"""Entities of one model that a verification names because their versions are ahead of the clock; all are counted."""
 
 MAX_AGE: Final = 600.0
 """Seconds that one snapshot may take."""
 
 QUIET_SECONDS: Final = 10.0
-"""Older code that wrote nothing for so long is taken to have ended."""
+"""After so long without a write, older programs count as ended."""
 
 WAIT_SECONDS: Final = 60.0
-"""How long a backfill waits for older code to be quiet."""
+"""How long a backfill waits for older programs to be quiet."""
 
 FaultKind: TypeAlias = Literal["missing", "dangling", "different", "unreadable"]
-"""A row that should be there is not; one is there that should not; it says something else; it cannot be read."""
+"""A row is missing; it has no source; its value differs; it cannot be read."""
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """One row that is not what the entities say.
+    """One row that differs from what the entities require.
 
     Arguments:
-        kind: what is wrong with it.
-        view: the view it belongs to by name, or `entity`, `copy`, `back-reference`, `hold`, `task`.
-        row: the row as a person reads it.
-        entity: whom it comes from: `Purchase('537626', 1)`; empty where nobody can be named, as for a sum.
-        expected: what it should hold, as text; empty when it should not be there.
-        found: what it holds, as text; empty when it is missing.
-        mendable: whether `repair` can mend it without being told what is right.
-        table: the table of the store it lies in.
+        kind: what is wrong.
+        view: the name of its view, or `entity`, `copy`, `back-reference`, `hold`, `task`.
+        row: the row as text.
+        entity: its source, as `Purchase('537626', 1)`; empty when it has no single one, as a sum.
+        expected: the right value, as text; empty when the row should not exist.
+        found: the stored value, as text; empty when the row is missing.
+        mendable: whether `repair` can repair it without knowing which side is right.
+        table: its table in the store.
         key: its key there.
     """
 
@@ -58,10 +58,10 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Ahead(msgspec.Struct, frozen=True):
-    """An entity whose version lies in the future: some clock was ahead when it was written.
+    """An entity whose version is in the future: some clock was ahead when it was written.
 
-    Nothing is wrong with it: it is read, written and copied like any other, each write with the version after the last.
-    But a version tells no longer when it was written, and the program whose clock it was may still be running.
+    It is not a fault: the entity is read, written and copied like any other, each write with the version after the
+    last. But its version is not the time of its commit, and the program with the wrong clock may still run.
 
     Arguments:
         entity: `Purchase('537626', 1)`.
@@ -82,11 +82,11 @@ class Progress(msgspec.Struct, frozen=True):
     """How far long work is.
 
     Arguments:
-        phase: what is being done, in a few words.
+        phase: the current step, in a few words.
         done: rows or entities done in this phase.
-        total: how many there are to do, where that is known.
-        faults: what was found so far.
-        cursor: where the same work may go on after it was stopped here; empty where it starts anew.
+        total: how many there are, when that is known.
+        faults: faults found so far.
+        cursor: resumes the work after a stop here; empty when it starts from the beginning.
     """
 
     phase: str
@@ -101,4 +101,4 @@ Reporter: TypeAlias = Callable[[Progress], None]
 
 
 def no_progress(_progress: Progress) -> None:
-    """Tells nobody."""
+    """Ignores progress."""

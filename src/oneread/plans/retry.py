@@ -20,12 +20,12 @@ LONGEST_SECONDS: Final = 1.0
 
 
 def backoff(attempt: int, chance: float) -> float:
-    """Seconds to wait after the attempt numbered `attempt` (from 0) lost; `chance` is uniform in [0, 1)."""
+    """Seconds to wait after attempt number `attempt` (from 0) failed; `chance` is uniform in [0, 1)."""
     return chance * min(LONGEST_SECONDS, FIRST_SECONDS * 2.0**attempt)
 
 
 def retrying(attempts: int, plan: Callable[[], Plan[T]]) -> Plan[T]:
-    """Runs the plan afresh while it raises Conflict, at most `attempts` times; the last Conflict is the caller's."""
+    """Runs a new plan while it raises Conflict, at most `attempts` times; the last Conflict is raised."""
     for attempt in range(attempts - 1):
         try:
             return (yield from plan())

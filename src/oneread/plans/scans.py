@@ -12,10 +12,10 @@ from oneread.store.rows import RowRange, Table
 
 _OUT_OF_ORDER: Final = "the rows of a scan are not in ascending order: the file is damaged; restore a backup"
 
-Take: TypeAlias = Callable[[list[Found]], Plan[None] | None]
+TakeBatch: TypeAlias = Callable[[list[Found]], Plan[None] | None]
 """Called with each batch of a scan; the last one may be empty. A plan that it returns is run before the next batch."""
 
-Fetch: TypeAlias = Callable[[Table, RowRange, int], Plan[list[Found]]]
+FetchBatch: TypeAlias = Callable[[Table, RowRange, int], Plan[list[Found]]]
 """Reads one batch: fewer rows than the given number mean that the range has no more."""
 
 
@@ -29,7 +29,7 @@ def fetch_data(table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
     return Scan(table, within, limit).__iter__()
 
 
-def scan_all(table: Table, within: RowRange, take: Take, batch: int, fetch: Fetch = fetch_rows) -> Plan[None]:
+def scan_all(table: Table, within: RowRange, take: TakeBatch, batch: int, fetch: FetchBatch = fetch_rows) -> Plan[None]:
     """Gives every row of a range to `take` in the order of the keys, `batch` rows at a time.
 
     Raises:

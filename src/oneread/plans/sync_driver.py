@@ -1,4 +1,4 @@
-"""The synchronous driver: performs a plan's requests one after the other, in the caller's thread.
+"""The synchronous driver: answers a plan's requests one after the other, in the caller's thread.
 
 See "Plans" of the architecture page.
 """
@@ -27,7 +27,7 @@ class SyncDriver(Performer):
         return drive(plan, lambda asked: self._perform(asked, trace))
 
     def close(self) -> None:
-        """Lets go of the engine. Closing twice is quiet."""
+        """Closes the engine; closing twice does nothing."""
         self.engine.close()
 
     def _perform(self, asked: Any, trace: Trace) -> Any:
@@ -57,10 +57,10 @@ class SyncDriver(Performer):
 
 
 _EFFECTS: dict[type[Any], Callable[[SyncDriver, Any, Trace], Any]] = {
-    Sleep: SyncDriver._sleep,  # noqa: SLF001 - a driver\'s own table
-    Together: SyncDriver._together,  # noqa: SLF001 - a driver\'s own table
-    Snapshot: SyncDriver._snapshot,  # noqa: SLF001 - a driver\'s own table
-    Atomically: SyncDriver._atomically,  # noqa: SLF001 - a driver\'s own table
-    Now: SyncDriver._now,  # noqa: SLF001 - a driver\'s own table
-    Random: SyncDriver._random,  # noqa: SLF001 - a driver\'s own table
+    Sleep: SyncDriver._sleep,  # noqa: SLF001 - the driver's own table
+    Together: SyncDriver._together,  # noqa: SLF001 - the driver's own table
+    Snapshot: SyncDriver._snapshot,  # noqa: SLF001 - the driver's own table
+    Atomically: SyncDriver._atomically,  # noqa: SLF001 - the driver's own table
+    Now: SyncDriver._now,  # noqa: SLF001 - the driver's own table
+    Random: SyncDriver._random,  # noqa: SLF001 - the driver's own table
 }

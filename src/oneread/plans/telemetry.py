@@ -1,8 +1,8 @@
-"""Telemetry: a span, a duration and counts for each verb, by OpenTelemetry where it is installed, and by logging.
+"""Telemetry: a span, a duration and counts for each verb, by OpenTelemetry if installed, and by logging.
 
-Imported only when a database is opened with `telemetry=True`. Keys, values and cursors never get here: they may be
-personal, and every value of them would be a series of its own. See docs/decisions/0015-telemetry.md; names are those of
-OpenTelemetry's conventions for database clients.
+Imported only when a database is opened with `telemetry=True`. Keys, values and cursors are never recorded: they may be
+personal, and each distinct value would make a time series. Names are those of OpenTelemetry's conventions for database
+clients. See docs/decisions/0015-telemetry.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oneread.plans.allowance import CURRENT, Allowance
 
 
 def _installed(name: str) -> Any:
-    """A module of opentelemetry-api; None where that is not installed, which a database says when it is opened."""
+    """A module of opentelemetry-api; None when it is not installed, which is logged when a database is opened."""
     try:
         return import_module(name)
     except ModuleNotFoundError:
@@ -31,7 +31,7 @@ _METRICS: Final = _installed("opentelemetry.metrics")
 
 SYSTEM: Final = "oneread"
 SLOW_SECONDS: Final = 0.1
-"""From here on a verb is logged as a warning."""
+"""A verb that takes longer is logged as a warning."""
 BOUNDS: Final = (0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
 """Seconds; those of the conventions, and two below for engines in this process."""
 
@@ -40,17 +40,13 @@ _UNLIMITED: Final = (None, None, None)
 
 
 class Telemetry:
-    """Tells of each verb of one database.
-
-    Arguments:
-        namespace: which store it is: the scheme and path of its URL, without options.
-    """
+    """Measures the verbs of one database; `namespace` is the scheme and path of its URL, without options."""
 
     def __init__(self, namespace: str) -> None:
         self._common = {"db.system.name": SYSTEM, "db.namespace": namespace}
         self._tracer: Any = None
         if _TRACE is None:
-            _LOG.warning("telemetry: opentelemetry-api is not installed, so there are log records and nothing else")
+            _LOG.warning("telemetry: opentelemetry-api is not installed; only log records are written")
             return
         self._tracer = _TRACE.get_tracer("oneread")
         meter = _METRICS.get_meter("oneread")
@@ -71,7 +67,7 @@ class Telemetry:
 
     @contextmanager
     def verb(self, name: str, collection: str | None) -> Generator[None]:
-        """Tells of what happens inside: how long it took, what it asked of the store, and how it ended."""
+        """Records the block: its duration, its requests to the store, and how it ended."""
         about = self._common | {"db.operation.name": name}
         if collection is not None:
             about["db.collection.name"] = collection
@@ -96,7 +92,7 @@ class Telemetry:
                     except BaseException as error:
                         span.set_attribute("error.type", type(error).__name__)
                         if _is_fault(error):
-                            span.set_status(_TRACE.StatusCode.ERROR, _said(error))
+                            span.set_status(_TRACE.StatusCode.ERROR, _message_of(error))
                         raise
                     finally:
                         span.set_attributes(_measured(spent))
@@ -105,9 +101,9 @@ class Telemetry:
             raise
         finally:
             CURRENT.reset(token)
-            self._tell(called, about, spent, perf_counter() - started, failure)
+            self._record(called, about, spent, perf_counter() - started, failure)
 
-    def _tell(
+    def _record(
         self, called: str, about: dict[str, str], spent: Allowance, seconds: float, failure: BaseException | None
     ) -> None:
         if self._tracer is not None:
@@ -135,10 +131,10 @@ def _measured(spent: Allowance) -> dict[str, int]:
 
 
 def _is_fault(error: BaseException) -> bool:
-    """Whether a person should look: what an application expects, and a caller who went away, are no faults."""
+    """Whether an operator should look: usage errors and cancelled calls are not faults."""
     return isinstance(error, Exception) and not isinstance(error, UsageError)
 
 
-def _said(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     """The static message of an error; its facts may hold keys and values."""
     return error.message if isinstance(error, OnereadError) else type(error).__name__

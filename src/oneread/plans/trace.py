@@ -1,4 +1,4 @@
-"""What a plan asked of the store: the one door for costs, logs, metrics and tests.
+"""What a plan requested of the store: the one place where costs, logs, metrics and tests see requests.
 
 See "Nothing is fetched that you did not ask for" of the API page.
 """
@@ -35,16 +35,16 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class HasCost(Protocol):
-    """What knows the cost of a result: a trace, or what the fast path read."""
+    """Something with a cost: a trace, or a read of the fast path."""
 
     @property
     def cost(self) -> Cost: ...
 
 
 class Trace:
-    """Adds up what one operation asks of the store, tells observers, and keeps to the budget it was begun under.
+    """Counts what one operation requests of the store, calls observers, and keeps within the budget.
 
-    The budget is that of the thread or task which makes the trace, whoever performs its requests.
+    The budget is that of the thread or task which makes the trace, in whatever thread its requests run.
     """
 
     __slots__ = ("_allowance", "_whole", "bytes", "observers", "requests", "rows", "skipped")
@@ -59,11 +59,7 @@ class Trace:
         self._whole = True
 
     def note(self, request: Request[Any], answer: Any) -> None:
-        """Counts one answered request.
-
-        Raises:
-            BudgetExceeded: that was one too many; whoever asked does not get the answer.
-        """
+        """Counts one answered request; BudgetExceeded when it exceeds the budget."""
         rows, size = _MEASURES[type(request)](request, answer)
         self.requests += 1
         self.rows += rows
@@ -77,7 +73,7 @@ class Trace:
                 self._allowance.check(self.requests, self.rows, self.bytes)
 
     def add(self, other: Trace) -> None:
-        """Takes over what a finished part has counted."""
+        """Adds the counts of a finished part."""
         self.requests += other.requests
         self.rows += other.rows
         self.bytes += other.bytes
@@ -86,7 +82,7 @@ class Trace:
             self._allowance.count(other.requests, other.rows, other.bytes)
 
     def part(self) -> Trace:
-        """A trace for a part that may be run again: it is added when the part succeeds, and only then spent."""
+        """A trace for a part that may run again: added to this one, and to the budget, when the part succeeds."""
         part = Trace(self.observers)
         part._allowance, part._whole = self._allowance, False
         return part

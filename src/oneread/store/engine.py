@@ -1,7 +1,7 @@
-"""What an engine is: something that answers requests about rows.
+"""The contract of engines: what every engine does, and optional protocols for what some can.
 
-See "The store contract" of the architecture page; the conformance suite in `oneread.testing.conformance` is its
-executable form.
+A caller asks for a capability or a protocol, never for an engine's name. `oneread.testing.conformance` tests it. See
+"The store contract" of the architecture page.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Waits for running transactions and releases what the engine holds. Closing twice is quiet."""
+        """Waits for running transactions and releases what the engine holds; closing twice does nothing."""
         ...
 
 
@@ -78,15 +78,15 @@ class LocalReads(Protocol):
     """An engine in this process, whose reads take microseconds: the fast path of `get` and `page`."""
 
     def point(self, table: Table, key: bytes, column: bytes) -> Cell | None:
-        """One cell of one row: the direct path of `get`, the same answer as `Read` gives, without its list and dict."""
+        """One cell of one row: what `Read` answers, without its list and dict."""
         ...
 
     def column(
         self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:
-        """Keys and one cell's value of the first `limit` rows of a range that have it: the direct path of `page`.
+        """Keys and one cell's value of the first `limit` rows of a range that have the cell.
 
-        The rows that `Scan` gives, without those that lack the cell, and without their lists, dicts and stamps.
+        What `Scan` answers, without dicts and stamps.
         """
         ...
 
@@ -98,19 +98,18 @@ class Snapshots(Protocol):
     def snapshot(self, run: Callable[[Answerer], T]) -> T:
         """Runs `run` with an answerer of `Read` and `Scan` against ONE moment of the whole store, in this thread.
 
-        Writers go on meanwhile and are not seen. For as long as it runs the store keeps that moment's data: LMDB cannot
-        use freed pages again, memory holds a second list of rows. Anything but a read raises Unsupported, as does an
-        engine without `snapshot`.
+        Writers continue and are not seen. While it runs the store keeps that moment's data: LMDB cannot reuse freed
+        pages, memory holds a second list of rows. Any other request raises Unsupported.
         """
         ...
 
 
 @runtime_checkable
 class AsyncEngine(Protocol):
-    """An engine that answers on an event loop by itself, as one over a network does; without it a thread answers."""
+    """An engine with an asynchronous client: the asynchronous driver awaits it instead of using threads."""
 
     async def answer_async(self, request: Request[Any]) -> Any:
-        """Answers one request as `answer` does. A cancelled call may have written, or not."""
+        """Answers one request as `answer` does, on the event loop. A cancelled write may be applied or not."""
         ...
 
 
@@ -119,32 +118,27 @@ class Copyable(Protocol):
     """An engine that can copy its store."""
 
     def copy_to(self, target: str, progress: Callable[[int], object]) -> int:
-        """Copies one moment of the whole store, every tenant's tables included, to a place that is not there yet.
+        """Copies one moment of the whole store, every tenant's tables included, to a new place; returns its bytes.
 
-        Writers go on meanwhile. The copy is there when it is whole and on disk, or not at all. `progress` is told the
-        bytes written so far, from time to time and by another thread. Returns the bytes of the copy.
+        Writers continue. The copy appears once it is complete and on disk, or not at all. Another thread calls
+        `progress` with the bytes written so far.
         """
         ...
 
 
 class TableSize(msgspec.Struct, frozen=True):
-    """One table.
-
-    Arguments:
-        rows: in it.
-        bytes: they take, with what the engine keeps to find them.
-    """
+    """The rows of one table and the bytes they take, indexes of the engine included."""
 
     rows: int
     bytes: int
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """What one open store says about itself.
+    """The sizes of a store's tables, and figures of its engine.
 
     Arguments:
         tables: the size of each.
-        facts: of the engine, by names of its own: bytes where the name says so, else numbers.
+        facts: figures by the engine's own names: bytes where the name ends so, else counts.
     """
 
     tables: dict[Table, TableSize]
@@ -153,16 +147,19 @@ class Statistics(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Measured(Protocol):
-    """An engine that can say how large its store is."""
+    """An engine that knows the size of its store without reading it."""
 
     def statistics(self) -> Statistics:
-        """Sizes of the tables and facts of the engine, in a time that does not grow with the data."""
+        """Sizes of the tables and figures of the engine, in a time that does not grow with the data."""
         ...
 
 
 @runtime_checkable
 class HoldsCursorKey(Protocol):
-    """An engine with a key for cursors."""
+    """An engine that keeps a random key, so that cursors outlive the process.
+
+    See docs/decisions/0034-cursors-are-encrypted.md.
+    """
 
     def cursor_key(self) -> bytes:
         """32 random bytes: the same for every process that has the store open, for as long as the store exists."""

@@ -17,14 +17,14 @@ from oneread.store.rows import Families, Row, RowMutation, RowRange, Table
 Answer = TypeVar("Answer")
 
 ABSENT: Final = None
-"""What `CheckAndMutate` expects of a column that must not be there."""
+"""What `CheckAndMutate` expects of a column that must be absent."""
 
 Found: TypeAlias = "tuple[bytes, Row]"
 """One row of a scan: its key and its cells."""
 
 
 class Request(msgspec.Struct, Generic[Answer], frozen=True, gc=False):
-    """What every request shares: it can be yielded from a plan, which is then sent the answer."""
+    """A base of requests: a plan yields one and is sent its answer."""
 
     def __iter__(self) -> Generator[Any, Any, Answer]:
         return cast("Answer", (yield self))
@@ -68,8 +68,8 @@ class CheckAndMutate(Request[bool], frozen=True, gc=False):
 
     The only conditional write.
 
-    Answers whether it was applied. An empty value never stands in a checked column: HBase cannot tell it from an absent
-    one.
+    Answers whether it was applied. A checked column never holds an empty value: HBase cannot tell it from an absent
+    column.
     """
 
     table: Table
@@ -91,11 +91,10 @@ class Increment(Request[int], frozen=True, gc=False):
 
 
 class Replace(Request[None], frozen=True, gc=False):
-    """Rows as they shall stand, whatever stood there: cells in full, or None for a row that shall be gone.
+    """Replaces whole rows: all cells of each, or None to delete it.
 
-    Only inside `Atomically`: the transaction that states a row has read it, or is the only one that ever writes it, so
-    there is nothing to merge and the engine is spared a read per row. `docs/decisions/0002-replace.md` says why this
-    sixth request exists.
+    Only inside `Atomically`: the transaction has read each row, or is its only writer, so there is nothing to merge and
+    the engine saves a read per row. See docs/decisions/0002-replace.md.
     """
 
     table: Table
@@ -103,4 +102,4 @@ class Replace(Request[None], frozen=True, gc=False):
 
 
 REQUESTS: Final[frozenset[type]] = frozenset({Read, Scan, Mutate, CheckAndMutate, Increment, Replace})
-"""Every class of request. Drivers look a class up here: `isinstance` asks an abstract base class, which is slow."""
+"""Every class of request. Drivers look the class up here, which is faster than `isinstance`."""

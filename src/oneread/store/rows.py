@@ -14,7 +14,7 @@ import msgspec
 from oneread.encoding.ranges import prefix_range
 
 Families: TypeAlias = Literal["d", "dm"]
-"""Which families a read wants: what readers need, or everything."""
+"""The families of a read: `d` is what readers need, `dm` everything."""
 
 Table: TypeAlias = Literal["roots", "views", "counts", "system"]
 """The four tables of every store."""
@@ -50,7 +50,7 @@ class RowRange(msgspec.Struct, frozen=True, gc=False):
         return cls(start, stop or b"")
 
     def behind(self, key: bytes) -> RowRange:
-        """What comes behind a key."""
+        """The part of this range after a key."""
         return RowRange(key + b"\x00", self.stop)
 
     @property

@@ -1,7 +1,7 @@
-"""Files under another name until they are whole, and those that killed processes left.
+"""Files under another name until they are complete, and the unfinished ones of killed processes.
 
-Whether the maker of an unfinished file still lives is said by an exclusive `flock` that it holds on the file, not by
-its PID: every container has a PID 1. See docs/formats/lmdb.md.
+The maker of an unfinished file holds an exclusive `flock` on it while it lives. Its PID would not identify it: every
+container has a PID 1. See docs/formats/lmdb.md.
 """
 
 from __future__ import annotations
@@ -25,25 +25,22 @@ def name_beside(target: Path) -> Path:
 
 
 def hold(file: int) -> None:
-    """Says that the maker of this file lives, until the descriptor is closed; nothing where locks are not supported."""
+    """Locks a file until the descriptor is closed: its maker lives. Does nothing where locks are not supported."""
     with contextlib.suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def leftovers(folder: Path, name: str = "*", within: str = "") -> list[Path]:
-    """What killed processes left in a folder: unfinished files and folders whose maker does not live.
+    """The unfinished files and folders of killed processes in a folder, for one target name or for all.
 
-    Arguments:
-        folder: looked through.
-        name: of the target they were made for; all when it is left out.
-        within: the file that the maker of an unfinished folder holds.
+    `within` is the file that the maker of an unfinished folder holds.
     """
     pattern = f".{'*' if name == '*' else _literal(name)}.*.{SUFFIX}"
-    return sorted(path for path in folder.glob(pattern) if _is_left(path / within if path.is_dir() else path))
+    return sorted(path for path in folder.glob(pattern) if _is_leftover(path / within if path.is_dir() else path))
 
 
 def take_away(target: Path, within: str = "") -> list[Path]:
-    """Removes what killed processes left of earlier tries to make `target`; answers what that was."""
+    """Removes the unfinished files of killed processes that were making `target`; returns them."""
     removed: list[Path] = []
     for path in leftovers(target.absolute().parent, target.name, within):
         with _held(path / within if path.is_dir() else path) as mine:
@@ -57,11 +54,11 @@ def take_away(target: Path, within: str = "") -> list[Path]:
 
 
 def _literal(name: str) -> str:
-    """A name in a pattern, where it stands for itself."""
+    """A name as a pattern that matches only it."""
     return "".join(f"[{each}]" if each in "*?[" else each for each in name)
 
 
-def _is_left(path: Path) -> bool:
+def _is_leftover(path: Path) -> bool:
     with _held(path) as mine:
         return mine
 

@@ -1,8 +1,8 @@
-"""Calls that no exception of a signal handler can stop half-way: each runs in a thread of its own.
+"""Calls that no exception of a signal handler can interrupt: each runs in a thread of its own.
 
-Python runs signal handlers in the main thread, between any two bytecodes: a lock taken there may never be given back.
-The caller only waits; when it is interrupted, the call goes on to its end without it. For opening and closing, which
-are rare: a thread costs about 0.1 ms. See docs/decisions/0028-writer-thread.md.
+Python runs signal handlers in the main thread, between any two bytecodes: a lock taken there may never be released.
+The caller only waits; when it is interrupted, the call still runs to its end. For opening and closing, which are rare:
+a thread costs about 0.1 ms. See docs/decisions/0028-writer-thread.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from oneread.errors import OutcomeUnknown, Unavailable
 T = TypeVar("T")
 
 LOOK_SECONDS: Final = 0.5
-"""A thread that waits for another looks this often whether there still is one, and takes exceptions set for it."""
+"""A thread that waits for another checks this often that the other is alive, and receives its own exceptions."""
 
 _PAUSE_SECONDS: Final = 0.0001
 
@@ -34,7 +34,7 @@ def run_uninterrupted(work: Callable[[], T]) -> T:
         raise refused(failure) from failure
     while not call.ended.acquire(timeout=LOOK_SECONDS):
         if os.getpid() != call.process:
-            raise OutcomeUnknown("the process forked during this call; make it again")
+            raise OutcomeUnknown("the process forked during this call; repeat it")
     result: T = call.outcome()
     return result
 
@@ -42,17 +42,17 @@ def run_uninterrupted(work: Callable[[], T]) -> T:
 def join(thread: threading.Thread, alive: threading.Lock) -> None:
     """Waits until `thread`, which holds `alive` while it runs, has ended.
 
-    Thread.join would make a dummy of `threading` for the thread that waits, if that is one of this module, for ever.
+    Thread.join, called in a thread of this module, would register a dummy thread with `threading` for ever.
     """
     with alive:
         pass
-    while thread.is_alive():  # it has only to leave its last function
+    while thread.is_alive():  # it is leaving its last function
         time.sleep(_PAUSE_SECONDS)
 
 
 def refused(failure: RuntimeError) -> Unavailable:
     """The error for a thread that the system did not start."""
-    return Unavailable("the system starts no more threads for this process; end some", error=str(failure))
+    return Unavailable("the system refused to start more threads; raise the limit", error=str(failure))
 
 
 class Completion:

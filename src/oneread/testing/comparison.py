@@ -79,7 +79,8 @@ def rewrite_all(oracle: Oracle, audit: Audit, driver: SyncDriver, operations: Op
     for entity in list(audit.entities().values()):
         try:
             driver.run(operations.save(entity), Trace())
-            oracle.save(oracle.get(type(entity), *entity.ref().key), driver.now())
+            known: Any = oracle.get(type(entity), *entity.ref().key)
+            oracle.save(known, driver.now())
         except OnereadError as refusal:
             raise Offence(f"after the faults {entity!r} cannot be written: {refusal!r}") from refusal
     audit.check()

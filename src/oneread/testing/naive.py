@@ -23,7 +23,7 @@ _WIDE: Final = Context(prec=5000)
 _MEAN: Final = Context(prec=28)
 
 
-def look(value: Any) -> Any:
+def look(value: object) -> Any:
     """A result as plain data that can be compared, copies included that are not filled."""
     if isinstance(value, msgspec.Struct):
         fields = {name: look(getattr(value, name, UNFILLED)) for name in value.__struct_fields__}
@@ -41,7 +41,7 @@ def listed(view: type[Any], rows: list[Any]) -> list[Any]:
     return sorted(shown, key=repr) if any(rule.hashed for rule in rules_of(view).values()) else shown
 
 
-def key_value(value: Any, rule: Rule) -> Any:
+def key_value(value: object, rule: Rule) -> object:
     """The value in a key: a reference for a copy, the start of its bucket for an instant."""
     if isinstance(value, Copy):
         return value.ref
@@ -75,21 +75,21 @@ def sort_by(entries: list[Any], place: int, rule: Rule) -> None:
     entries[:] = there + absent if rule.none == "last" else absent + there
 
 
-def sortable(value: Any, rule: Rule) -> Any:
+def sortable(value: object, rule: Rule) -> tuple[Any, ...]:
     """A value of an ascending key, None included, as something that sorts."""
     if value is None:
         return (2,) if rule.none == "last" else (0,)
     return 1, comparable(value)
 
 
-def comparable(value: Any) -> Any:
+def comparable(value: object) -> Any:
     """A value as something that sorts as the value does."""
     if isinstance(value, Ref):
         return tuple(comparable(part) for part in value.key)
     return value.value if isinstance(value, Enum) else value
 
 
-def _total(values: list[Any], declared: type) -> Any:
+def _total(values: list[Any], declared: type) -> object:
     if declared is timedelta:
         return sum(values, timedelta())
     if declared is int:
@@ -100,7 +100,7 @@ def _total(values: list[Any], declared: type) -> Any:
     return declared(total)
 
 
-def _mean(values: list[Any], declared: type) -> Any:
+def _mean(values: list[Any], declared: type) -> object:
     if not values:
         return None
     if declared is timedelta:
@@ -111,19 +111,19 @@ def _mean(values: list[Any], declared: type) -> Any:
     return declared(_MEAN.divide(total, Decimal(len(values))))
 
 
-def _least(values: list[Any], _declared: type) -> Any:
+def _least(values: list[Any], _declared: type) -> object:
     return min(values, key=comparable, default=None)
 
 
-def _greatest(values: list[Any], _declared: type) -> Any:
+def _greatest(values: list[Any], _declared: type) -> object:
     return max(values, key=comparable, default=None)
 
 
-def _count(values: list[Any], _declared: type) -> Any:
+def _count(values: list[Any], _declared: type) -> object:
     return len(values)
 
 
-FOLDS: Final[dict[str, Callable[[list[Any], type], Any]]] = {
+FOLDS: Final[dict[str, Callable[[list[Any], type], object]]] = {
     "count": _count,
     "total": _total,
     "mean": _mean,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, MissingReference, NotFound, StillReferenced
 from oneread.models.annotations import types_of
+from oneread.models.expressions import Expression
 from oneread.models.fields import CREATED, UPDATED, Marker
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -30,7 +31,13 @@ from oneread.testing.naive import FOLDS, comparable, key_value, look, sort_by, s
 
 __all__ = ["Oracle", "look", "written_at"]
 
-Place = tuple[type, tuple[Any, ...]]
+M = TypeVar("M", bound=Model[*tuple[Any, ...]])
+V = TypeVar("V", bound=View[Any])
+
+AnyModel: TypeAlias = Model[*tuple[Any, ...]]
+KeyParts: TypeAlias = tuple[Any, ...]
+
+Place: TypeAlias = tuple[type, KeyParts]
 """An entity's address: the model that declares its key, and the key."""
 
 Route = tuple[str, ...]
@@ -53,7 +60,7 @@ class OracleField(NamedTuple):
 class Held(NamedTuple):
     """An entity, and the values that it last saw of its sources, by field and route."""
 
-    entity: Any
+    entity: AnyModel
     seen: dict[tuple[str, Route], Any]
 
 
@@ -111,7 +118,7 @@ class Oracle:
             if root_model(target) is field.target and far[0] in target.__struct_fields__:
                 self._want(target, far)
 
-    def _viewed(self, view: Any) -> type:
+    def _viewed(self, view: type[View[Any]]) -> type:
         given = view.type_arguments[0]
         name = getattr(given, "__forward_arg__", given)
         found: type = self._names[name] if isinstance(name, str) else given
@@ -119,9 +126,10 @@ class Oracle:
 
     # The writing verbs.
 
-    def save(self, entity: Any, version: int = 0) -> Any:
+    def save(self, entity: M, version: int = 0) -> M:
         """Stores an entity, replacing any previous value; `version` is the clock at the commit, for its stamps."""
-        return self.save_all([(entity, version)])[0]
+        saved: M = self.save_all([(entity, version)])[0]
+        return saved
 
     def save_all(self, entities: Sequence[tuple[Any, int]]) -> list[Any]:
         """Saves several with their versions as one commit; a unique value may move from one to another."""
@@ -132,13 +140,13 @@ class Oracle:
         self._change(changes)
         return [self.held[place].entity for place, _entity in changes]
 
-    def create(self, entity: Any, version: int = 0) -> Any:
+    def create(self, entity: M, version: int = 0) -> M:
         """Stores a new entity."""
         if _place(entity) in self.held:
             raise AlreadyExists("an entity with this key exists", owner=_named(_place(entity)))
         return self.save(entity, version)
 
-    def patch(self, model: type, key: tuple[Any, ...], changes: Mapping[str, Any], version: int = 0) -> Any:
+    def patch(self, model: type[M], key: KeyParts, changes: Mapping[str, object], version: int = 0) -> M:
         """Changes fields of an entity that exists."""
         before = self.get(model, *key)
         if before is None:
@@ -149,17 +157,17 @@ class Oracle:
         }
         return self.save(msgspec.structs.replace(before, **applied), version)
 
-    def delete(self, model: type, *key: Any) -> None:
+    def delete(self, model: type[AnyModel], *key: object) -> None:
         """Deletes an entity; does nothing if there is none, or one of another variant."""
         if self.get(model, *key) is not None:
             self._change([((root_model(model), key), None)])
 
-    def get(self, model: type, *key: Any) -> Any:
+    def get(self, model: type[M], *key: object) -> M | None:
         """The entity; None if there is none."""
         held = self.held.get((root_model(model), key))
         return held.entity if held is not None and isinstance(held.entity, model) else None
 
-    def _before(self, entity: Any) -> Any:
+    def _before(self, entity: AnyModel) -> AnyModel | None:
         held = self.held.get(_place(entity))
         return None if held is None else held.entity
 
@@ -176,7 +184,7 @@ class Oracle:
             self.held, self.ever = held, ever
             raise
 
-    def _apply(self, place: Place, entity: Any) -> None:
+    def _apply(self, place: Place, entity: AnyModel | None) -> None:
         before = self.held.pop(place, None)
         if entity is None:
             self._refuse_referenced(place)
@@ -248,7 +256,7 @@ class Oracle:
                 return held.seen.get((name, far)) if source is None else self.value(source, far)
         return value
 
-    def _fill(self, entity: Any, seen: Mapping[tuple[str, Route], Any]) -> Any:
+    def _fill(self, entity: AnyModel, seen: Mapping[tuple[str, Route], Any]) -> AnyModel:
         copies: dict[str, Any] = {}
         for field in self._fields[type(entity)].values():
             if field.copy is not None and getattr(entity, field.name) is not None:
@@ -264,7 +272,7 @@ class Oracle:
 
     # Views.
 
-    def rows(self, view: type[Index[Any]], *equal: Any) -> list[Any]:
+    def rows(self, view: type[Index[Any]], *equal: object) -> list[Any]:
         """The rows of an index, in order, whose first key fields are these; a reference is given as its `Ref`.
 
         Rows that differ only in a hashed field have no defined order.
@@ -277,7 +285,7 @@ class Oracle:
             sort_by(entries, place, rules[place])
         return [row for values, _place, row in entries if list(values[: len(equal)]) == list(equal)]
 
-    def entries(self, view: Any) -> list[tuple[tuple[Any, ...], Place, Any]]:
+    def entries(self, view: type[View[Any]]) -> list[tuple[tuple[Any, ...], Place, Any]]:
         """(values of the key rules, the place of the entity, the row) of everything in a view, in no order."""
         rules = _rules(view)
         found: list[tuple[tuple[Any, ...], Place, Any]] = []
@@ -287,7 +295,7 @@ class Oracle:
             if view.where is not None and not _is_met(view.where, held.entity):
                 continue
             for values in self._keys(held, {name: rule for name, rule in rules.items() if rule.kind == "key"}):
-                row = self._row(view, rules, held, place, values)
+                row = self._row(view, rules, held, values)
                 found.append((tuple(values.values()), place, row))
         return found
 
@@ -302,7 +310,7 @@ class Oracle:
             several = [{**known, name: each} for known in several for each in dict.fromkeys(shown)]
         return several
 
-    def _row(self, view: Any, rules: Mapping[str, Rule], held: Held, place: Place, values: dict[str, Any]) -> Any:
+    def _row(self, view: type[View[Any]], rules: Mapping[str, Rule], held: Held, values: dict[str, Any]) -> object:
         if not issubclass(view, Index):
             return held
         fields = dict(values)
@@ -311,16 +319,16 @@ class Oracle:
                 fields[name] = self.value(held, path_of(rule.field).names)
             else:
                 fields[name] = self._as_declared(view, name, fields[name])
-        return view(source=Ref(place[1]), **fields)
+        return view(source=Ref(_place(held.entity)[1]), **fields)
 
-    def _as_declared(self, view: Any, name: str, value: Any) -> Any:
+    def _as_declared(self, view: type[View[Any]], name: str, value: object) -> object:
         """A reference in a key in the type of the view's field; a copy there is not filled."""
         declared = self._declared(view, name)
         if isinstance(value, Ref) and isinstance(declared, type) and issubclass(declared, Copy):
             return declared.of(*value.key)
         return value
 
-    def _declared(self, view: Any, name: str) -> Any:
+    def _declared(self, view: type[View[Any]], name: str) -> Any:
         """The type of a view's field."""
         types = self._types.get(view)
         if types is None:
@@ -332,12 +340,12 @@ class Oracle:
         """The groups of an aggregate that have entities, in order."""
         return [self._fold(view, values, several) for values, several in self.members(view)]
 
-    def group(self, view: type[Aggregate[Any]], *values: Any) -> Any:
+    def group(self, view: type[V], *values: object) -> V:
         """One group, empty or not."""
         known = dict(self.members(view))
         return self._fold(view, values, known.get(values, []))
 
-    def members(self, view: Any) -> list[tuple[tuple[Any, ...], list[Held]]]:
+    def members(self, view: type[View[Any]]) -> list[tuple[tuple[Any, ...], list[Held]]]:
         found: dict[tuple[Any, ...], list[Held]] = {}
         for values, _place, held in self.entries(view):
             found.setdefault(values, []).append(held)
@@ -347,7 +355,7 @@ class Oracle:
             groups.sort(key=_order_by(place, rules[place]))
         return groups
 
-    def _fold(self, view: Any, values: tuple[Any, ...], several: list[Held]) -> Any:
+    def _fold(self, view: type[V], values: tuple[Any, ...], several: list[Held]) -> V:
         fields: dict[str, Any] = {}
         rest = iter(values)
         for name, rule in _rules(view).items():
@@ -380,7 +388,7 @@ class Oracle:
         counted["views", "holds"] = sum(len(self._holds_on(each)) for each in entities)
         return counted
 
-    def _back_references(self, entity: Any) -> set[Place]:
+    def _back_references(self, entity: AnyModel) -> set[Place]:
         wanted = {name for name, _route in self._wanted[type(entity)]}
         fields = self._fields[type(entity)].values()
         return {
@@ -390,7 +398,7 @@ class Oracle:
             for target in _targets(field, entity)
         }
 
-    def _holds_on(self, entity: Any) -> set[Place]:
+    def _holds_on(self, entity: AnyModel) -> set[Place]:
         fields = self._fields[type(entity)].values()
         return {target for field in fields if field.on_delete == "refuse" for target in _targets(field, entity)}
 
@@ -432,7 +440,7 @@ def _naive(view: type[View[Any]]) -> NaiveView:
     return next(NAIVE_VIEWS[base] for base in view.__mro__ if base in NAIVE_VIEWS)
 
 
-def _place(entity: Any) -> Place:
+def _place(entity: AnyModel) -> Place:
     cls = type(entity)
     return root_model(cls), tuple(getattr(entity, name) for name in key_names(cls))
 
@@ -449,7 +457,7 @@ def _named(place: Place) -> str:
     return f"{place[0].__name__}({', '.join(map(repr, place[1]))})"
 
 
-def _targets(field: OracleField, entity: Any) -> list[Place]:
+def _targets(field: OracleField, entity: AnyModel) -> list[Place]:
     """The places that a field refers to, each once."""
     value = getattr(entity, field.name, None)
     if value is None:
@@ -469,7 +477,7 @@ def _far(field: OracleField, route: Route) -> Route:
     return (*(default.names if isinstance(default, Path) else (route[0],)), *route[1:])
 
 
-def written_at(entity: Any, version: int) -> int:
+def written_at(entity: AnyModel, version: int) -> int:
     """The clock of an entity's stamps; `version`, which the database returned, if it has no stamps."""
     fields = msgspec.structs.fields(type(entity))
     for stamp in (UPDATED, CREATED):
@@ -480,7 +488,7 @@ def written_at(entity: Any, version: int) -> int:
     return version
 
 
-def _stamp(entity: Any, before: Any, version: int) -> Any:
+def _stamp(entity: M, before: AnyModel | None, version: int) -> M:
     stamps: dict[str, Any] = {}
     for each in msgspec.structs.fields(type(entity)):
         if each.default == UPDATED:
@@ -494,6 +502,6 @@ def _stamp(entity: Any, before: Any, version: int) -> Any:
     return msgspec.structs.replace(entity, **stamps)
 
 
-def _is_met(where: Any, entity: Any) -> bool:
+def _is_met(where: Expression, entity: AnyModel) -> bool:
     """Conditions are tested as written; `oneread.models.expressions` has tests of its own."""
     return bool(where.test(entity))

@@ -170,7 +170,7 @@ class Simulation:
         blurred = self.blurred or bool(self.audit.set_aside())
         self._check(lambda: compare(self.oracle, self._rows, blurred=blurred))
 
-    def _rows(self, declaration: Any) -> list[Any]:
+    def _rows(self, declaration: type) -> list[Any]:
         return read_all(self._driver, self.operations, declaration)
 
     @property
@@ -295,7 +295,7 @@ class Simulation:
 
     # Requests and transactions.
 
-    def _perform(self, strand: _Strand) -> Any:
+    def _perform(self, strand: _Strand) -> object:
         asked = strand.asked
         if type(asked) is Snapshot:
             return self._read_snapshot(strand, asked)
@@ -311,11 +311,11 @@ class Simulation:
         self._check_commit(strand.process, lagging=lagging)
         return result
 
-    def _read_snapshot(self, strand: _Strand, effect: Snapshot[Any]) -> Any:
+    def _read_snapshot(self, strand: _Strand, effect: Snapshot[Any]) -> object:
         """A snapshot: no other process runs meanwhile, so it needs no isolation."""
 
-        def attempt(answer: Answerer) -> Any:
-            def perform(asked: Any) -> Any:
+        def attempt(answer: Answerer) -> object:
+            def perform(asked: Any) -> object:
                 if type(asked) is Now:
                     return self._clock(strand.process)
                 return None if type(asked) is Sleep else answer(asked)
@@ -325,9 +325,9 @@ class Simulation:
         assert isinstance(self.engine, Snapshots)
         return self.engine.snapshot(attempt)
 
-    def _transaction(self, strand: _Strand, effect: Atomically[Any], *, undone: bool = False) -> Any:
-        def attempt(answer: Answerer) -> Any:
-            def perform(asked: Any) -> Any:
+    def _transaction(self, strand: _Strand, effect: Atomically[Any], *, undone: bool = False) -> object:
+        def attempt(answer: Answerer) -> object:
+            def perform(asked: Any) -> object:
                 if type(asked) is Now:
                     return self._clock(strand.process)
                 if type(asked) is Random:
@@ -354,7 +354,7 @@ class Simulation:
     def _clock(self, process: _Process) -> int:
         return self.now + process.skew
 
-    def _resume(self, strand: _Strand, answer: Any, failure: OnereadError | None = None) -> None:
+    def _resume(self, strand: _Strand, answer: object, failure: OnereadError | None = None) -> None:
         """Sends a plan its answer, and answers to `Now` and `Random`, until it asks the store or waits."""
         while True:
             try:
@@ -389,7 +389,7 @@ class Simulation:
             if not several:
                 self._resume(strand, [])
 
-    def _end_strand(self, strand: _Strand, value: Any, error: OnereadError | None = None) -> None:
+    def _end_strand(self, strand: _Strand, value: object, error: OnereadError | None = None) -> None:
         process, parent = strand.process, strand.parent
         process.strands.remove(strand)
         if parent is None:
@@ -450,7 +450,7 @@ class Simulation:
             return refusal
         return None
 
-    def _finish(self, process: _Process, value: Any, error: OnereadError | None) -> None:
+    def _finish(self, process: _Process, value: object, error: OnereadError | None) -> None:
         step = process.step
         assert step is not None
         if error is not None:
@@ -471,7 +471,7 @@ class Simulation:
         process.step = None
         process.wake = self.now
 
-    def _moment(self, step: Step) -> Any:
+    def _moment(self, step: Step) -> object:
         try:
             return look(self._driver.run(step.plan(self.operations), Trace()))
         except OnereadError as error:
@@ -490,7 +490,7 @@ class Simulation:
         raise Violation("\n".join([f"seed {self.seed}, step {self._steps}: {what}", *self.lines[-_SHOWN:]]))
 
 
-def _describe(asked: Any) -> str:
+def _describe(asked: object) -> str:
     return f"{type(asked).__name__} {asked.table}" if isinstance(asked, Read | Scan) else type(asked).__name__
 
 

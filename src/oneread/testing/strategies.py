@@ -30,6 +30,7 @@ from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
 from oneread.models.registry import reference_target, root_model
 from oneread.testing.crashes import Crash
+from oneread.testing.oracle import KeyParts
 from oneread.testing.steps import (
     DeleteStep,
     DrainStep,
@@ -47,7 +48,6 @@ __all__ = ["beginnings", "crashes", "entities", "histories", "keys", "steps", "v
 
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 
-KeyParts = tuple[Any, ...]
 Pool = Mapping[Any, Sequence[KeyParts]]
 Given = Mapping[Any, Strategy]
 _ByField = tuple[tuple[tuple[type, str], Strategy], ...]

@@ -217,14 +217,14 @@ class RecordReader:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InvalidValue("the line is not a JSON object", reason=str(error)) from error
         if self._model is not None:
-            return self._forms[stored_name(self._model)].from_text(self._renamed(found))
+            return self._forms[stored_name(self._model)].from_text(self._rename_fields(found))
         name, entity = found.get("model"), found.get("entity")
         form = self._forms.get(name) if isinstance(name, str) else None
         if form is None or not isinstance(entity, dict):
             raise InvalidValue('a line is {"model": name, "entity": {...}}; or give --model', model=name)
-        return form.from_text(self._renamed(entity))
+        return form.from_text(self._rename_fields(entity))
 
-    def _renamed(self, found: Mapping[str, object]) -> dict[str, object]:
+    def _rename_fields(self, found: Mapping[str, object]) -> dict[str, object]:
         return {ours: value for name, value in found.items() if (ours := self._names.get(name, name))}
 
 

@@ -1,7 +1,7 @@
 """Whether copies follow: what entities hold of others, compared with what those say in the same moment.
 
 A copy may differ from its source only while the source's task is in the outbox and its holder is not set aside. See
-rules 13 and 14 of the commit protocol and docs/decisions/0008-tombstones-keep-what-was-told.md.
+rules 13 and 14 of the commit protocol.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ record" of docs/formats/rows.md and docs/decisions/0031-one-form-of-equal-values
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,9 @@ from oneread.errors import OnereadError
 from oneread.models.set_order import stored_form
 
 _BAD_SHAPE: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, OverflowError)
+Pairs: TypeAlias = list[list[bytes]]
+"""Key suffixes of rows, each with its digest, as a record lists them."""
+
 _SEVERAL: Final = frozenset({SUMS, UNIQUE, REFERENCES, HELD})
 
 
@@ -68,10 +71,12 @@ def _is_alike(entity_type: EntityType, token: bytes, have: Any, want: Any) -> bo
         return have.keys() == want.keys() and all(
             stored_form(values.get(name)) == stored_form(value) for name, value in expected.items()
         )
-    return token == COPIED and entity_type.told is not None and entity_type.told.is_of_before(have, want)
+    return token == COPIED and entity_type.copied is not None and entity_type.copied.is_of_before(have, want)
 
 
-def _compare_rows(prefix: bytes, have: Any, want: Any, prefixes: Prefixes) -> dict[bytes, bytes]:
+def _compare_rows(
+    prefix: bytes, have: list[list[bytes]], want: list[list[bytes]], prefixes: Prefixes
+) -> dict[bytes, bytes]:
     """The digests of rows that may be right although they are not the expected ones.
 
     Raises:

@@ -12,7 +12,7 @@ from oneread.errors import Corrupt
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
-from oneread.plans.scans import Take, fetch_rows, scan_all
+from oneread.plans.scans import TakeBatch, fetch_rows, scan_all
 from oneread.store.requests import Found, Read
 from oneread.store.rows import Row, RowRange, Table
 
@@ -50,7 +50,7 @@ class Scanner:
         """Names the following work in progress."""
         self._phase, self._done = name, 0
 
-    def scan_all(self, table: Table, within: RowRange, take: Take) -> Plan[None]:
+    def scan_all(self, table: Table, within: RowRange, take: TakeBatch) -> Plan[None]:
         """Gives every row of a range to `take`, in batches in the order of the keys.
 
         Raises:

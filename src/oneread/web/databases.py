@@ -69,19 +69,19 @@ def database(connection: HTTPConnection) -> AsyncDatabase:
     Raises:
         UsageError: the application was not started with `lifespan`.
     """
-    return _called(connection, NAME)
+    return _find(connection, NAME)
 
 
 def database_called(name: str) -> Callable[[HTTPConnection], AsyncDatabase]:
     """A dependency that returns the database of this name, as `database` returns the only one."""
 
     def called(connection: HTTPConnection) -> AsyncDatabase:
-        return _called(connection, name)
+        return _find(connection, name)
 
     return called
 
 
-def _called(connection: HTTPConnection, name: str) -> AsyncDatabase:
+def _find(connection: HTTPConnection, name: str) -> AsyncDatabase:
     found = getattr(connection.state, name, None)
     if not isinstance(found, AsyncDatabase):
         raise UsageError("the application was started without this database; pass lifespan=lifespan(...)", name=name)

@@ -109,7 +109,7 @@ class PageQuery:
             raise InvalidQuery("the limit is larger than this list allows", field="limit", max_limit=most)
         bounded = {name: getattr(self, name) for name in ("since", "until", "starts_with")}
         if any(text is not None for text in bounded.values()):
-            bounded = _typed(db, view, equal, bounded)
+            bounded = _convert_bounds(db, view, equal, bounded)
         return await db.page(
             view,
             *equal,
@@ -135,7 +135,9 @@ def _truth(text: str) -> bool:
     return known
 
 
-def _typed(db: AsyncDatabase, view: Any, equal: tuple[object, ...], texts: dict[str, str | None]) -> dict[str, Any]:
+def _convert_bounds(
+    db: AsyncDatabase, view: Any, equal: tuple[object, ...], texts: dict[str, str | None]
+) -> dict[str, Any]:
     """Converts bounds to values of the next key field."""
     of = listed(db.operations, view)
     given = len(of.flat(equal))

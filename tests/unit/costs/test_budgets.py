@@ -175,7 +175,7 @@ def test_what_cannot_be_a_budget_is_refused():
 def test_a_budget_left_in_another_context_says_so():
     one = budget()
     contextvars.copy_context().run(one.__enter__)
-    with pytest.raises(UsageError, match="entered"):
+    with pytest.raises(UsageError, match="began"):
         one.__exit__(None, None, None)
 
 

@@ -165,7 +165,7 @@ def test_a_clock_outside_of_the_calendar_is_refused_and_nothing_is_written(clock
         db.drain,
         lambda: db.transact(lambda work: work.patch(Order, 3, code="x")),
     ):
-        with pytest.raises(Unavailable, match="set it right"):
+        with pytest.raises(Unavailable, match="correct it"):
             write()
     assert db.get(Order, 3).code == "3"
     clock.now = NOW

@@ -268,7 +268,7 @@ def test_a_value_that_no_holder_could_hold_is_refused_at_the_source(inline, hold
     db = opened(inline)
     db.save(Maker(id=1, name="old"))
     db.save_all([Product(id=n, maker=MadeBy.of(1), title=str(n)) for n in range(holders)])
-    with pytest.raises(InvalidValue, match="cannot hold the new one"):
+    with pytest.raises(InvalidValue, match="cannot hold the new value"):
         db.patch(Maker, 1, name="n" * 201)
     assert db.get(Maker, 1).name == "old"
     assert db.drain() == 0

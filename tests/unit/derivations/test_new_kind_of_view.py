@@ -72,7 +72,7 @@ class BitmapView:
     def keyspaces(self, kind):
         return (Keyspace(self.prefix, "counts", self.cls.__name__, kind, key_values(self.key), width=BITS + 1),)
 
-    def taken_values(self):
+    def probed_values(self):
         return [(part.field, part.access, part.check()) for part in self.key.parts]
 
     def find(self, values) -> Plan[Any]:

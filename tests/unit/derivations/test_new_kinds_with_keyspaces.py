@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from oneread import Index, Key, Model, Ref, Schema, ascending, by, connect
 from oneread.costs.declared import of as costs_of
-from oneread.derivations.derivation import VIEW_KINDS, Keyspace, RowForm, ViewKind, key_paths, key_values
+from oneread.derivations.derivation import VIEW_KINDS, Keyspace, RowForm, ViewKind, key_paths, key_values, owner_offset
 from oneread.derivations.emitted_record import ROWS, SUMS, UNIQUE, short_hash
 from oneread.derivations.keyed import ViewKey
 from oneread.derivations.rules import Rule, rules_of
@@ -16,7 +16,7 @@ from oneread.encoding.codec import Codec, Element
 from oneread.errors import AlreadyExists, InvalidDeclaration, NotReady
 from oneread.models.paths import path_of
 from oneread.plans.plan import Plan
-from oneread.store.keys import VIEW_BYTES, row_part
+from oneread.store.keys import row_part
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.testing import oracle as naive
@@ -72,7 +72,7 @@ class ToyView:
     def fields(self, values):
         return dict(zip([part.field for part in self.key.parts], values, strict=True))
 
-    def taken_values(self):
+    def probed_values(self):
         return [(part.field, part.access, part.check()) for part in self.key.parts]
 
     def local_find(self, _engine):
@@ -104,13 +104,12 @@ class PeakView(ToyView):
         self.emit = self.key.emitter(scope, None, before, each)
 
     def keyspaces(self, kind):
-        name, values, groups = self.cls.__name__, key_values(self.key), self.key.codec.decode_prefix
-        own = self.codec.decode_prefix
+        name, values = self.cls.__name__, key_values(self.key)
         return (
             Keyspace(self.prefix, "counts", name, kind, values, width=1),
             Keyspace(
                 self.hidden, "views", f"{name}.{self.field}", kind, values,
-                lambda key: own(key, groups(key, VIEW_BYTES)[1])[1],
+                owner_offset(self.key.codec, self.codec),
             ),
         )  # fmt: skip
 

@@ -179,7 +179,7 @@ def test_a_declaration_that_cannot_work_is_refused():
     with pytest.raises(InvalidDeclaration, match="member") as refused:
         one(Odd)
     assert refused.value.facts["field"] == "field"
-    with pytest.raises(InvalidDeclaration, match="one name"):
+    with pytest.raises(InvalidDeclaration, match="same name"):
         Codec((Element("a", str), Element("a", int)))
 
 

@@ -154,14 +154,14 @@ def test_truth_is_refused(call):
         (lambda: note == None, "is_none"),  # noqa: E711
         (
             lambda: quantity > float("nan"),  # noqa: PLW0177  it is refused
-            "write a value",
+            "not a value to compare with",
         ),
-        (lambda: field(Purchase.at_) > datetime(2020, 1, 1), "write a value"),
-        (lambda: quantity > field(Purchase.quantity), "write a value"),
-        (lambda: quantity > Purchase.quantity, "write a value"),
-        (lambda: field(Purchase.buyer) == FRANCE, "write a value"),
-        (lambda: field(Purchase.tags) == ["a"], "write a value"),
-        (lambda: note.one_of("a", object()), "write a value"),
+        (lambda: field(Purchase.at_) > datetime(2020, 1, 1), "not a value to compare with"),
+        (lambda: quantity > field(Purchase.quantity), "not a value to compare with"),
+        (lambda: quantity > Purchase.quantity, "not a value to compare with"),
+        (lambda: field(Purchase.buyer) == FRANCE, "not a value to compare with"),
+        (lambda: field(Purchase.tags) == ["a"], "not a value to compare with"),
+        (lambda: note.one_of("a", object()), "not a value to compare with"),
         (lambda: (quantity > 0) & True, "only conditions"),
         (lambda: (quantity > 0) | quantity, "only conditions"),
     ],

@@ -470,8 +470,8 @@ class Tagged(msgspec.Struct, tag=True):
 
 
 WRONG = {
-    "a copy in a list": (list[Buyer], "by itself"),
-    "a copy or a copy": (Buyer | Sold, "by itself"),
+    "a copy in a list": (list[Buyer], "whole type of a field"),
+    "a copy or a copy": (Buyer | Sold, "whole type of a field"),
     "an entity": (Customer, "cannot hold an entity"),
     "entities": (dict[str, Customer], "cannot hold an entity"),
     "a bare reference": (Ref, "which model"),

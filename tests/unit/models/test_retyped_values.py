@@ -46,7 +46,7 @@ def test_a_value_of_another_type_names_field_value_and_function(url, kind, funct
         evolution=(retyped("cents", was=int, by=function),),
     )  # fmt: skip
     with connect(url, Schema(sale), workers=0) as db:
-        with pytest.raises(InvalidValue, match="another type") as failure:
+        with pytest.raises(InvalidValue, match="of the declared type") as failure:
             db.get(sale, number)
         facts = failure.value.facts
         value = 250 if number == 1 else 2**70

@@ -218,7 +218,7 @@ class TestARefusedChange:
     def test_leaves_a_writer_that_gave_up_unusable(self, db):
         with pytest.raises(MissingReference), db.bulk(batch=1) as bulk:  # noqa: PT012, RUF100 - what the block does fails
             bulk.save(purchase(buyer=404, sold="A"))
-        with pytest.raises(UsageError, match="has ended"):
+        with pytest.raises(UsageError, match="is closed"):
             bulk.save(Customer(number=3, name="n"))
         with db.bulk(batch=1) as bulk:
             with pytest.raises(MissingReference):

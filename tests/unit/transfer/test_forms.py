@@ -231,3 +231,21 @@ def test_a_dump_of_some_models_holds_only_those(db):
     db.run(Dump(db.operations.catalog, [Thing], lines.append, no_progress).lines())
     assert len(lines) == 3
     assert parse_head(lines[0]).models == ("Thing",)
+
+
+class Bounded(Model[int]):
+    id: Key[int]
+    count: int = 0
+
+    def __post_init__(self):
+        if self.count < 0:
+            raise ValueError("below zero")
+
+
+def test_a_record_that_its_model_refuses_does_not_fit():
+    with connect("memory://", Schema(Bounded)) as db:
+        refusing = ColumnForm(db.operations.catalog.entity_types[Bounded])
+        with pytest.raises(InvalidValue, match="below zero"):
+            refusing.decode(b'{"id":1,"count":-1}')
+        with pytest.raises(InvalidValue, match="below zero"):
+            refusing.from_text({"id": "1", "count": "-1"})

@@ -66,7 +66,7 @@ def test_a_stray_that_another_release_may_have_written_is_left(store, place):
     assert store.rows(table)[key] == {VALUE: Cell(b"\xc0", 1)}
 
 
-def test_rows_of_system_that_are_known_are_no_strays(store):
+def test_known_rows_of_system_are_not_strays(store):
     with store.db.bulk(checkpoint="orders") as bulk:
         bulk.save(store.db.get(Purchase, 1), position=7)
     store.task(store.root(Purchase, 1)[0])

@@ -71,7 +71,7 @@ def test_a_view_is_repaired_by_itself(store):
     assert set(store.db.verify().found) == {"SalesOfTown", "copy", "task"}
 
 
-def test_faults_are_counted_although_few_are_kept_and_all_are_told(store):
+def test_faults_are_counted_and_reported_although_few_are_kept(store):
     spoil(store, *SPOILED)
     told = []
     found = store.db.verify(keep=2, on_fault=told.append)
@@ -99,7 +99,7 @@ def test_what_cannot_be_asked_for_is_refused(store, wanted, options):
         store.db.verify(*wanted, **options)
 
 
-def test_progress_is_told_with_a_cursor_that_goes_on_behind_the_models_that_were_done(store):
+def test_progress_has_a_cursor_that_resumes_behind_the_models_that_were_done(store):
     spoil(store, *SPOILED)
     told = []
     whole = store.db.verify(progress=told.append)
@@ -214,7 +214,7 @@ def test_a_row_whose_bytes_the_engine_cannot_read_is_one_fault_and_is_mended(tmp
     store.close()
 
 
-def test_a_commit_row_whose_bytes_the_engine_cannot_read_is_named_and_left(tmp_path):
+def test_a_root_row_whose_bytes_the_engine_cannot_read_is_named_and_left(tmp_path):
     store = Damaged(f"lmdb://{tmp_path}/store?durability=none")
     key, _row = store.root(Region, 2)
     _garble(store, "roots", key)
@@ -297,7 +297,7 @@ def test_an_entity_that_cannot_be_read_at_all_makes_its_groups_unknown_not_wrong
     assert store.rows("counts") == before
 
 
-def test_a_copy_that_waits_for_its_task_is_no_fault():
+def test_a_copy_that_waits_for_its_task_is_not_a_fault():
     store = Damaged("memory://", Compiled(*SCHEMA.models, *SCHEMA.views, inline=0))
     store.db.run(store.db.operations.patch(City, (1,), {"name": "elsewhere"}, None))
     assert any(key.startswith(b"task:") for key in store.rows("system"))

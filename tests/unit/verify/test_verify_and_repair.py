@@ -21,7 +21,7 @@ def told(faults):
     return [(fault.kind, fault.view, fault.table, fault.key, fault.entity) for fault in faults]
 
 
-def test_a_store_that_nobody_spoiled_is_clean(store):
+def test_an_undamaged_store_is_clean(store):
     found = store.db.verify()
     assert found.clean, found.faults
     assert (found.entities, found.skipped, found.cursor, found.found) == (19, (), "", {})
@@ -40,7 +40,7 @@ def test_what_was_planted_is_found_and_mended(store, plant):
 
 
 @pytest.mark.parametrize("plant", LEFT, ids=lambda plant: plant.__name__)
-def test_what_nobody_can_mend_is_found_and_left(store, plant):
+def test_a_fault_that_cannot_be_mended_is_found_and_left(store, plant):
     expected = plant(store)
     before = {table: store.rows(table) for table in ("roots", "views", "counts")}
     found = store.db.verify()

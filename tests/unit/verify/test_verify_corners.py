@@ -53,7 +53,7 @@ def growing(tmp_path):
     store.close()
 
 
-def test_a_backfill_under_way_is_no_fault(growing):
+def test_a_running_backfill_is_not_a_fault(growing):
     found = growing.db.verify()
     assert found.clean, found.faults
     growing.put("views", next(iter(growing.rows("views", growing.index(PurchasesOfTown)))), None)
@@ -279,7 +279,7 @@ def test_a_group_that_became_readable_meanwhile_is_left_alone(monkeypatch):
     store.close()
 
 
-def test_what_was_put_right_by_somebody_else_is_no_work(monkeypatch):
+def test_a_fault_that_another_program_mended_is_left_alone(monkeypatch):
     store = Damaged("memory://")
     whole = {table: store.rows(table) for table in ("roots", "views", "counts")}
     key, _row = store.row_of(store.index(PurchasesOfBuyer), Purchase, 3)
@@ -302,7 +302,7 @@ def test_what_was_put_right_by_somebody_else_is_no_work(monkeypatch):
     store.close()
 
 
-def test_faults_and_verifications_can_be_told_as_json():
+def test_faults_and_verifications_can_be_written_as_json():
     store = Damaged("memory://")
     store.change_root(Purchase, 4, record=None)
     text = msgspec.json.encode(store.db.verify())
@@ -356,7 +356,7 @@ def test_a_record_is_mended_before_the_sums_that_a_commit_by_it_moved(monkeypatc
     store.close()
 
 
-def test_what_a_deleted_entity_told_last_is_kept_when_its_record_is_mended():
+def test_the_last_values_of_a_deleted_entity_are_kept_when_its_record_is_mended():
     store = Damaged("memory://")
     record = store.record(Product, 3)
     assert record[LAST_VALUES]

@@ -1,7 +1,4 @@
-"""The LMDB engine in its rooms: engine, environment, writer, turn, transaction, row format, options, errors.
-
-See docs/formats/lmdb.md and "The store contract" of the architecture page.
-"""
+"""The LMDB engine. See docs/formats/lmdb.md and "The store contract" of the architecture page."""
 
 from oneread.engines.lmdb.engine import LmdbEngine
 from oneread.engines.lmdb.options import options_from_url

@@ -1,9 +1,9 @@
-"""LMDB's data file as it lies on the disk: whether it holds every page that its newest commit needs.
+"""LMDB's data file: whether it holds every page that its newest commit needs.
 
-MDB_page, MDB_meta, MDB_db, MDB_node). LMDB maps the file and does not look at its size: a read behind its end kills the
-process (SIGBUS). The file may rightly end before the last page number: pages that a transaction took and gave up again
-were never written. Those stand in LMDB's list of free pages, so every page that the file lacks must stand there. See
-docs/formats/lmdb.md.
+LMDB maps the file without checking its size: a read beyond its end kills the process (SIGBUS). The file may rightly end
+before the last page number: pages that a transaction allocated and freed were never written. Those are in LMDB's free
+list, so every page that the file lacks must be in that list. Structures: mdb.c (MDB_page, MDB_meta, MDB_db, MDB_node).
+See docs/formats/lmdb.md.
 """
 
 from __future__ import annotations

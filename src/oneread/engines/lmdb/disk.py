@@ -1,8 +1,8 @@
-"""What has to be on disk beyond what LMDB syncs itself: names of files, new stores, what a failed sync left behind.
+"""What must be on disk beyond what LMDB syncs itself: names of files, new stores, pages of a failed sync.
 
-A sync that fails does so once: the kernel then calls the pages clean, and the next sync succeeds without them (A.
-Rebello and others, "Can Applications Recover from fsync Failures?", USENIX ATC 2020). So nothing is acknowledged after
-one until the pages that every later commit relies on have been written again. See
+A sync fails only once: the kernel then marks the pages clean, and the next sync succeeds without them (A. Rebello and
+others, "Can Applications Recover from fsync Failures?", USENIX ATC 2020). So after a failure no commit is acknowledged
+until the pages that later commits rely on are written again. See
 docs/decisions/0027-acknowledged-means-on-disk.md.
 """
 
@@ -23,11 +23,9 @@ _NO_FOLDER_SYNC: Final = (errno.EACCES, errno.EBADF, errno.EINVAL)
 
 
 class Disk:
-    """The data file of one open store, and whether all that commits rely on is known to be on disk.
+    """The data file of one open store, and whether everything that commits rely on is known to be on disk.
 
-    Arguments:
-        path: the store's folder.
-        durable: false for `durability=none`, which promises nothing about the disk and never waits for it.
+    `durable` is false for `durability=none`, which never waits for the disk.
     """
 
     def __init__(self, path: str, *, durable: bool) -> None:
@@ -36,7 +34,7 @@ class Disk:
         self.in_doubt = durable  # an earlier process may have ended between its last write and its sync
 
     def make(self, map_size: int, mode: int) -> bool:
-        """Makes an empty data file under its name in one step, unless one is there; returns whether it did.
+        """Makes an empty data file in one step, unless one exists; returns whether it did.
 
         LMDB writes its first pages in place; a power failure in the middle leaves a file that it does not open.
         """
@@ -58,7 +56,7 @@ class Disk:
         sync_folder(self._folder.parent)
 
     def doubt(self) -> None:
-        """Called when a commit has failed, by the process whose turn it still is.
+        """Records that a commit has failed; called by the process that still has the turn.
 
         Of a meta page whose write failed, LMDB restores the old bytes in memory only. They are synced here, because
         other processes may write next and do not know of the failure; if that fails too, `settle` tries again.

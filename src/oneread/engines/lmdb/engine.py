@@ -20,7 +20,7 @@ from oneread.engines.lmdb.backup import copy_store
 from oneread.engines.lmdb.environment import Environment, Settings
 from oneread.engines.lmdb.options import Durability
 from oneread.engines.lmdb.row_format import decode_cell
-from oneread.engines.lmdb.statistics import measured
+from oneread.engines.lmdb.statistics import measure
 from oneread.engines.lmdb.transaction import Database, Tables, Work
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
@@ -44,27 +44,26 @@ CAPABILITIES: Final = Capabilities(
 )
 
 PATIENCE: Final = 30.0
-"""Seconds a request that writes on its own waits for its turn, and that opening and closing wait for others."""
+"""Seconds that a write outside a transaction waits for its turn, and opening and closing wait for others."""
 
 
-_LOOK_SECONDS: Final = 1.0
-"""How often reads look whether the store's files are still there; writes look every time."""
+_CHECK_SECONDS: Final = 1.0
+"""How often reads check that the store's files are the open ones; writes check every time."""
 
 
 class LmdbEngine:
     """An open store in a folder.
 
     Arguments:
-        path: the store's folder; made when its parent is there.
-        durability: what a power failure leaves of what was acknowledged. `group`: everything; commits that wait at the
-            same time share one pair of syncs, of the data and of LMDB's meta page. `may_lose_last`: everything but the
-            last group of commits; one sync a group. `none`: nothing is promised, the store may be damaged; a process
-            that dies alone loses nothing.
+        path: the store's folder; made if its parent exists.
+        durability: the acknowledged commits that survive a power failure. `group`: all; commits that wait at the same
+            time share one pair of syncs, of the data and of LMDB's meta page. `may_lose_last`: all but the last group;
+            one sync a group. `none`: no promise, the store may be damaged; a process that dies alone loses nothing.
         read_only: never writes; the store must exist.
         map_size: the most bytes the store may grow to. Address space, not memory or disk.
-        prefix: stands before the name of each table, so that several tenants share a folder.
+        prefix: put before the name of each table, so that several tenants can share a folder.
         max_readers: the most readers at one time, of all processes together.
-        timeout: seconds that opening, closing and a request that writes on its own wait for others.
+        timeout: seconds that opening, closing and a write outside a transaction wait for others.
     """
 
     def __init__(
@@ -88,12 +87,12 @@ class LmdbEngine:
         self._closed = False
         self._environment: Environment | None = None
         self._tables: Tables = {}
-        self._next_look = monotonic() + _LOOK_SECONDS
+        self._next_check = monotonic() + _CHECK_SECONDS
         environments.register(self)
         try:
             self._open()
         except BaseException:
-            self._closed = True  # an opening that goes on without its interrupted caller gives up what it opened
+            self._closed = True  # an opening that outlives its interrupted caller closes what it opened
             raise
 
     @property
@@ -112,13 +111,13 @@ class LmdbEngine:
         reading = None
         try:
             database = self._tables[table]  # before _begin: after a fork, this is what opens the store again
-            if monotonic() > self._next_look:
-                self._look()
+            if monotonic() > self._next_check:
+                self._check_files()
             reading = self._begin(database)
             value = reading.get(key)
             reading.abort()
         except lmdb.Error as failure:
-            if self._made_room(failure):
+            if self._cleared_readers(failure):
                 return self.point(table, key, column)
             raise self._failed(failure, reading) from failure
         return None if value is None else decode_cell(table, key, value, column)
@@ -129,13 +128,13 @@ class LmdbEngine:
         reading = None
         try:
             database = self._tables[table]
-            if monotonic() > self._next_look:
-                self._look()
+            if monotonic() > self._next_check:
+                self._check_files()
             reading = self._begin(database)
             found = column_of(reading, database, table, within, limit, column, reverse=reverse)
             reading.abort()
         except lmdb.Error as failure:
-            if self._made_room(failure):
+            if self._cleared_readers(failure):
                 return self.column(table, within, limit, column, reverse=reverse)
             raise self._failed(failure, reading) from failure
         except OnereadError:
@@ -150,7 +149,7 @@ class LmdbEngine:
             tables = self._open()
         environment = self._environment
         if environment is None:
-            raise self._gone()
+            raise self._closed_meanwhile()
         writer = environment.writer
         if writer is None:
             raise Unsupported("the store was opened with read_only", path=self._path)
@@ -161,8 +160,8 @@ class LmdbEngine:
         tables = self._tables
         if type(tables) is not dict:
             tables = self._open()
-        self._look()
-        reading = self._moment()
+        self._check_files()
+        reading = self._begin_snapshot()
 
         def answer(request: Any) -> Any:
             if type(request) not in _READS:
@@ -177,17 +176,17 @@ class LmdbEngine:
         finally:
             reading.abort()
 
-    def _moment(self) -> lmdb.Transaction[bytes]:
-        """A read transaction that stays open, and with it this moment of the store."""
+    def _begin_snapshot(self) -> lmdb.Transaction[bytes]:
+        """Begins a read transaction that keeps this moment of the store."""
         try:
             return self._begin(self._tables["roots"])
         except lmdb.Error as failure:
-            if self._made_room(failure):
-                return self._moment()
+            if self._cleared_readers(failure):
+                return self._begin_snapshot()
             raise self._failed(failure, None) from failure
 
     def copy_to(self, target: str, progress: Callable[[int], object]) -> int:
-        visit = _Visit()  # nobody closes it meanwhile
+        visit = _Visit()  # keeps the environment open meanwhile
         environment = run_uninterrupted(
             lambda: environments.acquire(self._path, self._settings, visit, self._timeout),
         )
@@ -204,10 +203,10 @@ class LmdbEngine:
             tables = self._open()
         environment = self._environment
         if environment is None:
-            raise self._gone()
-        self._look()
+            raise self._closed_meanwhile()
+        self._check_files()
         try:
-            return measured(environment, tables)
+            return measure(environment, tables)
         except (lmdb.Error, OSError) as failure:
             raise translate(failure, self._path) from failure
 
@@ -229,7 +228,7 @@ class LmdbEngine:
                 self._environment = None
 
     def inherit(self) -> None:
-        """In the child of a fork: forgets the parent's environment; the first use opens the child's own."""
+        """In the child of a fork: forgets the parent's environment; the next use opens the child's own."""
         self._opening = threading.Lock()
         self._environment = None
         self._tables = _Shut(self._open)
@@ -258,21 +257,21 @@ class LmdbEngine:
         if self._closed:
             raise Closed("the store was closed before this call", path=self._path)
 
-    def _gone(self) -> Closed:
+    def _closed_meanwhile(self) -> Closed:
         return Closed("the store was closed during this call", path=self._path)
 
     def _reading(self, request: Any) -> Any:
         reading = None
         try:
             database = self._tables[request.table]
-            if monotonic() > self._next_look:
-                self._look()
+            if monotonic() > self._next_check:
+                self._check_files()
             reading = self._begin(database)
             answer = _READS[type(request)](reading, database, request)
             reading.abort()
             return answer
         except lmdb.Error as failure:
-            if self._made_room(failure):
+            if self._cleared_readers(failure):
                 return self._reading(request)
             raise self._failed(failure, reading) from failure
         except OnereadError:
@@ -280,15 +279,15 @@ class LmdbEngine:
                 reading.abort()
             raise
 
-    def _look(self) -> None:
-        """Raises StoreReplaced where the store's files are not the ones that are open."""
+    def _check_files(self) -> None:
+        """Raises StoreReplaced when the store's files are not the open ones."""
         environment = self._environment
         if environment is not None:
             environment.files.check()
-            self._next_look = monotonic() + _LOOK_SECONDS
+            self._next_check = monotonic() + _CHECK_SECONDS
 
-    def _made_room(self, failure: lmdb.Error) -> bool:
-        """Whether slots of dead readers were cleared, so that a read that found none may try again."""
+    def _cleared_readers(self, failure: lmdb.Error) -> bool:
+        """Clears the slots of dead readers; whether there were any, so that a read that found no slot can try again."""
         environment = self._environment
         return (
             isinstance(failure, lmdb.ReadersFullError)
@@ -297,11 +296,11 @@ class LmdbEngine:
         )
 
     def _failed(self, failure: lmdb.Error, reading: lmdb.Transaction[bytes] | None) -> OnereadError:
-        """Ends the read transaction, which the failure's traceback would keep open, and says what happened."""
+        """Ends the read transaction, which the failure's traceback would keep open; returns the error to raise."""
         if reading is not None:
             reading.abort()
         if self._closed:
-            return self._gone()
+            return self._closed_meanwhile()
         return translate(failure, self._path)
 
 
@@ -309,11 +308,11 @@ _READS: Final[dict[type[Any], Callable[[Any, Database, Any], Any]]] = {Read: tra
 
 
 class _Visit:
-    """Keeps an environment open for a while, as an engine does."""
+    """A user of an environment for the time of a copy."""
 
 
 class _Shut(dict[Table, Database]):
-    """Stands in for the tables of an engine that has none: a look into it opens the store again, or raises Closed."""
+    """The tables of an engine without any: a lookup opens the store again, or raises Closed."""
 
     def __init__(self, again: Callable[[], Tables]) -> None:
         super().__init__()

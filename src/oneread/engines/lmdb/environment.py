@@ -1,8 +1,8 @@
 """One open LMDB environment per folder and process, shared by every engine of that folder.
 
-After a fork the child never touches what it inherited, not even to close it: the reader slots it would clear are the
-parent's. It opens the folder again, on first use. `acquire` and `release` take locks, so engines call them where no
-signal handler interrupts. See docs/decisions/0012-one-environment.md.
+After a fork the child never touches the inherited environment, not even to close it: that would clear the parent's
+reader slots. It opens the folder again, on first use. `acquire` and `release` take locks, so engines call them where no
+signal handler can interrupt. See docs/decisions/0012-one-environment.md.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _CURSOR_KEY_BYTES: Final = 32
 _MAX_DATABASES: Final = 129  # 32 prefixes of four tables, and the mark
 _CHECK_SECONDS: Final = 60.0
 _READER_BYTES: Final = 64  # a reader's slot is a cache line (lmdb, mdb.c: MDB_reader)
-_DATA_MODE: Final = 0o666  # less what the umask takes away
-_READERS_HEAD: Final = 256  # what stands before the slots, or more
+_DATA_MODE: Final = 0o666  # without the bits of the umask
+_READERS_HEAD: Final = 256  # at least the size of the header
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What one process has to agree on about one folder."""
+    """The options of a folder that all engines of a process share."""
 
     durability: Durability
     read_only: bool
@@ -57,12 +57,12 @@ class User(Protocol):
     """An engine, as its environment sees it."""
 
     def inherit(self) -> None:
-        """Told in the child of a fork: what this engine knows belongs to the parent."""
+        """Called in the child of a fork: the engine's environment belongs to the parent."""
         ...
 
 
 class Environment:
-    """An LMDB environment with its writer; made by `acquire`, given back by `release`."""
+    """An LMDB environment with its writer; made by `acquire`, closed by `release`."""
 
     def __init__(self, path: str, named: str, settings: Settings, timeout: float) -> None:
         self.path = path
@@ -88,35 +88,35 @@ class Environment:
             raise
 
     def tables(self, prefix: str, timeout: float) -> Tables:
-        """The four tables under a prefix; made when they are not there yet."""
+        """Opens the four tables under a prefix; makes them if the store may be written."""
         names: dict[Table, bytes] = {table: (prefix + table).encode() for table in TABLES}
         if self.writer is None:
             try:
                 return {table: self.lmdb.open_db(name, create=False) for table, name in names.items()}
             except lmdb.NotFoundError as failure:
                 raise InvalidUrl(
-                    "nothing was ever written under this prefix, and read_only makes nothing",
+                    "the store has no tables under this prefix; correct it, or open without read_only to make them",
                     path=self.path,
                     prefix=prefix,
                 ) from failure
 
-        def made() -> Tables:
+        def make_tables() -> Tables:
             with self._writing() as transaction:
                 return {table: self.lmdb.open_db(name, transaction) for table, name in names.items()}
 
-        tables: Tables = self.writer.alone(made, timeout)
+        tables: Tables = self.writer.alone(make_tables, timeout)
         return tables
 
     def close(self, timeout: float) -> None:
-        """Waits for the transactions that were queued and releases everything."""
+        """Waits for the queued transactions and closes everything."""
         if self.writer is None:
             self._release()
         else:
             self.writer.close(self._release, timeout)
 
     def abandon_after_fork(self) -> None:
-        """In the child of a fork: keeps LMDB's objects from being cleared, and closes what is the child's own."""
-        _Kept(self.lmdb)
+        """In the child of a fork: keeps LMDB's objects from being cleared, and closes the child's copy of the lock."""
+        _Immortal(self.lmdb)
         if self.turn is not None:
             self.turn.close()
 
@@ -126,7 +126,7 @@ class Environment:
             self.turn.close()
 
     def _prepare(self) -> None:
-        """Opens the files; a writer does so in its thread, while it has the turn."""
+        """Opens the files; with a writer, in its thread, while it has the turn."""
         if not self.settings.read_only:
             _make_files(self.path, self.settings, self._disk)
         self.lmdb = _open(self.path, self.settings)
@@ -161,7 +161,7 @@ class Environment:
                 mark = self._mark(transaction, create=not self.lmdb.stat()["entries"])
         if mark != FORMAT:
             raise Unsupported(
-                "the store has another format than this release knows; use the release that made it",
+                "this release does not know the store's format; use the release that made it",
                 path=self.path,
                 format=mark,
                 known=FORMAT,
@@ -171,7 +171,7 @@ class Environment:
         try:
             meta = self.lmdb.open_db(_META, transaction, create=create)
         except (lmdb.NotFoundError, lmdb.IncompatibleError) as failure:
-            raise Corrupt("no release of oneread made this LMDB store; give another path", path=self.path) from failure
+            raise Corrupt("this LMDB store was not made by oneread; give another path", path=self.path) from failure
         if create:
             transaction.put(_MARK, FORMAT, db=meta)
             transaction.put(_CURSOR_KEY, os.urandom(_CURSOR_KEY_BYTES), db=meta)
@@ -190,7 +190,7 @@ class Environment:
 
     @contextlib.contextmanager
     def _writing(self) -> Generator[lmdb.Transaction[bytes]]:
-        """A transaction for what is made once, inside a job of the writer that is alone."""
+        """A transaction for one-time setup, inside a job of the writer that runs alone."""
         try:
             with self.lmdb.begin(write=True) as transaction:
                 if self._disk.in_doubt:
@@ -201,14 +201,14 @@ class Environment:
             raise translate(failure, self.path) from failure
 
 
-class _Kept(msgspec.Struct, gc=False):
-    """Refers to itself and is unknown to the garbage collector, so that it and what it holds are never cleared.
+class _Immortal(msgspec.Struct, gc=False):
+    """Refers to itself, untracked by the garbage collector, so that it and its value are never cleared.
 
     An inherited environment that is cleared in the child, at its exit for instance, frees reader slots of the parent.
     """
 
     kept: Any
-    itself: _Kept | None = None
+    itself: _Immortal | None = None
 
     def __post_init__(self) -> None:
         self.itself = self
@@ -222,8 +222,8 @@ _numbers = itertools.count()
 
 
 def register(engine: User) -> None:
-    """Has the engine's `inherit` called in children of forks."""
-    # Without callbacks, as a WeakSet has: what a signal handler raises in one is printed and lost.
+    """Registers an engine whose `inherit` is called in children of forks."""
+    # Not a WeakSet, which has callbacks: an exception of a signal handler in a callback is lost.
     for number, other in list(_engines.items()):
         if other() is None:
             _engines.pop(number, None)
@@ -231,9 +231,9 @@ def register(engine: User) -> None:
 
 
 def acquire(path: str, settings: Settings, user: object, timeout: float) -> Environment:
-    """The environment of a folder: the one this process has open already, or a new one.
+    """The environment of a folder: the open one of this process, or a new one.
 
-    Users are remembered weakly, and closing twice is quiet: a user that an interrupt lost does not keep it open.
+    Users are referred to weakly: one that an interrupt lost does not keep the environment open.
     """
     real = os.path.realpath(path)
     with _locked(real, timeout):
@@ -257,7 +257,7 @@ def acquire(path: str, settings: Settings, user: object, timeout: float) -> Envi
 
 
 def release(environment: Environment, user: object, timeout: float) -> None:
-    """Gives an environment back; the last user closes it."""
+    """Ends a use of an environment; the last user closes it."""
     with _locked(environment.path, timeout):
         others = _others(environment, user)
         if not others and _opened.get(environment.path) is environment:
@@ -266,7 +266,7 @@ def release(environment: Environment, user: object, timeout: float) -> None:
 
 
 def _others(environment: Environment, user: object) -> list[weakref.ref[Any]]:
-    """The users that are still there, but for one."""
+    """The living users other than this one."""
     return [other for other in environment.users if other() is not None and other() is not user]
 
 
@@ -279,7 +279,7 @@ def _close(environment: Environment, timeout: float) -> None:
 def _locked(real: str, timeout: float) -> Generator[None]:
     mutex = _mutexes.setdefault(real, threading.Lock())
     if not mutex.acquire(timeout=max(timeout, 0)):
-        raise Unavailable("another thread is opening or closing a store and does not end", seconds=timeout)
+        raise Unavailable("another thread is still opening or closing this store; try again", seconds=timeout)
     try:
         yield
     finally:
@@ -287,7 +287,7 @@ def _locked(real: str, timeout: float) -> Generator[None]:
 
 
 def _turn(path: str) -> Turn:
-    """Makes the store's folder, unless it is there, and the lock among processes in it."""
+    """Makes the store's folder if necessary, and the lock among processes in it."""
     try:
         with contextlib.suppress(FileExistsError):
             Path(path).mkdir()
@@ -297,7 +297,7 @@ def _turn(path: str) -> Turn:
 
 
 def _make_files(path: str, settings: Settings, disk: Disk) -> None:
-    """What LMDB would make less safely by itself: files that a power failure or a full disk cannot leave half made."""
+    """Makes the files that LMDB itself would leave half made at a power failure or on a full disk."""
     try:
         if disk.make(settings.map_size, _DATA_MODE):
             files.share_data_file(path)
@@ -308,10 +308,10 @@ def _make_files(path: str, settings: Settings, disk: Disk) -> None:
 
 
 def _reserve_lock_file(path: str, max_readers: int) -> None:
-    """Takes the blocks of LMDB's lock file from the disk.
+    """Allocates the blocks of LMDB's lock file.
 
-    LMDB makes it by truncation and writes through a map: on a full disk the kernel kills the process (SIGBUS). What
-    is there already keeps its size, which other processes have mapped.
+    LMDB makes it by truncation and writes through a map: on a full disk the kernel kills the process (SIGBUS). An
+    existing file keeps its size, which other processes have mapped.
     """
     file = files.open_lock(Path(path) / files.LOCK)
     try:
@@ -323,7 +323,7 @@ def _reserve_lock_file(path: str, max_readers: int) -> None:
 def _open(path: str, settings: Settings) -> lmdb.Environment:
     data = Path(path) / DATA
     if settings.read_only and not data.exists():
-        raise InvalidUrl("no store is there, and read_only makes none; correct the path", path=path)
+        raise InvalidUrl("the path has no store, and read_only does not make one; correct the path", path=path)
     try:
         if data.exists():
             check_data_file(path, data)
@@ -336,7 +336,7 @@ def _open(path: str, settings: Settings) -> lmdb.Environment:
             writemap=False,  # a full disk would kill the process
             max_readers=settings.max_readers,
             max_dbs=_MAX_DATABASES,
-            max_spare_txns=1,  # saves a read a quarter of its time; see _Kept for what makes it safe
+            max_spare_txns=1,  # saves a read a quarter of its time; see _Immortal for what makes it safe
             mode=_DATA_MODE,
         )
         environment.reader_check()
@@ -348,7 +348,7 @@ def _open(path: str, settings: Settings) -> lmdb.Environment:
 
 
 def _after_fork_in_child() -> None:
-    _mutexes.clear()  # the parent's may be held by threads that are not here
+    _mutexes.clear()  # the parent's may be held by threads that the child does not have
     inherited = list(_opened.values())
     _opened.clear()
     for environment in inherited:
@@ -357,11 +357,11 @@ def _after_fork_in_child() -> None:
         engine = reference()
         if engine is not None:
             engine.inherit()
-    _tell_apart(os.getpid())
+    _distinguish_child(os.getpid())
 
 
-def _tell_apart(child: int) -> None:
-    """Teaches py-lmdb, which refuses to open a file twice in one process, that the parent's environment is not ours."""
+def _distinguish_child(child: int) -> None:
+    """Makes py-lmdb, which refuses to open a file twice in one process, ignore the parent's environments."""
     identity = getattr(lmdb, "_envid", None)
     if identity is None:
         return

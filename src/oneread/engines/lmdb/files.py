@@ -1,7 +1,7 @@
-"""The files of an open store: whether they are still the ones that were opened, and who may use them.
+"""The files of an open store: whether they are still the opened ones, and their permissions.
 
-A process whose lock file was replaced excludes no other process any more, so two would overwrite each other's commits;
-one whose data file was replaced writes what no later process reads. See
+A process whose lock file was replaced no longer excludes others, so two would overwrite each other's commits; one whose
+data file was replaced writes what no later process reads. See
 docs/decisions/0035-files-that-change-under-a-process.md.
 """
 
@@ -23,36 +23,32 @@ TURN: Final = "writer.lock"
 _REPLACED: Final = "a file of the store was removed or replaced while it was open; close the store and open it again"
 _RECENT_NS: Final = 1_000_000_000
 _LOCK_MODE: Final = 0o622
-"""As a lock file is created: the umask takes away who may not write; who may write then gets to read as well."""
+"""The mode of a new lock file: the umask removes writers; `fit_lock_files` then lets the others read as well."""
 
 
 class StoreFiles:
-    """What stood at the paths of a store's files when it was opened.
+    """The identity of a store's files when it was opened.
 
-    A folder's modification time changes whenever a name in it comes, goes or means another file (POSIX, rename and
-    unlink), so one look at the folder says that nothing changed since all files were looked at. As in git's index
-    (racy-git.adoc), a time that was recent when it was read says nothing: times of files go in steps of milliseconds.
+    A folder's modification time changes whenever a name in it is added, removed or renamed (POSIX, rename and unlink),
+    so while it is unchanged the files are, too. As in git's index (racy-git.adoc), a time that was recent when it was
+    read proves nothing: times of files go in steps of milliseconds.
 
-    Paths are looked at and never opened: closing any descriptor of `lock.mdb` would give back the POSIX locks that
-    LMDB holds on it (fcntl(2)).
+    The check never opens a file: closing any descriptor of `lock.mdb` would release the POSIX locks that LMDB holds on
+    it (fcntl(2)).
     """
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._unchanged = (0, 0, 0)  # inode, device and modification time of the folder at the last full look
+        self._unchanged = (0, 0, 0)  # inode, device and modification time of the folder at the last full check
         self._opened: list[tuple[str, int, int]] = []
         for name in (DATA, LOCK, TURN):
             with contextlib.suppress(FileNotFoundError):  # no lock file on a read-only file system, no turn for readers
-                path = os.path.join(folder, name)  # noqa: PTH118 - a text is looked at faster than a Path
+                path = os.path.join(folder, name)  # noqa: PTH118 - `stat` of a text is faster than of a Path
                 found = os.stat(path)  # noqa: PTH116 - likewise
                 self._opened.append((path, found.st_ino, found.st_dev))
 
     def check(self) -> None:
-        """Costs a few microseconds.
-
-        Raises:
-            StoreReplaced: a path names nothing now, or another file.
-        """
+        """Raises StoreReplaced when a path has no file or another one; costs a few microseconds."""
         folder = _found(self._folder)
         seen = (folder.st_ino, folder.st_dev, folder.st_mtime_ns)
         if seen == self._unchanged:
@@ -74,7 +70,7 @@ def _found(path: str) -> os.stat_result:
 
 
 def open_lock(path: Path) -> int:
-    """A descriptor of a lock file; created for the owner and those that the umask lets write."""
+    """Opens a lock file; a new one is writable for the owner and those that the umask allows."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _LOCK_MODE)
 
 
@@ -87,7 +83,7 @@ def share_data_file(folder: str) -> None:
 
 
 def fit_lock_files(folder: str) -> None:
-    """Lets exactly those use the lock files who may write the data file.
+    """Gives the lock files the permissions of those who may write the data file.
 
     A lock needs no more than a descriptor for reading, so a process that may only read the store could stop all
     writers. Files of other users are left as they are, and so is everything where the file system refuses.

@@ -1,7 +1,4 @@
-"""The options of a store's URL, and what is wrong with them.
-
-A table says which option is of which kind. See the page of URLs in the reference.
-"""
+"""The options of a store's URL. See the page of URLs in the reference."""
 
 from __future__ import annotations
 
@@ -22,27 +19,23 @@ _DURABILITIES: Final[Mapping[str, Durability]] = {
     "group": "group",
     "may_lose_last": "may_lose_last",
     "none": "none",
-    "sync": "group",  # of releases whose `group` lost the last commits at a power failure
+    "sync": "group",  # the name in releases whose `group` could lose the last commits at a power failure
 }
 
 
 def options_from_url(query: Mapping[str, str]) -> dict[str, Any]:
-    """The keyword arguments of `LmdbEngine` that a URL's query stands for.
-
-    Raises:
-        InvalidUrl: names the option that is unknown or has a value it cannot have.
-    """
+    """The keyword arguments of `LmdbEngine` from a URL's query; InvalidUrl names an unknown or wrong option."""
     options: dict[str, Any] = {}
     for name, value in query.items():
         parse = _OPTIONS.get(name)
         if parse is None:
-            raise InvalidUrl("an option that lmdb: URLs do not have", option=name, known=sorted(_OPTIONS))
+            raise InvalidUrl("lmdb: URLs do not have this option", option=name, known=sorted(_OPTIONS))
         options[name] = parse(name, value)
     return options
 
 
 def check_prefix(prefix: str) -> str:
-    """A prefix is up to 64 letters, digits, dots, dashes and underscores."""
+    """Refuses a prefix of other characters, or of more than 64."""
     if not _PREFIX.fullmatch(prefix):
         raise InvalidUrl(
             "a prefix is up to 64 letters, digits, dots, dashes and underscores", option="prefix", value=prefix
@@ -51,11 +44,9 @@ def check_prefix(prefix: str) -> str:
 
 
 def check_durability(durability: str) -> Durability:
-    """A durability is `group`, `may_lose_last` or `none`; `sync` is another name of `group`."""
+    """The durability of this name; `sync` is an older name of `group`."""
     if durability not in _DURABILITIES:
-        raise InvalidUrl(
-            "an unknown durability; it is group, may_lose_last or none", option="durability", value=durability
-        )
+        raise InvalidUrl("the durability is group, may_lose_last or none", option="durability", value=durability)
     return _DURABILITIES[durability]
 
 
@@ -65,7 +56,7 @@ def _durability(_name: str, value: str) -> Durability:
 
 def _truth(name: str, value: str) -> bool:
     if value.lower() not in _TRUTHS:
-        raise InvalidUrl("an option that is true or false", option=name, value=value)
+        raise InvalidUrl("this option is true or false", option=name, value=value)
     return _TRUTHS[value.lower()]
 
 
@@ -73,13 +64,13 @@ def _size(name: str, value: str) -> int:
     parts = _SIZE.fullmatch(value)
     size = int(parts[1]) * _UNITS[parts[2].upper()] if parts else 0
     if not 1 << 20 <= size <= 1 << 46:
-        raise InvalidUrl("a size is from 1M to 64T, as in 512M or 1T", option=name, value=value)
+        raise InvalidUrl("this option is a size from 1M to 64T, as in 512M or 1T", option=name, value=value)
     return size
 
 
 def _count(name: str, value: str) -> int:
     if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= 1 << 16:
-        raise InvalidUrl("a whole number from 1 to 65536", option=name, value=value)
+        raise InvalidUrl("this option is a whole number from 1 to 65536", option=name, value=value)
     return int(value)
 
 
@@ -93,7 +84,7 @@ def _seconds(name: str, value: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= _LONGEST_SECONDS:
-        raise InvalidUrl("seconds from 0 to a day", option=name, value=value)
+        raise InvalidUrl("this option is a number of seconds, at most a day", option=name, value=value)
     return seconds
 
 

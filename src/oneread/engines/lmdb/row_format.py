@@ -1,7 +1,7 @@
-"""The row format: one row is one LMDB value, its shape first, so that reading what readers need never touches the rest.
+"""The row format: one row is one LMDB value, its shape first, so that a read touches only the columns it needs.
 
-A shape is the row's column names; rows of one model share it, so it is parsed once and kept with the struct that reads
-its numbers. See docs/formats/lmdb.md.
+A shape is the row's column names; rows of one model share it, so it is parsed once and cached with the struct that
+reads its numbers. See docs/formats/lmdb.md.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from oneread.store.rows import Cell, Families, Row, Table
 
 Known = TypeVar("Known")
 
-_LONG = struct.Struct("<BI")  # a zero, then the whole length of a shape that one byte cannot say
+_LONG = struct.Struct("<BI")  # a zero, then the length of a shape that does not fit one byte
 _CELL = struct.Struct("<IqI")  # where the value starts, its stamp, where it ends
 _STAMPED = struct.Struct("<qI").pack  # a stamp, and where the value ends
 _STEP: Final = 12  # from one cell to the next: the end of one is the start of the next
 _LONGEST_SHORT: Final = 255
-_KEPT: Final = 4096  # shapes remembered; a store has a few per model, so more are somebody's column names gone wild
+_KEPT: Final = 4096  # cached shapes; a store has a few per model
 
 
 class Shape:
-    """The columns of a row, in the order in which their values stand: those of family `d` first, each family sorted."""
+    """The columns of a row in the order of their values: those of family `d` first, each family sorted."""
 
     __slots__ = ("at", "columns", "head", "opening", "readable", "unpack", "unpack_readable", "values")
 
@@ -46,7 +46,7 @@ _written_shapes: dict[tuple[bytes, ...], Shape] = {}
 
 
 def encode(table: Table, key: bytes, row: Row) -> bytes:
-    """The bytes of a row; refuses what is over the limits."""
+    """The bytes of a row; refuses one that exceeds a limit."""
     shape = _written_shapes.get(tuple(row)) or _new_shape(table, row)
     values_at = shape.values
     try:
@@ -117,8 +117,8 @@ def decode_cell(table: Table, key: bytes, value: bytes, column: bytes) -> Cell |
 
 
 @functools.lru_cache(_KEPT)
-def alone(column: bytes) -> tuple[bytes, int]:
-    """What the bytes of a row begin with whose only column is this one, and where its value starts."""
+def only_column(column: bytes) -> tuple[bytes, int]:
+    """The head of a row whose only column is this one, and the offset of its value."""
     head = _head((column,))
     return head, len(head) + 4 + _STEP
 
@@ -172,7 +172,7 @@ def _parsed_shape(table: Table, key: bytes, value: bytes) -> Shape:
 
 
 def _keep(shapes: dict[Known, Shape], known: Known, shape: Shape) -> None:
-    """Remembers a shape; all are forgotten when there are too many, which costs each one parsing."""
+    """Caches a shape; drops all when there are too many, so that each is parsed once more."""
     if len(shapes) >= _KEPT:
         shapes.clear()
     shapes[known] = shape

@@ -1,6 +1,6 @@
-"""How large an LMDB store is, and who reads it.
+"""The size of an LMDB store and its readers, from the heads of its trees only.
 
-Nothing is read but the heads of its trees. See "The store contract" of the architecture page.
+See "The store contract" of the architecture page.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from oneread.store.engine import Statistics, TableSize
 from oneread.store.rows import Table
 
 _OWN_DATABASES: Final = 5
-"""The four tables of one prefix and the mark: with more, other tenants live in the folder, and free room is unknown."""
+"""The four tables of one prefix and the mark: with more, the folder has other tenants, and free space is unknown."""
 _HEADS: Final = 2
 """LMDB's first two pages."""
 _BLOCK: Final = 512
 
 
-def measured(environment: Environment, tables: Tables) -> Statistics:
+def measure(environment: Environment, tables: Tables) -> Statistics:
     """The sizes of one tenant's tables, and the state of the file that all tenants share."""
     opened = environment.lmdb
     with opened.begin() as reading:
@@ -57,7 +57,7 @@ def _pages(tree: Mapping[str, Any]) -> int:
 
 
 def _oldest(path: Path, reading: list[tuple[int, int]], last: int) -> dict[str, int]:
-    """The reader that has read for most commits: what it keeps writers from using again, and whose it is."""
+    """The oldest reader: how many commits old, the bytes writers cannot reuse because of it, and its PID."""
     if not reading:
         return {"oldest_reader_commits_behind": 0}
     transaction, pid = min(reading)

@@ -1,7 +1,7 @@
 """One LMDB write transaction that runs the jobs of a group, each with its own buffer.
 
-A job's writes are buffered as the bytes they will be and put, sorted by key, when the job has ended: a job that raises
-leaves nothing, and reads see the job's own writes first. See "The store contract" of the architecture page.
+A job's writes are buffered as encoded rows and put, sorted by key, when the job has ended: a job that raises writes
+nothing, and reads see the job's own writes first. See "The store contract" of the architecture page.
 """
 
 from __future__ import annotations
@@ -64,13 +64,14 @@ class WriteGroup:
             except OSError as failure:
                 self._transaction.abort()
                 raise translate(failure, path) from failure
-        # LMDB numbers transactions in the lock file; the data file says what it holds (mdb.c: mdb_txn_renew0).
+        # LMDB takes the next number from the lock file; the data file has the last commit (mdb.c: mdb_txn_renew0). They
+        # disagree when a backup was copied over the open file.
         if self._transaction.id() != environment.info()["last_txnid"] + 1:
             self._transaction.abort()
             raise StoreReplaced(OVERWRITTEN, path=path)
 
     def run(self, job: Job) -> None:
-        """Runs one job; what it raises is its own failure, what LMDB raises is the group's."""
+        """Runs one job. What it raises is its own failure, an error of LMDB fails the group."""
         work: Work = job.work
         attempt = Attempt(self._transaction, work.tables, self._path, job)
         job.run(partial(job.context.run, work.run, attempt.answer))
@@ -101,7 +102,7 @@ class WriteGroup:
 
 
 class _Abandoned(BaseException):
-    """Ends a job whose caller was interrupted; no user code sees it, nothing catches it on the way."""
+    """Ends a job whose caller was interrupted; a BaseException, so that user code does not catch it."""
 
 
 class Attempt:
@@ -123,7 +124,7 @@ class Attempt:
             raise translate(failure, self._path) from failure
 
     def apply(self) -> None:
-        """Puts what was buffered. Sorted, because LMDB finds the place of a neighbour cheaper than any other."""
+        """Puts the buffered rows, sorted: LMDB inserts next to the last position fastest."""
         for table, written in self._written.items():
             database = self._tables[table]
             puts: Any = written
@@ -187,7 +188,7 @@ class Attempt:
 
     def check_and_mutate(self, asked: CheckAndMutate) -> bool:
         row = self._row(asked.table, asked.mutation.key)
-        if not embedded.expected_stands(row, asked.column, asked.expected):
+        if not embedded.holds_expected(row, asked.column, asked.expected):
             return False
         self._put(asked.table, asked.mutation.key, embedded.changed(row, asked.mutation))
         return True
@@ -255,7 +256,7 @@ def column(
     found: list[tuple[bytes, bytes]] = []
     if limit <= 0:
         return found
-    head, begin = row_format.alone(name)
+    head, begin = row_format.only_column(name)
     first, stop = wanted.start, wanted.stop
     for key, value in _onwards(transaction.cursor(database), wanted, reverse=reverse):
         if key < first if reverse else stop and key >= stop:
@@ -280,10 +281,10 @@ def between(
 
 
 def _onwards(cursor: LmdbCursor, wanted: RowRange, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values from one end of a range on, and beyond its other end."""
+    """Keys and values from one end of a range, on beyond its other end."""
     start, stop = wanted.start, wanted.stop
     if reverse:
-        stands = cursor.prev() if stop and cursor.set_range(stop) else cursor.last()
-        return cursor.iterprev() if stands else iter(())
-    stands = cursor.set_range(start) if start else cursor.first()
-    return cursor.iternext() if stands else iter(())
+        found = cursor.prev() if stop and cursor.set_range(stop) else cursor.last()
+        return cursor.iterprev() if found else iter(())
+    found = cursor.set_range(start) if start else cursor.first()
+    return cursor.iternext() if found else iter(())

@@ -1,6 +1,6 @@
-"""What LMDB's and the operating system's errors mean here.
+"""Errors of LMDB and of the operating system as errors of oneread; every raise keeps the cause.
 
-A table says which error is whose fault; every raise keeps the cause. See the error page of the reference.
+See the error page of the reference.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ SAME_PID: Final = (
     "or other PIDs"
 )
 _FLOCK: Final = "hhqqi"  # struct flock of fcntl(2) on 64-bit Linux
-_DAMAGED: _Meaning = (Corrupt, "LMDB finds its own file damaged; restore it from a copy")
-_FOREIGN: _Meaning = (Corrupt, "this is not an LMDB data file, or of another LMDB version; give the path of a store")
-_FORBIDDEN: _Meaning = (InvalidUrl, "the process may not use the store's files; mend their permissions")
+_DAMAGED: _Meaning = (Corrupt, "the LMDB file is damaged; restore it from a backup")
+_FOREIGN: _Meaning = (Corrupt, "not an LMDB data file of this LMDB version; give the path of a store")
+_FORBIDDEN: _Meaning = (InvalidUrl, "the process may not use the store's files; correct their permissions")
 _CLIENT: Final[dict[type[lmdb.Error], _Meaning]] = {
     lmdb.MapFullError: (LimitExceeded, "the store has reached its map_size; nothing was written; give a larger one"),
     lmdb.MapResizedError: (LimitExceeded, "the store has outgrown this process's map_size; open it with a larger one"),
@@ -43,7 +43,7 @@ _CLIENT: Final[dict[type[lmdb.Error], _Meaning]] = {
         LimitExceeded,
         "more readers than max_readers at one time; all processes must be restarted with more",
     ),
-    lmdb.DbsFullError: (LimitExceeded, "too many table-name prefixes are open in this process"),
+    lmdb.DbsFullError: (LimitExceeded, "too many table-name prefixes are open in this process; close some"),
     lmdb.TxnFullError: (
         LimitExceeded,
         "the transaction changes too many pages; nothing was written; write in smaller parts",
@@ -51,7 +51,7 @@ _CLIENT: Final[dict[type[lmdb.Error], _Meaning]] = {
     lmdb.BadValsizeError: (InvalidKey, "a row's key is at least one byte long"),
     lmdb.DiskError: (LimitExceeded, FULL_DISK),
     lmdb.ReadonlyError: _FORBIDDEN,
-    lmdb.LockError: (Unavailable, "the store's lock file is busy"),
+    lmdb.LockError: (Unavailable, "the store's lock file is busy; try again"),
     lmdb.InvalidError: _FOREIGN,
     lmdb.VersionMismatchError: _FOREIGN,
     lmdb.CorruptedError: _DAMAGED,
@@ -59,9 +59,9 @@ _CLIENT: Final[dict[type[lmdb.Error], _Meaning]] = {
     lmdb.PanicError: (Unavailable, "an earlier write failed in the middle; close the store and open it again"),
 }
 _SYSTEM: Final[dict[int, _Meaning]] = {
-    errno.ENOENT: (InvalidUrl, "there is no such folder; create it, or correct the path"),
-    errno.ENOTDIR: (InvalidUrl, "a file stands where the store's folder should be; correct the path"),
-    errno.EISDIR: (InvalidUrl, "a folder stands where a file of the store should be; correct the path"),
+    errno.ENOENT: (InvalidUrl, "the folder does not exist; create it, or correct the path"),
+    errno.ENOTDIR: (InvalidUrl, "a file is in the place of the store's folder; correct the path"),
+    errno.EISDIR: (InvalidUrl, "a folder is in the place of a file of the store; correct the path"),
     errno.ENAMETOOLONG: (InvalidUrl, "the path is too long"),
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
@@ -69,8 +69,8 @@ _SYSTEM: Final[dict[int, _Meaning]] = {
     errno.EIO: (Unavailable, "the disk failed; nothing was written; see the system's log, then try again"),
     errno.ENOSPC: (LimitExceeded, FULL_DISK),
     errno.EDQUOT: (LimitExceeded, FULL_DISK),
-    errno.EMFILE: (Unavailable, "this process has too many open files"),
-    errno.ENFILE: (Unavailable, "the machine has too many open files"),
+    errno.EMFILE: (Unavailable, "this process has too many open files; raise its limit"),
+    errno.ENFILE: (Unavailable, "the machine has too many open files; raise its limit"),
 }
 _NOTHING_FREE: Final = 1 << 16  # bytes; less than one commit writes
 _CERTAIN: Final = (lmdb.MapFullError, lmdb.DiskError, lmdb.TxnFullError)
@@ -80,7 +80,7 @@ def translate(failure: lmdb.Error | OSError, path: str) -> OnereadError:
     """What a failure of LMDB or of the system means for the store at `path`."""
     if isinstance(failure, OSError):
         code = failure.errno or 0
-        kind, message = _SYSTEM.get(code, (Unavailable, "the operating system refused"))
+        kind, message = _SYSTEM.get(code, (Unavailable, "the operating system refused the call"))
     else:
         code = _code(failure)
         kind, message = (
@@ -92,7 +92,7 @@ def translate(failure: lmdb.Error | OSError, path: str) -> OnereadError:
 
 
 def translate_lock(failure: lmdb.LockError, path: str) -> OnereadError:
-    """What it means that the first reader of a process got no lock; no environment of the store is open here.
+    """The error when the first reader of a process got no lock; no environment of the store is open here.
 
     LMDB knows processes by their PID: each locks the byte of that number in the lock file (mdb.c: mdb_reader_pid).
     """
@@ -106,7 +106,7 @@ def translate_lock(failure: lmdb.LockError, path: str) -> OnereadError:
 
 
 def _code(failure: lmdb.Error) -> int:
-    """LMDB's number of a failure; py-lmdb gives none to what it found out itself."""
+    """LMDB's number of a failure; py-lmdb's own errors have none."""
     code: int = getattr(failure, "code", 0)
     return code
 
@@ -117,10 +117,10 @@ def _is_full(path: str) -> bool:
 
 
 def translate_commit(failure: lmdb.Error, path: str) -> OnereadError:
-    """What a failed commit means: a full disk or map is known to leave nothing, any other failure is not."""
+    """The error of a failed commit: after a full disk or map nothing is written, after any other it is unknown."""
     if isinstance(failure, _CERTAIN):
         return translate(failure, path)
-    if _code(failure) == errno.EIO and _is_full(path):  # what LMDB says of a write that the disk cut short
+    if _code(failure) == errno.EIO and _is_full(path):  # LMDB's code for a write that a full disk cut short
         return LimitExceeded(FULL_DISK, path=path, error=str(failure))
     return OutcomeUnknown(
         "the commit failed while it was being written; read before writing again", path=path, error=str(failure)

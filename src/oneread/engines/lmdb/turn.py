@@ -1,8 +1,8 @@
-"""Whose turn it is to write: a lock among processes that, unlike LMDB's own, can be waited for with a deadline.
+"""The turn to write: a lock among processes that, unlike LMDB's own, can be waited for with a deadline.
 
-The kernel gives the lock back when its holder dies, however it dies. It is asked for politely: at once, then after
-short and growing pauses. Only the writer's thread uses and closes it, so that its file number is never used after it
-was closed and given to another file. See docs/decisions/0011-writer-lock-and-group-commit.md.
+The kernel releases the lock when its holder dies, however it dies. A waiter polls, with short and growing pauses. Only
+the writer's thread uses and closes it, so that its file number is never used after another file got it. See
+docs/decisions/0011-writer-lock-and-group-commit.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Turn:
         self._file = open_lock(Path(path))
 
     def take(self, deadline: float, wanted: Callable[[], bool]) -> bool:
-        """Waits for the turn until `deadline` (monotonic seconds) while it is wanted; answers whether it came."""
+        """Waits for the turn until `deadline` (monotonic seconds), while `wanted`; returns whether it was taken."""
         return self._try() or self._wait(deadline, wanted)
 
     def give_back(self) -> None:
@@ -48,8 +48,8 @@ class Turn:
             if self._try():
                 return True
         pause = _FIRST_SECONDS
-        while (left := deadline - time.monotonic()) > 0 and wanted():
-            time.sleep(min(pause, left))
+        while (remaining := deadline - time.monotonic()) > 0 and wanted():
+            time.sleep(min(pause, remaining))
             if self._try():
                 return True
             pause = min(pause * 1.5, _LONGEST_SECONDS)

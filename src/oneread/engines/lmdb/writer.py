@@ -1,8 +1,8 @@
 """The writer: a thread that runs transactions; those that wait at the same time share one commit.
 
 Callers only queue a job and wait for its end, because a signal handler may raise between any two bytecodes of the main
-thread, and what LMDB's write lock protects can only be ended by the thread that took it. In this thread no handler
-runs, so it leaves nothing half-done, and what a job raises is the job's own. See docs/decisions/0028-writer-thread.md.
+thread, and only the thread that took LMDB's write lock can end the transaction. No handler runs in this thread, so it
+leaves nothing half-done, and whatever a job raises is the job's own. See docs/decisions/0028-writer-thread.md.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from oneread.errors import Closed, OnereadError, OutcomeUnknown, Unavailable
 from oneread.store.uninterrupted import LOOK_SECONDS, Completion, join, refused, run_uninterrupted
 
 _GROUP: Final = 256
-"""Most jobs of one commit."""
+"""The most jobs of one commit."""
 
 _GRACE: Final = 60.0
-"""Seconds a job that was started may take after its own deadline before its outcome is called unknown."""
+"""Seconds after its deadline that a started job may take before its outcome counts as unknown."""
 
 _SETTLE: Final = 0.5
-"""Seconds an interrupted caller waits for its job, so that a read right after the exception sees how it ended."""
+"""Seconds an interrupted caller waits for its job, so that a read right after the exception sees its effect."""
 
-_PATIENCE: Final = 0.001
-"""Least seconds between two looks of a caller at the writer's thread."""
+_LEAST_WAIT: Final = 0.001
+"""The least seconds between two checks of the writer's thread by a caller."""
 
 
 class CommitGroup(Protocol):
@@ -56,8 +56,8 @@ class Job(Completion):
     """A transaction that a caller waits for.
 
     Arguments:
-        work: what the group runs, whatever that means to the group; a function when the job is not shared.
-        timeout: seconds after which it is not started any more.
+        work: for the group to run; a function when the job is not shared.
+        timeout: seconds after which it is not started.
         kind: how it is run.
     """
 
@@ -79,44 +79,44 @@ class Job(Completion):
         self.kind = kind
         self.context = contextvars.copy_context()
         self.finished = False
-        self.abandoned = False  # its caller has gone away: it is stopped where that is possible
+        self.abandoned = False  # its caller was interrupted: it is stopped where possible
         self._claim = threading.Lock()
         self._ended = threading.Lock()
         self._ended.acquire()
 
     def claim(self) -> bool:
-        """True once: for the thread that is first to start the job, or to withdraw it."""
+        """Returns True once: to the first thread that starts or withdraws the job."""
         return self._claim.acquire(blocking=False)
 
-    def wanted(self) -> bool:
+    def is_claimable(self) -> bool:
         """Whether it may still be started."""
         return not self._claim.locked()
 
     def finish(self) -> None:
-        """Ends it, once; its caller is woken."""
+        """Ends it, once, and wakes its caller."""
         if not self.finished:
             self.finished = True
             self._ended.release()
 
     def fail(self, failure: BaseException) -> None:
-        """Ends it with a failure, unless it has one of its own or has ended."""
+        """Ends it with this failure, unless it has one already or has ended."""
         if not self.finished:
             self.failure = self.failure or failure
             self.finish()
 
     def wait(self, seconds: float) -> bool:
-        """Waits for its end; answers whether it came."""
+        """Waits for its end; returns whether it has ended."""
         return self.finished or self._ended.acquire(timeout=seconds)
 
     def withdraw(self) -> bool:
-        """Takes it back, if it has not been started."""
+        """Takes it back if it was not started; returns whether it did."""
         if not self.claim():
             return False
         self.finished = True
         return True
 
     def abandon(self) -> None:
-        """Withdraws or stops it because its caller goes away, which waits a moment to see it end."""
+        """Withdraws or stops it for an interrupted caller, which waits a moment for its end."""
         self.abandoned = True
         if not self.withdraw():
             self.wait(_SETTLE)
@@ -126,7 +126,7 @@ class Writer:
     """Queues jobs and runs them in groups, in a thread that lives from the first job to `close`.
 
     Arguments:
-        begin: starts the LMDB transaction of a group. The turn is held: a check before each group belongs there.
+        begin: starts the LMDB transaction of a group, while the turn is held.
         turn: the lock among processes.
     """
 
@@ -135,15 +135,15 @@ class Writer:
         self._turn = turn
         self._process = os.getpid()
         self._queue: SimpleQueue[Job] = SimpleQueue()
-        self._kept: Job | None = None  # taken from the queue, and not of the group that was taken
-        self._at: Job | None = None  # what the thread waits for the turn with; None while it waits for jobs
+        self._kept: Job | None = None  # taken from the queue, but not part of the current group
+        self._at: Job | None = None  # the job for which the thread waits for the turn; None while it waits for jobs
         self._taken: list[Job] = []  # claimed by the thread, and not all finished yet
         self._alive = threading.Lock()  # held while there is a thread
         self._thread: threading.Thread | None = None
         self._closed = False
 
     def transaction(self, work: Any, timeout: float) -> Any:
-        """Runs `work` in a group and answers its result, or raises what it raised."""
+        """Runs `work` in a group; returns its result, or raises its failure."""
         return self._perform(Job(work, timeout))
 
     def alone(self, work: Callable[[], Any], timeout: float) -> Any:
@@ -151,7 +151,7 @@ class Writer:
         return self._perform(Job(work, timeout, Kind.ALONE))
 
     def close(self, release: Callable[[], None], timeout: float) -> None:
-        """Waits until what was queued has ended, calls `release`, and ends the thread; jobs that come later fail.
+        """Waits until every queued job has ended, calls `release`, and ends the thread; later jobs fail.
 
         Raises:
             Unavailable: a job has not ended in time; nothing was closed.
@@ -166,34 +166,34 @@ class Writer:
                 run_uninterrupted(self._start)
             self._queue.put(job)
             self._wait(job)
-        except BaseException:  # an interrupt of this thread, or the job's time is over
+        except BaseException:  # this thread was interrupted, or the job is too late
             job.abandon()
             raise
         return job.outcome()
 
     def _wait(self, job: Job) -> None:
-        """Waits for a job's end, at most until its deadline, and longer for one that was started by then."""
+        """Waits for a job's end until its deadline, and longer if it was started by then."""
         if self._closed and job.withdraw():  # the thread looked at its queue for the last time before this job came
             raise _closed()
-        patience = job.deadline
-        while not job.wait(min(max(patience - time.monotonic(), _PATIENCE), LOOK_SECONDS)):
+        limit = job.deadline
+        while not job.wait(min(max(limit - time.monotonic(), _LEAST_WAIT), LOOK_SECONDS)):
             if os.getpid() != self._process:  # a signal handler forked
                 raise OutcomeUnknown("the process forked while this write waited; read before writing again")
             alive = self._alive.locked()
-            if time.monotonic() < patience:
+            if time.monotonic() < limit:
                 if not alive:
                     self._replace_thread(job)
             elif alive and (self._at is None or self._at is job):
-                continue  # it has not seen the job yet, or asks for the turn with it, and will decide
+                continue  # the thread has not seen the job yet, or waits for the turn with it: it decides
             elif job.withdraw():
                 raise _too_late()
-            elif patience > job.deadline:
+            elif limit > job.deadline:
                 raise OutcomeUnknown("the commit did not end in time; read before writing again", seconds=_GRACE)
             else:
-                patience = job.deadline + _GRACE
+                limit = job.deadline + _GRACE
 
     def _replace_thread(self, job: Job) -> None:
-        """Starts another thread after one was ended from outside, maybe with the job in its hands.
+        """Starts another thread after one was killed, perhaps with this job taken from the queue.
 
         A job that is queued twice is run once, because it is claimed once.
         """
@@ -218,7 +218,7 @@ class Writer:
                 self._at = None
                 self._at = job = self._kept or self._queue.get()
                 self._kept = None
-                if job.wanted():
+                if job.is_claimable():
                     self._lead(job)
         finally:
             _fail(self._taken, OutcomeUnknown("the writer's thread was ended; read before writing again"))
@@ -231,7 +231,7 @@ class Writer:
             self._end(first)
             return
         try:
-            if not self._turn.take(first.deadline, first.wanted):
+            if not self._turn.take(first.deadline, first.is_claimable):
                 self._refuse(first, _too_late())
                 return
             try:
@@ -252,7 +252,7 @@ class Writer:
             job.fail(failure)
 
     def _group(self, first: Job) -> list[Job]:
-        """The first job and what is queued by now and may share a commit with it, as far as it is still wanted."""
+        """Claims the first job and the queued jobs that may share its commit."""
         self._taken = jobs = [first] if first.claim() else []
         self._at = _RUNNING
         waiting = self._queue
@@ -266,7 +266,7 @@ class Writer:
         return jobs
 
     def _end(self, last: Job) -> None:
-        """Runs the last job and refuses all that come after it."""
+        """Runs the last job and refuses all later ones."""
         if not last.claim():
             return
         self._closed = True  # from here on callers take their jobs back themselves
@@ -275,7 +275,7 @@ class Writer:
             self._refuse(self._queue.get(), _closed())
 
     def _run(self, jobs: list[Job]) -> None:
-        """Commits a group; when the store fails the group, each job gets its own chance."""
+        """Commits a group; when the store fails it, commits each job by itself."""
         try:
             self._commit(jobs)
         except OnereadError as failure:
@@ -306,7 +306,7 @@ class Writer:
                 group.abort()
             if isinstance(failure, OnereadError):
                 raise
-            if committing:  # out of memory, for instance; what a job raises is the job's own failure, not this
+            if committing:  # out of memory, for instance; a job's own exception never gets here
                 raise OutcomeUnknown("the commit was interrupted; read before writing again") from failure
             raise Unavailable("the transaction was interrupted; nothing was written") from failure
         for job in jobs:
@@ -314,7 +314,7 @@ class Writer:
 
 
 _RUNNING: Final = Job(None, 0)
-"""Stands in for the job at which the thread is while it runs a group."""
+"""Marks in `_at` that the thread runs a group."""
 
 
 def _call(job: Job) -> None:
@@ -324,7 +324,7 @@ def _call(job: Job) -> None:
 
 
 def _fail(jobs: Iterable[Job], failure: OnereadError) -> None:
-    """Ends jobs with a failure each: threads that raise one and the same object would share its traceback."""
+    """Ends each job with its own copy of a failure: threads that raise one object would share its traceback."""
     for job in jobs:
         own = type(failure)(failure.message, **failure.facts)
         own.__cause__ = failure.__cause__
@@ -332,7 +332,7 @@ def _fail(jobs: Iterable[Job], failure: OnereadError) -> None:
 
 
 def _too_late() -> Unavailable:
-    return Unavailable("the transaction's turn to write did not come in time; nothing was written")
+    return Unavailable("the transaction's turn to write did not come in time; nothing was written; try again")
 
 
 def _closed() -> Closed:

@@ -149,7 +149,7 @@ def test_opening_and_closing_wait_for_each_other_with_a_deadline(tmp_path):
 
 def test_a_py_lmdb_without_a_list_of_open_files_needs_no_telling(monkeypatch):
     monkeypatch.setattr(lmdb, "_envid", None)
-    environment._tell_apart(1)
+    environment._distinguish_child(1)
 
 
 def test_the_capabilities_are_those_of_memory_but_for_one(store):

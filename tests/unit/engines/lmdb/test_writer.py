@@ -371,7 +371,7 @@ def test_a_thread_that_was_ended_is_replaced(store, writer):
         def __init__(self):
             super().__init__(None, 0)
 
-        def wanted(self):
+        def is_claimable(self):
             writer._taken = [lost]
             raise SystemExit
 

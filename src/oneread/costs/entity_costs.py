@@ -1,8 +1,8 @@
-"""Shares: what one entity of a class has in each view, in rows and bytes, and which of its fields that depends on.
+"""Entity costs: what one entity of a class has in each view, in rows and bytes, and the fields that it depends on.
 
-A share says where its rows lie (a change there takes a row away and puts another), what they hold (a change there
-writes the row again), and when they are there at all; so a change of some fields touches each row of a share never,
-once, or twice. See docs/explanation/costs.md.
+A change of a field in a row's key deletes the row and writes another; a change of what the row holds writes it again; a
+change of the view's condition does either. So a change touches each row never, once, or twice. See
+docs/explanation/costs.md.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from oneread.derivations.derivation import CompiledView, RowForm
 from oneread.derivations.entity_type import EntityType
 from oneread.derivations.keyed import KeyRule
 from oneread.derivations.rules import Rule, rules_of
+from oneread.derivations.views import View
 from oneread.models.annotations import FieldType, Names, type_of, types_of
 from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
@@ -34,103 +35,92 @@ _KIND: Final = Size(KIND_BYTES, KIND_BYTES)
 
 
 class ViewCost(NamedTuple):
-    """What one entity has in one keyspace.
-
-    Arguments:
-        form: what the rows are, and which fields they depend on.
-        rows: how many there are at most.
-        where: the paths that decide whether there are any.
-        key, held: bytes of each.
-        told: bytes of each in the emitted record.
-        alone: there is one such row for all entities together.
-        undeclared: the list that no maximum is declared for, if each of its elements is a row.
-    """
+    """What one entity has in one keyspace."""
 
     form: RowForm
+    """What the rows are, and the fields that they depend on."""
     rows: int
+    """At most."""
     where: frozenset[FieldRoute]
+    """The paths that decide whether there are any."""
     key: Size
-    held: Size
-    told: Size
-    alone: bool = False
+    value: Size
+    recorded: Size
+    """What the emitted record has of each row."""
+    is_shared: bool = False
+    """There is one such row for all entities together."""
     undeclared: frozenset[str] = frozenset()
+    """The list without a declared maximum, if each of its elements is a row."""
+
+    @property
+    def row(self) -> Size:
+        """Key and value."""
+        return self.key.plus(self.value)
 
 
 class FollowedFields(NamedTuple):
-    """A source changed, and its carriers are given its new values.
-
-    Arguments:
-        reference: the carrier's field that refers to it.
-        copy: it is a copy, whose fields change where it is shown.
-    """
+    """The change of a holder when its source changes: the fields of one copy, or the hidden copies of a reference."""
 
     reference: str
-    copy: bool
+    is_copy: bool
 
     def touches(self, route: FieldRoute) -> bool:
-        """Whether a value may change that is reached by this path."""
-        return route[0] == self.reference and (len(route) > 1)
+        """Whether the value at this path may change."""
+        return route[0] == self.reference and len(route) > 1
 
-    def shows(self, route: FieldRoute) -> bool:
-        """Likewise, of a value that is shown, as whole copies are."""
-        return route[0] == self.reference and (len(route) > 1 or self.copy)
+    def touches_shown(self, route: FieldRoute) -> bool:
+        """Whether what a row shows of this path may change; whole copies are shown too."""
+        return route[0] == self.reference and (len(route) > 1 or self.is_copy)
 
 
-class Fields(NamedTuple):
-    """Some fields of an entity change; None for any but those of its key."""
+class ChangedFields(NamedTuple):
+    """The change of some fields of an entity; None for any but those of its key."""
 
     names: frozenset[str] | None
-    keys: frozenset[str]
+    key_fields: frozenset[str]
 
     def touches(self, route: FieldRoute) -> bool:
-        """Whether a value may change that is reached by this path."""
-        return route[0] not in self.keys if self.names is None else route[0] in self.names
+        """Whether the value at this path may change."""
+        return route[0] not in self.key_fields if self.names is None else route[0] in self.names
 
-    def shows(self, route: FieldRoute) -> bool:
-        """Likewise."""
+    def touches_shown(self, route: FieldRoute) -> bool:
+        """Whether what a row shows of this path may change."""
         return self.touches(route)
 
 
-def touched(share: ViewCost, change: Fields | FollowedFields) -> int:
-    """How many rows of a share a change writes or takes away, at most."""
-    if any(map(change.touches, share.form.place)):
-        return 2 * share.rows
-    return share.rows if any(map(change.shows, share.form.value)) or any(map(change.touches, share.where)) else 0
+def touched_rows(cost: ViewCost, change: ChangedFields | FollowedFields) -> int:
+    """How many rows a change writes or deletes, at most."""
+    if any(map(change.touches, cost.form.place)):
+        return 2 * cost.rows
+    is_touched = any(map(change.touches_shown, cost.form.value)) or any(map(change.touches, cost.where))
+    return cost.rows if is_touched else 0
 
 
 class EntityCost(NamedTuple):
-    """What entities of one class weigh.
-
-    Arguments:
-        cls: the class.
-        kind: the name of its table's model.
-        references: its referring fields, and how many keys each holds at most.
-        shares: what it has in views.
-        key: of its commit row.
-        shown: of its commit row, as readers see it.
-        whole: of its commit row with its emitted record.
-        keys: fields of its key.
-        updated: fields that each save and patch changes.
-    """
+    """What an entity of one class has in its root row and in other rows."""
 
     cls: type
-    kind: str
     references: Mapping[str, int]
-    shares: tuple[ViewCost, ...]
+    """Its referring fields, and how many keys each holds at most."""
+    views: tuple[ViewCost, ...]
     key: Size
-    shown: Size
-    whole: Size
-    keys: frozenset[str]
-    updated: frozenset[str]
+    """Of its root row."""
+    data: Size
+    """Of its root row, as reads see it."""
+    root: Size
+    """Of its root row with the emitted record."""
+    key_fields: frozenset[str]
+    updated_fields: frozenset[str]
+    """Those that each save and patch changes."""
 
     @property
     def sources(self) -> int:
-        """Commit rows that it refers to, at most."""
+        """How many entities it refers to, at most."""
         return sum(self.references.values())
 
 
 class EntityCosts:
-    """The weights of a schema's entities and the sizes of its views' rows."""
+    """The costs of a schema's entities and of its views' rows."""
 
     def __init__(self, catalog: Catalog, names: Names) -> None:
         self.catalog = catalog
@@ -140,11 +130,15 @@ class EntityCosts:
             cls: tuple(self._of_form(view, form) for form in view.forms()) for cls, view in catalog.views.items()
         }
         self.of: dict[type, EntityCost] = {
-            cls: self._weight(entity_type) for cls, entity_type in catalog.entity_types.items()
+            cls: self._entity_cost(entity_type) for cls, entity_type in catalog.entity_types.items()
         }
 
+    def of_kind(self, kind: EntityKind) -> list[EntityCost]:
+        """The costs of a model and its variants."""
+        return [cost for cls, cost in self.of.items() if self.catalog.kinds[cls] is kind]
+
     def key(self, kind: EntityKind) -> Size:
-        """The key of a commit row."""
+        """The key of a root row."""
         return _KIND.plus(self._suffix(kind))
 
     def _suffix(self, kind: EntityKind) -> Size:
@@ -152,28 +146,27 @@ class EntityCosts:
         parts = [element(each.type, types[each.name].metadata) for each in kind.codec.elements]
         return NOTHING.plus(*parts).within(KEY_BYTES)
 
-    def _weight(self, entity_type: EntityType) -> EntityCost:
+    def _entity_cost(self, entity_type: EntityType) -> EntityCost:
         kind, cls = entity_type.kind, entity_type.cls
-        counts = {each.name: self._many(cls, each) for each in entity_type.references}
-        shares = [share for view in entity_type.derivations for share in self.views[view.cls]]
-        shares += [
+        counts = {each.name: self._most_keys(cls, each) for each in entity_type.references}
+        views = [cost for view in entity_type.derivations for cost in self.views[view.cls]]
+        views += [
             self._pointing(entity_type, each, counts[each.name], "back-references") for each in entity_type.tracked
         ]
-        shares += [self._pointing(entity_type, each, counts[each.name], "holds") for each in entity_type.holding]
-        shown = Size(8, 8).plus(self._sizes.document(cls))
+        views += [self._pointing(entity_type, each, counts[each.name], "holds") for each in entity_type.holding]
+        data = Size(8, 8).plus(self._sizes.document(cls))
         return EntityCost(
             cls,
-            kind.cls.__name__,
             counts,
-            tuple(shares),
+            tuple(views),
             self.key(kind),
-            shown,
-            shown.plus(self._record(entity_type, shares)),
+            data,
+            data.plus(self._record(entity_type, views)),
             frozenset(kind.names),
             frozenset(name for name, default in defaults_of(cls).items() if default == UPDATED),
         )
 
-    def _many(self, cls: type, reference: Reference) -> int:
+    def _most_keys(self, cls: type, reference: Reference) -> int:
         if not reference.many:
             return 1
         return most_elements(types_of(cls, self._names)[reference.name].metadata)
@@ -181,30 +174,30 @@ class EntityCosts:
     def _pointing(self, entity_type: EntityType, reference: Reference, count: int, sort: str) -> ViewCost:
         place, kind = frozenset({(reference.name,)}), entity_type.kind
         key = _KIND.plus(self.key(reference.kind), self.key(kind))
-        told = self.key(reference.kind).plus(Size(HEADER, 2))
+        recorded = self.key(reference.kind).plus(Size(HEADER, 2))
         named = kind.cls if reference.name in kind.cls.__struct_fields__ else entity_type.cls
         because = f"{named.__name__}.{reference.name}"
         form = RowForm(because, sort, sort, sort, "views", place, frozenset(), "value")
-        return ViewCost(form, count, frozenset(), key, FLAG, told)
+        return ViewCost(form, count, frozenset(), key, FLAG, recorded)
 
-    def _record(self, entity_type: EntityType, shares: list[ViewCost]) -> Size:
-        """The emitted record: what is told now, or of a deleted entity what it told last."""
-        told = Size(2 * HEADER, 2).plus(*(share.told.times(share.rows) for share in shares))
-        tokens = Size(3 * HEADER, 8).times(len(shares) + 4)
-        used = [
+    def _record(self, entity_type: EntityType, views: list[ViewCost]) -> Size:
+        """The emitted record: of a living entity its contributions, of a deleted one its last values."""
+        contributions = Size(2 * HEADER, 2).plus(*(cost.recorded.times(cost.rows) for cost in views))
+        tokens = Size(3 * HEADER, 8).times(len(views) + 4)
+        hidden = [
             self._along(entity_type.cls, name, kind).plus(Size(len(name) + HEADER, len(name) + 2))
             for each in entity_type.references
             for name, _get, kind in each.hidden
         ]
-        if entity_type.told is None:
-            return told.plus(tokens, *used)
+        if entity_type.copied is None:
+            return contributions.plus(tokens, *hidden)
         last = [
             self._along(entity_type.kind.cls, route, kind).plus(Size(len(route) + HEADER, 0))
-            for route, kind in entity_type.told.types.items()
+            for route, kind in entity_type.copied.types.items()
         ]
-        routes = Size(sum(len(route) + HEADER for route in entity_type.told.types) + 40, 17)
-        living, gone = told.plus(*used), NOTHING.plus(*last)._replace(typical=0)
-        return greatest((living, gone)).plus(tokens, routes)
+        routes = Size(sum(len(route) + HEADER for route in entity_type.copied.types) + 40, 17)
+        living, deleted = contributions.plus(*hidden), NOTHING.plus(*last)._replace(typical=0)
+        return greatest((living, deleted)).plus(tokens, routes)
 
     def _along(self, cls: Any, route: str, kind: Any) -> Size:
         """A value at the end of a route, which may lead through copies, references and nested classes."""
@@ -217,12 +210,11 @@ class EntityCosts:
         return self._sizes.field(given).plus(FLAG)
 
     def _of_form(self, view: CompiledView, form: RowForm) -> ViewCost:
-        """What one entity has in one keyspace of a view."""
         kind = self.catalog.kinds[view.model]
         values, suffix = self._values(view.key.parts), self._suffix(kind)
         if form.ends is not None:
             values = values.plus(element(form.ends[0])).within(VALUES_BYTES)
-        holds, told = self._held_by(view, form)
+        value, recorded = self._value_sizes(view, form)
         is_owned = form.holds in ("row", "value")  # the key ends in that of its entity
         place = values.plus(suffix) if is_owned else values
         count, undeclared = self._rows_of(view.key.parts)
@@ -231,14 +223,14 @@ class EntityCosts:
             count,
             _where(view.cls),
             _PREFIX.plus(place),
-            holds,
-            place.plus(told),
-            alone=form.holds == "numbers" and not view.key.parts,
+            value,
+            place.plus(recorded),
+            is_shared=form.holds == "numbers" and not view.key.parts,
             undeclared=undeclared,
         )
 
-    def _held_by(self, view: CompiledView, form: RowForm) -> tuple[Size, Size]:
-        """What a row holds, and what the record holds of it besides its key."""
+    def _value_sizes(self, view: CompiledView, form: RowForm) -> tuple[Size, Size]:
+        """The value of a row, and what the record has of it besides the row's key."""
         kind = self.catalog.kinds[view.model]
         if form.holds == "row":
             shown = [self._shown(view.cls, name, rule) for name, rule in rules_of(view.cls).items()]
@@ -259,7 +251,7 @@ class EntityCosts:
         return self._at(path).plus(Size(HEADER + 8, 1)) if is_whole else AMOUNT
 
     def _values(self, parts: tuple[KeyRule, ...]) -> Size:
-        """The values of a view's key rules."""
+        """The values in a row's key."""
         return NOTHING.plus(*map(self._element, parts)).within(VALUES_BYTES)
 
     def _element(self, part: KeyRule) -> Size:
@@ -272,7 +264,7 @@ class EntityCosts:
         return greatest((element(part.elements[0].type, metadata), FLAG))
 
     def _rows_of(self, parts: tuple[KeyRule, ...]) -> tuple[int, frozenset[str]]:
-        """Rows of one entity in a view: one, or one for each distinct element of a list; and that list, if open."""
+        """Rows of one entity in a view: one, or one for each element of a list; and that list, if it has no maximum."""
         several = [path_of(part.rule.field) for part in parts if part.access.many]
         if not several:
             return 1, frozenset()
@@ -300,5 +292,5 @@ class EntityCosts:
         return self._sizes.field(self._type(path)).plus(FLAG)
 
 
-def _where(view: Any) -> frozenset[FieldRoute]:
+def _where(view: type[View[Any]]) -> frozenset[FieldRoute]:
     return frozenset() if view.where is None else frozenset(path.names for path in view.where.paths())

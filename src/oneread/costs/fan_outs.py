@@ -1,0 +1,134 @@
+"""Fan-outs: the classes of holders that follow when a source changes, and the rows that one holder's change touches.
+
+See "Copies" of the decisions page, and docs/explanation/costs.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from oneread.costs.entity_costs import ChangedFields, EntityCosts, FollowedFields, touched_rows
+from oneread.costs.sizes import NOTHING, Size, greatest
+from oneread.derivations.entity_type import EntityType
+
+FollowStep: TypeAlias = tuple[type, FollowedFields]
+"""A class of holders, and by which of its fields it follows."""
+
+
+class TouchedRows(NamedTuple):
+    """Rows of `views` or `counts` that holders touch when they follow."""
+
+    because: str
+    """The views."""
+    rows: int
+    """Of each holder, at most."""
+    shared: int
+    """Of all holders together."""
+    size: Size
+    """Of the largest row."""
+    undeclared: frozenset[str]
+    """Lists without a declared maximum among them."""
+
+    def of_holders(self, count: int) -> int:
+        """The rows that so many holders touch."""
+        return self.rows * count + (self.shared if count else 0)
+
+
+class FanOut(NamedTuple):
+    """What follows a change of one source."""
+
+    holders: tuple[str, ...]
+    """The names of the classes that follow, at any distance."""
+    far: bool
+    """Some of them are sources themselves, whose holders may follow in turn."""
+    circular: bool
+    """The source may be among its own holders, or refer to one of them."""
+    key: Size
+    """Of a holder's root row."""
+    root: Size
+    """Of a holder's root row with the emitted record."""
+    found: Size
+    """A back-reference, as it is scanned."""
+    views: TouchedRows
+    counts: TouchedRows
+
+
+class FanOuts:
+    """The fan-outs of one schema."""
+
+    def __init__(self, costs: EntityCosts) -> None:
+        self._costs = costs
+        self._types = costs.catalog.entity_types
+
+    def of(self, entity_type: EntityType, change: ChangedFields | None) -> FanOut | None:
+        """What follows a change of some fields, or (None) of a whole entity; None if nothing does."""
+        if entity_type.copied is None or not (change is None or any(map(change.touches, _routes(entity_type)))):
+            return None
+        steps = [*self._followers(entity_type)]
+        if not steps:
+            return None
+        seen = dict.fromkeys(steps)
+        far = False
+        while steps:
+            cls, following = steps.pop()
+            further = [*self._next_followers(self._types[cls], following)]
+            far = far or bool(further)
+            fresh = [step for step in further if step not in seen]
+            seen.update(dict.fromkeys(fresh))
+            steps += fresh
+        return self._fan_out(entity_type, list(seen), far=far)
+
+    def _followers(self, entity_type: EntityType) -> Iterator[FollowStep]:
+        """The classes that copy from a source, and by which of their fields."""
+        for cls, each in self._types.items():
+            for reference in each.tracked:
+                if reference.kind is entity_type.kind:
+                    yield cls, FollowedFields(reference.name, reference.copy is not None)
+
+    def _next_followers(self, entity_type: EntityType, following: FollowedFields) -> Iterator[FollowStep]:
+        """The classes that follow a holder which has followed."""
+        if entity_type.copied is not None and any(map(following.touches, _routes(entity_type))):
+            yield from self._followers(entity_type)
+
+    def _fan_out(self, entity_type: EntityType, steps: list[FollowStep], *, far: bool) -> FanOut:
+        costs = [self._costs.of[cls] for cls, _following in steps]
+        kinds = {entity_type.kind, *(self._types[cls].kind for cls, _following in steps)}
+        referred = {reference.kind for reference in entity_type.tracked}
+        found = self._costs.key(entity_type.kind).plus(greatest(each.key for each in costs), Size(3, 3))
+        return FanOut(
+            tuple(dict.fromkeys(cls.__name__ for cls, _following in steps)),
+            far,
+            bool(kinds & referred),
+            greatest(each.key for each in costs),
+            greatest(each.root for each in costs),
+            found if not far else Size(410, found.typical),
+            self._most(steps, "views"),
+            self._most(steps, "counts"),
+        )
+
+    def _most(self, steps: list[FollowStep], table: str) -> TouchedRows:
+        """The most rows of one table that a holder of any class touches, each as large as any may be."""
+        touches = [
+            [
+                (cost, rows)
+                for cost in self._costs.of[cls].views
+                if cost.form.table == table and (rows := touched_rows(cost, following))
+            ]
+            for cls, following in steps
+        ]
+        sizes = [cost.row for costs in touches for cost, _rows in costs]
+        names = dict.fromkeys(cost.form.name for costs in touches for cost, _rows in costs)
+        return TouchedRows(
+            ", ".join(names),
+            max((sum(rows for cost, rows in costs if not cost.is_shared) for costs in touches), default=0),
+            len({cost.form.name for costs in touches for cost, _rows in costs if cost.is_shared}),
+            greatest(sizes) if sizes else NOTHING,
+            frozenset().union(*(cost.undeclared for costs in touches for cost, _rows in costs)),
+        )
+
+
+def _routes(entity_type: EntityType) -> list[tuple[str, ...]]:
+    """The values that holders copy, as paths from the source."""
+    assert entity_type.copied is not None
+    return [tuple(route.split(".")) for route in entity_type.copied.types if route]
