@@ -103,7 +103,8 @@ class NativeCommitter(NativeSystem):
             yield from self._fence.check_writable(unit)
         basis = commit.basis
         now = (yield from Now()) if basis is None else basis.now
-        yield from swap(unit, now, commit.swaps)
+        if keys:
+            yield from swap(unit, now, commit.swaps)
         if basis is not None:
             yield from check_unchanged(unit, basis)
         commit.is_deciding = True
