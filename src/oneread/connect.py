@@ -63,7 +63,8 @@ def connect(
         SchemaMismatch: the store was written under another schema, or by a newer release.
         Unavailable, LimitExceeded, Corrupt: the store cannot be opened, for the reason in the message.
     """
-    _check(cursor_secret, workers, clock, timeout, observers, telemetry)
+    _check(cursor_secret, workers, observers, telemetry=telemetry)
+    _check_time(clock, timeout)
     engine, operations, threads = _open(url, schema, clock, timeout, workers)
     driver = SyncDriver(engine, clock, timeout=timeout)
     database = Database(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
@@ -92,7 +93,8 @@ def connect_async(
 
         from oneread.plans.async_driver import AsyncDriver
 
-        _check(cursor_secret, workers, clock, timeout, observers, telemetry)
+        _check(cursor_secret, workers, observers, telemetry=telemetry)
+        _check_time(clock, timeout)
         engine, operations, threads = await asyncio.to_thread(_open, url, schema, clock, timeout, workers)
         driver = AsyncDriver(engine, clock=clock, timeout=timeout)
         database = AsyncDatabase(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
@@ -112,7 +114,7 @@ def migration(
         InvalidUrl: the scheme or an option is unknown.
         Unavailable, LimitExceeded, Corrupt: the store cannot be opened, for the reason in the message.
     """
-    _check(None, None, clock, timeout, (), telemetry=False)
+    _check_time(clock, timeout)
     _check_schema(schema)
     engine, may_write = _open_engine(url, timeout)
     return Migration(SyncDriver(engine, clock, timeout=timeout), schema, may_write=may_write)
@@ -154,22 +156,23 @@ def _namespace(url: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
-def _check(
-    secret: object, workers: object, clock: object, timeout: object, observers: object, telemetry: object
-) -> None:
+def _check(secret: object, workers: object, observers: object, *, telemetry: object) -> None:
     """Raises UsageError for an argument of a wrong type or out of bounds; callers may be untyped."""
     if secret is not None and not (isinstance(secret, bytes) and secret):
         raise UsageError("a cursor secret is bytes, not empty", given=type(secret))
     if workers is not None and not (type(workers) is int and workers >= 0):
         raise UsageError("workers is a whole number of threads, 0 or more", workers=workers)
-    if not callable(clock):
-        raise UsageError("a clock is a function that returns whole milliseconds since 1970", clock=clock)
-    if type(timeout) not in (int, float) or not 0 <= timeout <= LONGEST_SECONDS:  # type: ignore[operator]
-        raise UsageError("a timeout is a number of seconds from 0 to a billion", timeout=timeout)
     if not isinstance(observers, tuple) or not all(map(callable, observers)):
         raise UsageError("observers is a tuple of functions of a request and its answer", observers=observers)
     if type(telemetry) is not bool:
         raise UsageError("telemetry is True or False", telemetry=telemetry)
+
+
+def _check_time(clock: object, timeout: object) -> None:
+    if not callable(clock):
+        raise UsageError("a clock is a function that returns whole milliseconds since 1970", clock=clock)
+    if type(timeout) not in (int, float) or not 0 <= timeout <= LONGEST_SECONDS:  # type: ignore[operator]
+        raise UsageError("a timeout is a number of seconds from 0 to a billion", timeout=timeout)
 
 
 def _check_schema(schema: object) -> None:

@@ -21,12 +21,7 @@ _SHOWN_BITS = 2000
 
 
 class OnereadError(Exception):
-    """The root of the tree.
-
-    Arguments:
-        message: static text, the same for every occurrence.
-        facts: the values of this occurrence (field, model, key, limit, ...).
-    """
+    """The root of the tree: a static message, and facts with the values of this occurrence (field, model, key, ...)."""
 
     retryable: ClassVar[bool] = False
 

@@ -20,7 +20,7 @@ from oneread.database.async_bulk import AsyncBulk
 from oneread.database.cursors import cipher_of
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
-from oneread.database.lists import KeyParts, Listed, Located, listed
+from oneread.database.lists import KeyTypes, Listed, Located, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import Page, Query, page
 from oneread.database.patches import own_version
@@ -126,12 +126,12 @@ class AsyncTransaction:
         self._database = database
         self._work = work
 
-    async def get(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R:
+    async def get(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R:
         """Like the database's `get`, for entities."""
         found: R = await self._database.run(self._work.get(model, key))
         return found
 
-    async def find(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R | None:
+    async def find(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R | None:
         """Like the database's `find`, for entities."""
         found: R | None = await self._database.run(self._work.find(model, key))
         return found
@@ -147,7 +147,7 @@ class AsyncTransaction:
         return saved
 
     async def patch(
-        self, model: Located[R, *KeyParts], /, *key: *KeyParts, if_version: int | None = _NONE, **changes: Any
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Any
     ) -> R:
         """Like the database's `patch`."""
         patched: R = await self._database.run(
@@ -155,7 +155,7 @@ class AsyncTransaction:
         )
         return patched
 
-    async def delete(self, model: Located[Any, *KeyParts], *key: *KeyParts, if_version: int | None = None) -> None:
+    async def delete(self, model: Located[Any, *KeyTypes], *key: *KeyTypes, if_version: int | None = None) -> None:
         """Like the database's `delete`."""
         await self._database.run(self._work.delete(model, key, if_version))
 
@@ -164,7 +164,7 @@ class AsyncDatabase:
     """An open store under a schema. Get one from `connect_async`.
 
     Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class
-    tells usage errors from failures of the store, and whether a retry can help.
+    separates usage errors from failures of the store, and shows whether a retry can help.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class AsyncDatabase:
         if self._worker is not None:
             self._worker.wake()
 
-    async def get(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R:
+    async def get(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R:
         """The entity with this key, the group of an aggregate, or the row of a unique index.
 
         Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`. An
@@ -216,7 +216,7 @@ class AsyncDatabase:
         entity: R = found
         return entity
 
-    async def find(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R | None:
+    async def find(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R | None:
         """Like `get`, but None when there is none."""
         try:
             find = self._finders.get(model)  # type: ignore[call-overload]
@@ -235,7 +235,7 @@ class AsyncDatabase:
         attach_outcome(entity, Outcome(version, trace))
         return entity
 
-    async def exists(self, model: Located[Any, *KeyParts], *key: *KeyParts) -> bool:
+    async def exists(self, model: Located[Any, *KeyTypes], *key: *KeyTypes) -> bool:
         """Whether there is such an entity. One request, one row."""
         return await self.find(model, *key) is not None
 
@@ -367,7 +367,7 @@ class AsyncDatabase:
         return saved
 
     async def patch(
-        self, model: Located[R, *KeyParts], /, *key: *KeyParts, if_version: int | None = _NONE, **changes: Any
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Any
     ) -> R:
         """Changes fields of one entity; None clears one.
 
@@ -385,7 +385,7 @@ class AsyncDatabase:
         patched: R = self._written(await self._driver.run(plan, trace), trace)
         return patched
 
-    async def delete(self, model: Located[Any, *KeyParts], *key: *KeyParts, if_version: int | None = None) -> None:
+    async def delete(self, model: Located[Any, *KeyTypes], *key: *KeyTypes, if_version: int | None = None) -> None:
         """Deletes an entity and everything derived from it; does nothing when it does not exist.
 
         Raises:

@@ -27,16 +27,16 @@ from oneread.store.rows import Table
 from oneread.transactions.root import BODY
 
 T_co = TypeVar("T_co", covariant=True)
-KeyParts = TypeVarTuple("KeyParts")
+KeyTypes = TypeVarTuple("KeyTypes")
 
 ShowRows: TypeAlias = Callable[[Sequence[Found]], Plan[list[Any]]]
 """From rows of a page to what it shows."""
 
 
-class Located(Protocol[T_co, *KeyParts]):
+class Located(Protocol[T_co, *KeyTypes]):
     """A class whose rows are found by a key of these types; model and view classes fit it."""
 
-    def _located(self, *key: *KeyParts) -> Ref[T_co]: ...
+    def _located(self, *key: *KeyTypes) -> Ref[T_co]: ...
 
 
 class Listed(NamedTuple):

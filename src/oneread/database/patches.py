@@ -54,7 +54,7 @@ def append(element: Any) -> Any:
 
 
 def remove(element: Any) -> Any:
-    """Removes every element that equals this one from a list, set or tuple; none is no error."""
+    """Removes every element that equals this one from a list, set or tuple; absent ones are ignored."""
     return FieldStep(
         "remove", lambda value: type(value)(each for each in _several(value) if not _equals(each, element))
     )

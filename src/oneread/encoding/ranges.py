@@ -40,14 +40,7 @@ def prefix_range(prefix: bytes) -> ByteRange:
 
 
 class KeyBounds(NamedTuple, Generic[T]):
-    """KeyBounds of one element of a key; None bounds nothing.
-
-    Arguments:
-        since: the element is >= this.
-        after: it is > this.
-        until: it is < this.
-        through: it is <= this.
-    """
+    """Bounds of one element: it is >= since, > after, < until and <= through; None bounds nothing."""
 
     since: T | None = None
     after: T | None = None

@@ -63,10 +63,7 @@ class Ahead(msgspec.Struct, frozen=True):
     It is not a fault: the entity is read, written and copied like any other, each write with the version after the
     last. But its version is not the time of its commit, and the program with the wrong clock may still run.
 
-    Arguments:
-        entity: `Purchase('537626', 1)`.
-        version: in milliseconds since 1970.
-        ahead: of the clock, in milliseconds.
+    `version` is in milliseconds since 1970, `ahead` in milliseconds.
     """
 
     entity: str

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from oneread.database.collector import pause_collector
-from oneread.database.lists import KeyParts, Located
+from oneread.database.lists import KeyTypes, Located
 from oneread.database.operations import Operations
 from oneread.errors import UsageError
 from oneread.plans.plan import Plan
@@ -95,13 +95,13 @@ class Bulk:
         if self._work.add(("create", entity), self._sizes.of(entity), position):
             self.flush()
 
-    def patch(self, model: Located[R, *KeyParts], /, *key: *KeyParts, **changes: Any) -> None:
+    def patch(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, **changes: Any) -> None:
         """Changes fields of one entity, as the database's `patch` does; `reached` gives a position."""
         self._check()
         if self._work.add(("patch", model, key, changes), weight((key, changes)), None):
             self.flush()
 
-    def delete(self, model: Located[Any, *KeyParts], *key: *KeyParts, position: Position | None = None) -> None:
+    def delete(self, model: Located[Any, *KeyTypes], *key: *KeyTypes, position: Position | None = None) -> None:
         """Deletes an entity, as the database's `delete` does."""
         self._check()
         if self._work.add(("delete", model, key), weight(key), position):

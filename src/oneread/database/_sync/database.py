@@ -21,7 +21,7 @@ from oneread.database._sync.bulk import Bulk
 from oneread.database.cursors import cipher_of
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
-from oneread.database.lists import KeyParts, Listed, Located, listed
+from oneread.database.lists import KeyTypes, Listed, Located, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import Page, Query, page
 from oneread.database.patches import own_version
@@ -126,12 +126,12 @@ class Transaction:
         self._database = database
         self._work = work
 
-    def get(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R:
+    def get(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R:
         """Like the database's `get`, for entities."""
         found: R = self._database.run(self._work.get(model, key))
         return found
 
-    def find(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R | None:
+    def find(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R | None:
         """Like the database's `find`, for entities."""
         found: R | None = self._database.run(self._work.find(model, key))
         return found
@@ -147,13 +147,13 @@ class Transaction:
         return saved
 
     def patch(
-        self, model: Located[R, *KeyParts], /, *key: *KeyParts, if_version: int | None = _NONE, **changes: Any
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Any
     ) -> R:
         """Like the database's `patch`."""
         patched: R = self._database.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
         return patched
 
-    def delete(self, model: Located[Any, *KeyParts], *key: *KeyParts, if_version: int | None = None) -> None:
+    def delete(self, model: Located[Any, *KeyTypes], *key: *KeyTypes, if_version: int | None = None) -> None:
         """Like the database's `delete`."""
         self._database.run(self._work.delete(model, key, if_version))
 
@@ -162,7 +162,7 @@ class Database:
     """An open store under a schema. Get one from `connect`.
 
     Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class
-    tells usage errors from failures of the store, and whether a retry can help.
+    separates usage errors from failures of the store, and shows whether a retry can help.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Database:
         if self._worker is not None:
             self._worker.wake()
 
-    def get(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R:
+    def get(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R:
         """The entity with this key, the group of an aggregate, or the row of a unique index.
 
         Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`. An
@@ -213,7 +213,7 @@ class Database:
         entity: R = found
         return entity
 
-    def find(self, model: Located[R, *KeyParts], *key: *KeyParts) -> R | None:
+    def find(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R | None:
         """Like `get`, but None when there is none."""
         try:
             find = self._finders.get(model)  # type: ignore[call-overload]
@@ -232,7 +232,7 @@ class Database:
         attach_outcome(entity, Outcome(version, trace))
         return entity
 
-    def exists(self, model: Located[Any, *KeyParts], *key: *KeyParts) -> bool:
+    def exists(self, model: Located[Any, *KeyTypes], *key: *KeyTypes) -> bool:
         """Whether there is such an entity. One request, one row."""
         return self.find(model, *key) is not None
 
@@ -364,7 +364,7 @@ class Database:
         return saved
 
     def patch(
-        self, model: Located[R, *KeyParts], /, *key: *KeyParts, if_version: int | None = _NONE, **changes: Any
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Any
     ) -> R:
         """Changes fields of one entity; None clears one.
 
@@ -382,7 +382,7 @@ class Database:
         patched: R = self._written(self._driver.run(plan, trace), trace)
         return patched
 
-    def delete(self, model: Located[Any, *KeyParts], *key: *KeyParts, if_version: int | None = None) -> None:
+    def delete(self, model: Located[Any, *KeyTypes], *key: *KeyTypes, if_version: int | None = None) -> None:
         """Deletes an entity and everything derived from it; does nothing when it does not exist.
 
         Raises:

@@ -45,7 +45,7 @@ def check_data_file(folder: str, path: Path) -> None:
     """Costs about 20 microseconds; where the file is shorter than its last page number says, its free list is read.
 
     Raises:
-        Corrupt: the file is empty, lacks a page that is in use, or a root page is no page of a tree.
+        Corrupt: the file is empty, lacks a page that is in use, or a root page is not a page of a tree.
     """
     if struct.calcsize("P") != _WORD:
         return

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, Unpack
 
 import lmdb
 
@@ -18,10 +18,10 @@ from oneread.engines.lmdb import environment as environments
 from oneread.engines.lmdb import options, transaction
 from oneread.engines.lmdb.backup import copy_store
 from oneread.engines.lmdb.environment import Environment, Settings
-from oneread.engines.lmdb.options import Durability
+from oneread.engines.lmdb.options import LmdbOptions
 from oneread.engines.lmdb.row_format import decode_cell
 from oneread.engines.lmdb.statistics import measure
-from oneread.engines.lmdb.transaction import Database, Tables, Work
+from oneread.engines.lmdb.transaction import Database, JobWork, Tables
 from oneread.engines.lmdb.transaction import column as column_of
 from oneread.engines.lmdb.translate import translate
 from oneread.errors import Closed, OnereadError, Unsupported
@@ -52,37 +52,21 @@ _CHECK_SECONDS: Final = 1.0
 
 
 class LmdbEngine:
-    """An open store in a folder.
+    """An open store in a folder, which is made if its parent exists.
 
-    Arguments:
-        path: the store's folder; made if its parent exists.
-        durability: the acknowledged commits that survive a power failure. `group`: all; commits that wait at the same
-            time share one pair of syncs, of the data and of LMDB's meta page. `may_lose_last`: all but the last group;
-            one sync a group. `none`: no promise, the store may be damaged; a process that dies alone loses nothing.
-        read_only: never writes; the store must exist.
-        map_size: the most bytes the store may grow to. Address space, not memory or disk.
-        prefix: put before the name of each table, so that several tenants can share a folder.
-        max_readers: the most readers at one time, of all processes together.
-        timeout: seconds that opening, closing and a write outside a transaction wait for others.
+    `prefix` is put before the name of each table, so that several tenants can share a folder; `timeout` is the seconds
+    that opening, closing and a write outside a transaction wait for others.
     """
 
     def __init__(
-        self,
-        path: str,
-        *,
-        durability: Durability = "group",
-        read_only: bool = False,
-        map_size: int = 1 << 40,
-        prefix: str = "",
-        max_readers: int = 1024,
-        timeout: float = PATIENCE,
+        self, path: str, *, prefix: str = "", timeout: float = PATIENCE, **settings: Unpack[LmdbOptions]
     ) -> None:
         options.check_prefix(prefix)
-        durability = options.check_durability(durability)
+        settings["durability"] = options.check_durability(settings.get("durability", "group"))
         self._path = path
         self._prefix = prefix
         self._timeout = timeout
-        self._settings = Settings(durability, read_only, map_size, max_readers)
+        self._settings = Settings(**settings)
         self._opening = threading.Lock()
         self._closed = False
         self._environment: Environment | None = None
@@ -131,7 +115,7 @@ class LmdbEngine:
             if monotonic() > self._next_check:
                 self._check_files()
             reading = self._begin(database)
-            found = column_of(reading, database, table, within, limit, column, reverse=reverse)
+            found = column_of(reading, database, column, Scan(table, within, limit, reverse))
             reading.abort()
         except lmdb.Error as failure:
             if self._cleared_readers(failure):
@@ -153,7 +137,7 @@ class LmdbEngine:
         writer = environment.writer
         if writer is None:
             raise Unsupported("the store was opened with read_only", path=self._path)
-        result: T = writer.transaction(Work(run, tables), timeout)
+        result: T = writer.transaction(JobWork(run, tables), timeout)
         return result
 
     def snapshot(self, run: Callable[[Answerer], T]) -> T:

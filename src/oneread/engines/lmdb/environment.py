@@ -47,10 +47,10 @@ _READERS_HEAD: Final = 256  # at least the size of the header
 class Settings(msgspec.Struct, frozen=True):
     """The options of a folder that all engines of a process share."""
 
-    durability: Durability
-    read_only: bool
-    map_size: int
-    max_readers: int
+    durability: Durability = "group"
+    read_only: bool = False
+    map_size: int = 1 << 40
+    max_readers: int = 1024
 
 
 class User(Protocol):

@@ -4,11 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from oneread.errors import InvalidUrl
 
 Durability: TypeAlias = Literal["group", "may_lose_last", "none"]
+
+
+class LmdbOptions(TypedDict, total=False):
+    """The options of a store's folder that all engines of a process share.
+
+    `durability` names the acknowledged commits that survive a power failure. `group`: all; commits that wait at one
+    time share one pair of syncs, of the data and of LMDB's meta page. `may_lose_last`: all but the last group; one sync
+    a group. `none`: no promise, the store may be damaged; a process that dies alone loses nothing.
+    """
+
+    durability: Durability
+    read_only: bool
+    """Never writes; the store must exist."""
+    map_size: int
+    """The most bytes the store may grow to: address space, not memory or disk."""
+    max_readers: int
+    """The most readers at one time, of all processes together."""
+
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 _SIZE: Final = re.compile(r"(\d+)(|[KMGT])(?:i?B)?", re.IGNORECASE)

@@ -37,7 +37,7 @@ OVERWRITTEN: Final = (
 )
 
 
-class Work:
+class JobWork:
     """What a job runs: a function of an answerer, and the tables of the engine it came from."""
 
     __slots__ = ("run", "tables")
@@ -72,7 +72,7 @@ class WriteGroup:
 
     def run(self, job: Job) -> None:
         """Runs one job. What it raises is its own failure, an error of LMDB fails the group."""
-        work: Work = job.work
+        work: JobWork = job.work
         attempt = Attempt(self._transaction, work.tables, self._path, job)
         job.run(partial(job.context.run, work.run, attempt.answer))
         if job.failure is not None or job.abandoned:
@@ -243,17 +243,11 @@ def scan(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan) 
 
 
 def column(
-    transaction: lmdb.Transaction[bytes],
-    database: Database,
-    table: Table,
-    wanted: RowRange,
-    limit: int,
-    name: bytes,
-    *,
-    reverse: bool,
+    transaction: lmdb.Transaction[bytes], database: Database, name: bytes, asked: Scan
 ) -> list[tuple[bytes, bytes]]:
-    """Keys and one cell's value of the first rows of a range that have it."""
+    """Keys and one cell's value of the first rows of a scan that have it."""
     found: list[tuple[bytes, bytes]] = []
+    table, wanted, limit, reverse = asked.table, asked.range, asked.limit, asked.reverse
     if limit <= 0:
         return found
     head, begin = row_format.only_column(name)

@@ -53,12 +53,9 @@ class Kind(Enum):
 
 
 class Job(Completion):
-    """A transaction that a caller waits for.
+    """A transaction that a caller waits for; `work` is a function unless the job is shared.
 
-    Arguments:
-        work: for the group to run; a function when the job is not shared.
-        timeout: seconds after which it is not started.
-        kind: how it is run.
+    It is not started after `timeout` seconds.
     """
 
     __slots__ = (
@@ -125,9 +122,7 @@ class Job(Completion):
 class Writer:
     """Queues jobs and runs them in groups, in a thread that lives from the first job to `close`.
 
-    Arguments:
-        begin: starts the LMDB transaction of a group, while the turn is held.
-        turn: the lock among processes.
+    `begin` starts the LMDB transaction of a group, while the turn is held.
     """
 
     def __init__(self, begin: Callable[[], CommitGroup], turn: Turn) -> None:
