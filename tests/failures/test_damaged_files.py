@@ -137,7 +137,7 @@ def test_leaf_pages_of_zeros_are_named_by_every_command_that_reads_them(copy, tm
     name, *more = [str(tmp_path / "target") if each == "TARGET" else each for each in words]
     ran = command(name, copy, *more)
     assert ran.returncode == 3, ran
-    assert "restore it from a copy" in ran.stderr
+    assert "restore it from a backup" in ran.stderr
     assert not (tmp_path / "target").exists()
     ran = command(name, copy, *more, *(["--json"] if name != "dump" else ["--json", "--out", tmp_path / "out"]))
     assert ran.returncode == 3
@@ -150,7 +150,7 @@ import sys, time
 from oneread.cli import guard
 from oneread.errors import Corrupt
 try:
-    code = guard.child_code(1)
+    code = guard.run_in_child(1)
 except Corrupt as error:
     print(error)
     sys.exit(3)
