@@ -99,7 +99,8 @@ class NativeCommitter(NativeSystem):
         unit = UnitOfWork(self.name_of)
         keys = [each.key for each in commit.swaps]
         if FENCE_ROW not in keys:  # a commit that swaps the fence row has checked it
-            yield from unit.load("system", [FENCE_ROW, *keys])
+            if keys:  # in one request with the fence
+                yield from unit.load("system", [FENCE_ROW, *keys])
             yield from self._fence.check_writable(unit)
         basis = commit.basis
         now = (yield from Now()) if basis is None else basis.now
@@ -108,8 +109,11 @@ class NativeCommitter(NativeSystem):
         if basis is not None:
             yield from check_unchanged(unit, basis)
         commit.is_deciding = True
-        for changes in [commit.changes] if basis is None else [[change] for change in commit.changes]:
-            yield from self.cascade(unit, now, refused).commit(changes)
+        if basis is None:
+            yield from self.cascade(unit, now, refused).commit(commit.changes)
+        else:
+            for change in commit.changes:
+                yield from self.cascade(unit, now, refused).commit([change])
         _report_followed(unit, commit.changes)
         yield from unit.settle(now)
         commit.is_deciding = False
