@@ -252,6 +252,8 @@ class BoundQuery:
         InvalidCursor: the cursor belongs elsewhere.
     """
 
+    __slots__ = ("_cipher", "_cursor", "backward", "branches", "of", "query")
+
     def __init__(self, of: Listed, query: Query, cipher: CursorCipher) -> None:
         _check(of, query)
         self.of = of
