@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from oneread.encoding import ordered
-from oneread.encoding.codec import Codec, Element
+from oneread.encoding.codec import Codec, KeyElement
 from oneread.encoding.ranges import KeyBounds, prefix_range
 from oneread.encoding.values import complement, take_value
 from oneread.errors import Corrupt
@@ -66,7 +66,7 @@ def shapes(draw):
     for number in range(draw(st.integers(1, 3))):
         kind, values = KINDS[draw(st.sampled_from(sorted(KINDS)))]
         none = draw(st.sampled_from([None, "first", "last"]))
-        elements.append(Element(f"f{number}", kind, descending=draw(st.booleans()), none=none))
+        elements.append(KeyElement(f"f{number}", kind, descending=draw(st.booleans()), none=none))
         strategies.append(values if none is None else st.none() | values)
     return Codec(tuple(elements)), st.tuples(*strategies)
 
@@ -170,8 +170,8 @@ BOUNDS = {
 def test_a_bounded_range_holds_exactly_the_values_between(name, data):
     kind, values = KINDS[name]
     none = data.draw(st.sampled_from([None, "first", "last"]))
-    element = Element("b", kind, descending=data.draw(st.booleans()), none=none)
-    codec = Codec((Element("a", int), element, Element("c", str)))
+    element = KeyElement("b", kind, descending=data.draw(st.booleans()), none=none)
+    codec = Codec((KeyElement("a", int), element, KeyElement("c", str)))
     pool = data.draw(st.lists(values, min_size=1, max_size=5))
     names = data.draw(st.sets(st.sampled_from(sorted(BOUNDS)), min_size=1, max_size=2))
     bounds = {name: data.draw(st.sampled_from(pool)) for name in sorted(names)}
@@ -186,7 +186,7 @@ def test_a_bounded_range_holds_exactly_the_values_between(name, data):
 @given(data=st.data())
 def test_a_range_of_beginnings_holds_exactly_what_begins_so(name, data):
     kind, values = KINDS[name]
-    codec = Codec((Element("a", kind, descending=data.draw(st.booleans()), none="last"), Element("b", int)))
+    codec = Codec((KeyElement("a", kind, descending=data.draw(st.booleans()), none="last"), KeyElement("b", int)))
     start, tails = data.draw(values), data.draw(st.lists(values, max_size=4))
     inside = codec.bounded_range((), KeyBounds(), starts_with=start)
     for value in [*tails, *(start + tail for tail in tails), start, start[:-1]]:

@@ -275,7 +275,7 @@ def a_deleted_source_is_followed_as_if_it_lived(patch):
     patch.setattr(
         Reference,
         "updated_copy",
-        lambda self, copy, source: copy if source.entity is None else self.filled(copy, source),
+        lambda self, copy, source: copy if source.entity is None else self.filled_copy(copy, source),
     )
 
 

@@ -21,8 +21,8 @@ PRIVATE = re.compile(
     re.IGNORECASE,
 )
 """Words that a reader would have to learn; docs/design/style.md has the plain ones."""
-PARAMETER = re.compile(r"`carriers`|--carriers|\"carriers\"|\bcarriers *[:=]")
-"""A public parameter, which keeps its name."""
+PARAMETER = re.compile(r"`_?carriers`|--carriers|\"carriers\"|\bcarriers *[:=]|[`\"]retell[`\"]")
+"""A public parameter and a stored name, which stay as they are."""
 HISTORY = ("docs/decisions", "docs/design/style.md", "docs/design/words.md")
 """Where they stand all the same: decisions as they were taken, and the pages that define the rule."""
 

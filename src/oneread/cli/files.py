@@ -38,7 +38,7 @@ def new_file(name: str) -> Generator[IO[bytes]]:
     path = Path(name)
     if path.exists():
         raise UsageError("the file exists already; remove it or name another", path=name)
-    unfinished.take_away(path)
+    unfinished.remove_leftovers(path)
     unfinished_path = unfinished.name_beside(path)
     try:
         with unfinished_path.open("xb") as file:

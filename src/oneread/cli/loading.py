@@ -18,7 +18,7 @@ from oneread.errors import Corrupt, InvalidValue, MissingReference, OnereadError
 from oneread.models.model import Model
 from oneread.plans.progress import Reporter, no_progress
 from oneread.transfer.bulk import BATCH, Refusal
-from oneread.transfer.checkpoints import key_of, standing
+from oneread.transfer.checkpoints import key_of, read_checkpoint
 from oneread.transfer.content import START, Content, position_line
 from oneread.transfer.load import CsvRow
 
@@ -213,7 +213,7 @@ def load(
 
 def _position(db: Database, job: LoadJob) -> str | None:
     """Reads the position of an earlier load of this content; None where there is none, or its content differs."""
-    position = db.run(standing(key_of(job.checkpoint))).position
+    position = db.run(read_checkpoint(key_of(job.checkpoint))).position
     if not isinstance(position, str):
         return None
     line = position_line(position)

@@ -17,7 +17,7 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.keyed import ViewKey
 from oneread.errors import InvalidKey, UsageError
-from oneread.models.annotations import unwrap
+from oneread.models.types import unwrap
 
 NONE: Final = "@none"
 """The word for None; a text that begins with @ is written with two."""

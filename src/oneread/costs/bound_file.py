@@ -122,7 +122,7 @@ def _recorded(bound: Bound) -> str:
 def write(schema: Schema, path: str | Path) -> None:
     """Writes the bound file of a schema, whole or not at all."""
     target = Path(path)
-    unfinished.take_away(target)
+    unfinished.remove_leftovers(target)
     beside = unfinished.name_beside(target)
     try:
         with beside.open("x", encoding="utf-8") as file:

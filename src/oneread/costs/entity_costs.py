@@ -19,10 +19,10 @@ from oneread.derivations.entity_type import EntityType
 from oneread.derivations.keyed import KeyRule
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
-from oneread.models.annotations import FieldType, Names, type_of, types_of
 from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind, reference_target
+from oneread.models.types import FieldType, Names, type_of, types_of
 from oneread.store.keys import KIND_BYTES, VIEW_BYTES
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 from oneread.transactions.deltas import MAGNITUDE

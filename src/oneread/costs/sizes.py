@@ -16,12 +16,12 @@ from uuid import UUID
 
 import msgspec
 
-from oneread.models.annotations import FieldType, Names, types_of
 from oneread.models.fields import defaults_of
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path
 from oneread.models.references import Copy
 from oneread.models.registry import target_of
+from oneread.models.types import FieldType, Names, types_of
 from oneread.store.limits import BODY_BYTES, KEY_BYTES
 
 OPEN: Final = BODY_BYTES

@@ -688,7 +688,9 @@ class AsyncDatabase:
         for model in models:
             self.operations.kind(model)
         work = Dump(self.operations.catalog, models, write, progress)
-        return await self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.lines())
+        return await self.run(
+            work.write_snapshot() if self._driver.engine.capabilities.snapshot else work.write_lines()
+        )
 
     async def dump_csv(self, write: Callable[[bytes], object], model: type, *, progress: Reporter = no_progress) -> int:
         """Writes the living entities of one model as CSV; returns how many. Costs what `dump` costs.
@@ -706,7 +708,7 @@ class AsyncDatabase:
         check_function("progress", progress)
         self.operations.kind(model)
         work = CsvDump(self.operations.catalog, model, write, progress)
-        return await self.run(work.whole() if self._driver.engine.capabilities.snapshot else work.rows())
+        return await self.run(work.write_snapshot() if self._driver.engine.capabilities.snapshot else work.rows())
 
     async def backup(self, target: str, *, progress: Reporter = no_progress) -> int:
         """Copies the whole store to a new folder while it is in use; returns the copy's bytes.

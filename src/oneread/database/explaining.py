@@ -104,7 +104,7 @@ class Explainer:
     def upsert(self, entity: Any, /, *, carriers: Any = UNSET, **changes: Any) -> Explanation:
         """What `upsert` would do; a model's own field `carriers` takes precedence."""
         cls = self._class(entity)
-        carriers = _carriers(cls, carriers, changes)
+        carriers = _known_holders(cls, carriers, changes)
         patching(cls, changes)
         return self._write("upsert", entity, self.costs.upsert(cls, carriers=carriers))
 
@@ -114,7 +114,7 @@ class Explainer:
         `carriers` is the number of holders, when it is known; a model's own field `carriers` takes precedence.
         """
         place = self._kind(model).key(key)
-        carriers = _carriers(model, carriers, changes)
+        carriers = _known_holders(model, carriers, changes)
         patching(model, changes)
         bound = self.costs.patch(model, *changes, carriers=carriers)
         return self._explanation(_call("patch", model, key, **changes), [f"read roots {self._name(place)}"], bound)
@@ -183,7 +183,7 @@ def _call(verb: str, cls: Any, key: Iterable[Any], /, **named: Any) -> str:
     return f"{verb}({', '.join(given)})"
 
 
-def _carriers(model: Any, given: Any, changes: dict[str, Any]) -> int | None:
+def _known_holders(model: Any, given: Any, changes: dict[str, Any]) -> int | None:
     """The number of holders given to a patch; for a model with a field of that name it goes to `changes`."""
     if given is not UNSET and "carriers" in model.__struct_fields__:
         changes["carriers"] = given

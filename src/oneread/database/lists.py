@@ -16,10 +16,10 @@ from oneread.database.results import METADATA_ATTRIBUTE
 from oneread.derivations.derivation import CompiledView
 from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
-from oneread.models.annotations import Names
 from oneread.models.condition_checks import ConditionChecks
 from oneread.models.references import Ref
 from oneread.models.registry import EntityKind
+from oneread.models.types import Names
 from oneread.plans.plan import Plan
 from oneread.store.keys import number_and_generation
 from oneread.store.requests import Found

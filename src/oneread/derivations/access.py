@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import FieldType, Names, type_of, types_of
 from oneread.models.fields import FACTORY, defaults_of
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, is_copied
 from oneread.models.registry import reference_target
+from oneread.models.types import FieldType, Names, type_of, types_of
 
 FieldRoute: TypeAlias = tuple[str, ...]
 """Field names from a model to a value."""

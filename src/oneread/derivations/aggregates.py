@@ -32,11 +32,11 @@ from oneread.derivations.views import Aggregate
 from oneread.encoding.codec import Codec
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded
-from oneread.models.annotations import Names, field_types, unwrap
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind, element
 from oneread.models.set_order import has_one_form
+from oneread.models.types import Names, field_types, unwrap
 from oneread.models.wide import pack_wide, unpack_wide
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan

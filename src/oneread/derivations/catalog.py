@@ -21,11 +21,11 @@ from oneread.derivations.probes import Probes
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, UsageError
-from oneread.models.annotations import Named
 from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.older import OlderLayout
 from oneread.models.registry import EntityKind, root_model
+from oneread.models.types import Named
 from oneread.models.versions import StoredLayout
 from oneread.store.keys import kind_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
@@ -171,7 +171,7 @@ class Catalog:
             return EntityState(entity, self.entity_types[type(entity)].used_in(record), record)
         entity = older.whole(root.body)
         used = {} if older.stored.renew else self.entity_types[type(entity)].used_in(record)
-        return EntityState(entity, used, record, older.unfilled, older.stored.retell)
+        return EntityState(entity, used, record, older.unfilled, older.stored.notify_again)
 
     def source(self, key: bytes, root: Root) -> Source:
         """A root row as its holders see it."""

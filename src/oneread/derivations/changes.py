@@ -49,7 +49,7 @@ class ChangeResult:
         self.created = False
 
 
-class Attempt(NamedTuple):
+class CommitAttempt(NamedTuple):
     """What a change is decided on: the root row, the state that it holds, and the version of the row that follows."""
 
     seen: Root
@@ -75,7 +75,7 @@ class _Writing:
     def followed(self, root: Root) -> None:
         self.written.entity, self.written.version = self._catalog.state(self.key, root).entity, root.version
 
-    def _attempt(self, seen: Root, version: int) -> Attempt:
+    def _attempt(self, seen: Root, version: int) -> CommitAttempt:
         """Decodes the row; raises Conflict when it does not have the version that the caller expects."""
         if self._if_version is not None:
             if type(self._if_version) is not int:
@@ -90,10 +90,10 @@ class _Writing:
                     expected=self._if_version,
                     version=current,
                 )
-        return Attempt(seen, self._catalog.state(self.key, seen), version)
+        return CommitAttempt(seen, self._catalog.state(self.key, seen), version)
 
     def _store(
-        self, entity_type: EntityType, entity: Any, refs: Refs, attempt: Attempt, rows: CommittedRows
+        self, entity_type: EntityType, entity: Any, refs: Refs, attempt: CommitAttempt, rows: CommittedRows
     ) -> Decision:
         """Decides to store an entity as given, with its copies filled."""
         before, written = attempt.before, self.written
@@ -119,7 +119,9 @@ class SourceCache:
         return source
 
 
-def decision(catalog: Catalog, entity_type: EntityType, key: bytes, filled: FilledEntity, attempt: Attempt) -> Decision:
+def decision(
+    catalog: Catalog, entity_type: EntityType, key: bytes, filled: FilledEntity, attempt: CommitAttempt
+) -> Decision:
     """The decision to store a filled entity."""
     if len(filled.body) > BODY_BYTES:
         raise LimitExceeded(
@@ -311,7 +313,7 @@ class Reemit(_Writing):
         known = SourceCache(self._catalog, sources)
         readable = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
         filled = entity_type.fill(self.key, before.entity, refs, FillInputs(before, known, readable))
-        found = decision(self._catalog, entity_type, self.key, filled, Attempt(seen, before, version))
+        found = decision(self._catalog, entity_type, self.key, filled, CommitAttempt(seen, before, version))
         assert found.root is not None
         same = found.root.emitted == seen.emitted and found.root.body == seen.body
         return NO_CHANGE if same else found

@@ -15,7 +15,6 @@ from oneread.derivations.rules import BucketSize, NonePlace, Rule, rules_of
 from oneread.derivations.storable import check_storable
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import Names, field_types, types_of, unwrap
 from oneread.models.condition_checks import refuse_declared
 from oneread.models.expressions import Expression
 from oneread.models.fields import Marker, defaults_of
@@ -23,6 +22,7 @@ from oneread.models.model import Model, key_names
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import root_model
+from oneread.models.types import Names, field_types, types_of, unwrap
 
 _MADE: Final[dict[str, tuple[type, str]]] = {
     "generated": (UUID, "GENERATED makes a UUID: id: Key[UUID] = GENERATED"),

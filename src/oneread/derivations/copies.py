@@ -17,12 +17,12 @@ from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted_record import SOURCE_DELETED, short_hash
 from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
-from oneread.models.annotations import unwrap
 from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets, stored_form
+from oneread.models.types import unwrap
 
 Getter = Callable[[Any, Mapping[str, Any]], Any]
 """(entity, its hidden copies by name) to a value."""
@@ -130,7 +130,7 @@ class Reference(NamedTuple):
         """Whether holders keep the last values of this source: it was deleted, and `on_delete` does not clear them."""
         return source.entity is None and source.existed and self.on_delete != "clear"
 
-    def filled(self, copy: Copy[Any], source: Source) -> Copy[Any]:
+    def filled_copy(self, copy: Copy[Any], source: Source) -> Copy[Any]:
         """The copy with the source's values, or with None for each when there is no source."""
         if source.entity is not None:
             return self.fill(copy.ref, source.entity, source.used)
@@ -141,7 +141,7 @@ class Reference(NamedTuple):
     def updated_copy(self, copy: Copy[Any], source: Source) -> Copy[Any]:
         """The copy after its source changed: new values, or what `on_delete` says."""
         if not self.keeps_last_values(source):
-            return self.filled(copy, source)
+            return self.filled_copy(copy, source)
         last = {name: source.last[route] for name, route in self.routes if route in source.last}
         return msgspec.structs.replace(copy, deleted=True, **last)
 
@@ -216,7 +216,7 @@ class CopiedValues:
                 pass
         return _IN_ORDER + short_hash(stored_form(values)) + self._routes
 
-    def is_of_before(self, recorded: object, now: bytes) -> bool:
+    def is_unordered_digest(self, recorded: object, now: bytes) -> bool:
         """Whether an earlier release recorded this digest, of the same routes, from sets in the order of one process.
 
         Such a digest says nothing about the values.

@@ -16,10 +16,10 @@ from oneread.derivations.keyed import ViewKey
 from oneread.derivations.views import View
 from oneread.encoding.codec import Codec
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import Names
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind
+from oneread.models.types import Names
 from oneread.models.versions import Description
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads

@@ -145,7 +145,7 @@ class EntityType:
         source = inputs.sources[key]
         if source.entity is None:
             reference.refuse_missing(entity)
-        return reference.filled(getattr(entity, reference.name), source)
+        return reference.filled_copy(getattr(entity, reference.name), source)
 
     def _check(self, reference: Reference, entity: Model[Any], keys: list[bytes], inputs: FillInputs) -> None:
         known = reference.keys(inputs.before.entity)
@@ -278,7 +278,7 @@ class EntityType:
         if self.copied is None:
             return True
         now = self.copied.hash(entity, before.used)
-        return bool(record[COPIED] == now or self.copied.is_of_before(record[COPIED], now))
+        return bool(record[COPIED] == now or self.copied.is_unordered_digest(record[COPIED], now))
 
     @property
     def needs_state(self) -> bool:
@@ -300,9 +300,9 @@ class EntityType:
         if before is None:
             return self.copied.may_be_awaited(after[COPIED])
         digest = before.record.get(COPIED)  # None if nothing was copied when the row was written, which differs too
-        if self.copied.is_of_before(digest, after[COPIED]):
+        if self.copied.is_unordered_digest(digest, after[COPIED]):
             now = self.copied.hash(before.entity, before.used)
-            digest = now if self.copied.is_of_before(digest, now) else digest
+            digest = now if self.copied.is_unordered_digest(digest, now) else digest
         return bool(digest != after[COPIED])
 
     def must_notify_again(self, before: EntityState) -> bool:

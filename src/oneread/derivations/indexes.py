@@ -27,7 +27,6 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
 from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration, OnereadError
-from oneread.models.annotations import FieldType, Names, field_types, type_of, types_of, unwrap
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
@@ -36,6 +35,7 @@ from oneread.models.paths import path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
+from oneread.models.types import FieldType, Names, field_types, type_of, types_of, unwrap
 from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
 from oneread.plans.plan import Plan

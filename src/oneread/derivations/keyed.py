@@ -14,16 +14,16 @@ from oneread.derivations.access import Access, Accesses
 from oneread.derivations.emitted_record import Emission
 from oneread.derivations.rules import BucketSize, Rule
 from oneread.encoding import ordered
-from oneread.encoding.codec import Codec, Element
+from oneread.encoding.codec import Codec, KeyElement
 from oneread.encoding.codegen import function, indented
 from oneread.encoding.parts import WRONG_TYPE
 from oneread.encoding.values import digest, put_value
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
-from oneread.models.annotations import Names, type_of
 from oneread.models.model import Model
 from oneread.models.references import Ref
 from oneread.models.registry import EntityKind, element
 from oneread.models.shadow import Fitting, fitting
+from oneread.models.types import Names, type_of
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 
 KeyValues: TypeAlias = tuple[Any, ...]
@@ -76,7 +76,7 @@ class KeyRule(NamedTuple):
     field: str
     rule: Rule
     access: Access
-    elements: tuple[Element, ...]
+    elements: tuple[KeyElement, ...]
     kind: EntityKind | None
     """What a reference refers to."""
     fit: Fitting | None = None
@@ -291,7 +291,7 @@ def _reference_rule(view: type, field: str, rule: Rule, access: Access, kind: En
         )
     is_alone = len(kind.names) == 1
     elements = tuple(
-        Element(
+        KeyElement(
             field if is_alone else f"{field}.{part.name}",
             part.type,
             descending=rule.descending,
@@ -306,7 +306,7 @@ def _reference_rule(view: type, field: str, rule: Rule, access: Access, kind: En
 def _value_rule(view: type, field: str, rule: Rule, access: Access, names: Names) -> KeyRule:
     if rule.hashed:
         fit = fitting(type_of(access.type, names, view, field))
-        return KeyRule(field, rule, access, (Element(field, bytes, none=rule.none),), None, fit)
+        return KeyRule(field, rule, access, (KeyElement(field, bytes, none=rule.none),), None, fit)
     if rule.size is not None and access.type is not datetime:
         raise InvalidDeclaration("a time bucket is made of a datetime", view=view, field=field, type=access.type)
     made = element(field, access.type, view, descending=rule.descending, none=rule.none)

@@ -46,7 +46,7 @@ class Probes:
         """Adds a copy class, which may have constraints of its own."""
 
         def get(entity: Model[Any], used: Mapping[str, Any]) -> Any:
-            return reference.filled(copy.of(*reference.kind.parts(entity)), Source(entity, used, existed=True))
+            return reference.filled_copy(copy.of(*reference.kind.parts(entity)), Source(entity, used, existed=True))
 
         self._of(reference.kind.cls).append(Probe(copy, "", get, layout.validated))
 

@@ -24,11 +24,11 @@ from oneread.derivations.copies import (
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.rules import rules_of
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import field_types, type_of
 from oneread.models.fingerprints import text_of
 from oneread.models.model import Model
 from oneread.models.references import Copy
 from oneread.models.registry import EntityKind
+from oneread.models.types import field_types, type_of
 
 
 class ReferenceBuilder:

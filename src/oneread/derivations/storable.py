@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import FieldType
+from oneread.models.types import FieldType
 
 _NOT_STORED: Final = (
     "values of this type cannot be stored; use plain types, containers of them, an Enum, or a msgspec.Struct"

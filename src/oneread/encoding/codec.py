@@ -15,7 +15,7 @@ TOO_LONG: Final = "the key is longer than its limit"
 TRAILING: Final = "bytes follow the last element of the key"
 
 
-class Element(NamedTuple):
+class KeyElement(NamedTuple):
     """One declared element of a key.
 
     `name` is the `field` of errors; `none` is where None sorts in either direction, refused without it; `max_length` is
@@ -36,7 +36,7 @@ class Codec:
     subclasses and errors to the plain methods here, which give the same bytes.
     """
 
-    def __init__(self, elements: tuple[Element, ...], *, max_length: int | None = None) -> None:
+    def __init__(self, elements: tuple[KeyElement, ...], *, max_length: int | None = None) -> None:
         names = [element.name for element in elements]
         if len(set(names)) != len(names):
             raise InvalidDeclaration("two elements of a key have the same name", fields=names)

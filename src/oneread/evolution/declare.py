@@ -19,7 +19,6 @@ from oneread.derivations.derivation import kind_of_view
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.evolution.declared import DeclaredModel, DeclaredRule, DeclaredSchema, DeclaredView, Far, rule_text
-from oneread.models.annotations import FieldType, types_of
 from oneread.models.evolving import Retyped, steps_of
 from oneread.models.fields import defaults_of
 from oneread.models.fingerprints import describe, text_of
@@ -27,6 +26,7 @@ from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import root_model
+from oneread.models.types import FieldType, types_of
 from oneread.models.versions import Description, digest_of
 
 

@@ -117,7 +117,7 @@ class _Evolution:
         self._kind_of = {each.name: each.kind for each in declared.models}
         self._touched: set[tuple[str, str]] = set()
         self._renew: set[str] = set()
-        self._retell: set[str] = set()
+        self._notify_again: set[str] = set()
         aliases = {layout.cls: name for name, layout in stored.layouts.items() if layout.cls}
         aliases |= {each.cls: each.name for each in declared.models}
         self._compared = {
@@ -202,7 +202,7 @@ class _Evolution:
                 grown |= self._spread_to(each)
         for each in self._compared.values():
             if any(self._is_touched(each.declared.kind, path, whole=True) for path in each.declared.copied_from):
-                self._retell.add(each.declared.kind)
+                self._notify_again.add(each.declared.kind)
 
     def _spread_to(self, each: Comparison) -> bool:
         kind, before = each.declared.kind, len(self._touched)
@@ -247,8 +247,8 @@ class _Evolution:
             self._layouts[model.name] = _layout(self._number(), model)
             self._cuts_off |= self._binds_others(model)
             return
-        renew, retell = model.name in self._renew, model.kind in self._retell
-        if each.is_same and not (renew or retell):
+        renew, notify_again = model.name in self._renew, model.kind in self._notify_again
+        if each.is_same and not (renew or notify_again):
             self._layouts[model.name] = _layout(each.stored.number, model)
             return
         self._cuts_off = True
@@ -256,10 +256,16 @@ class _Evolution:
         if each.free:
             self._older.pop(model.name, None)
             return
-        former = msgspec.structs.replace(each.stored, origins=tuple(each.origins.values()), renew=renew, retell=retell)
-        earlier = tuple(_behind(one, each, renew=renew, retell=retell) for one in self._older.get(model.name, ()))
+        former = msgspec.structs.replace(
+            each.stored, origins=tuple(each.origins.values()), renew=renew, notify_again=notify_again
+        )
+        earlier = tuple(
+            _behind(one, each, renew=renew, notify_again=notify_again) for one in self._older.get(model.name, ())
+        )
         self._older[model.name] = (*earlier, former)
-        unused = tuple(_behind(one, each, renew=renew, retell=retell) for one in self._former.get(model.name, ()))
+        unused = tuple(
+            _behind(one, each, renew=renew, notify_again=notify_again) for one in self._former.get(model.name, ())
+        )
         self._former = self._former | ({model.name: unused} if unused else {})
 
     def _binds_others(self, model: DeclaredModel) -> bool:
@@ -379,13 +385,13 @@ def _layout(number: int, model: DeclaredModel) -> StoredLayout:
     )
 
 
-def _behind(layout: StoredLayout, step: Comparison, *, renew: bool, retell: bool) -> StoredLayout:
+def _behind(layout: StoredLayout, step: Comparison, *, renew: bool, notify_again: bool) -> StoredLayout:
     """An older layout after one more change of the schema."""
     return msgspec.structs.replace(
         layout,
         origins=added_origins(layout.origins, step.origins),
         renew=layout.renew or renew,
-        retell=layout.retell or retell,
+        notify_again=layout.notify_again or notify_again,
     )
 
 

@@ -14,11 +14,11 @@ from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
 from oneread.evolution.declare import declare_schema
 from oneread.evolution.declared import DeclaredSchema
-from oneread.models.annotations import Named, Names, types_of
 from oneread.models.evolving import steps_of
 from oneread.models.model import Model
 from oneread.models.references import Copy
 from oneread.models.registry import root_model
+from oneread.models.types import Named, Names, types_of
 from oneread.store.limits import INLINE_HOLDERS
 
 Declaration: TypeAlias = type[Model[*tuple[Any, ...]]] | type[View[Any]]

@@ -16,12 +16,12 @@ from uuid import UUID
 import msgspec
 
 from oneread.errors import InvalidDeclaration, InvalidKey
-from oneread.models.annotations import Annotation, FieldType, Names, types_of
 from oneread.models.expressions import Condition, Expression, Joined, Negated
 from oneread.models.paths import Path
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import key_codec
 from oneread.models.shadow import fitting
+from oneread.models.types import Annotation, FieldType, Names, types_of
 
 Accepts: TypeAlias = Callable[[str, Any], bool]
 """Whether a field's value can be in a relation to an operand: (relation, operand)."""

@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from oneread.errors import shown
-from oneread.models.annotations import FieldType, field_names
 from oneread.models.references import Ref
+from oneread.models.types import FieldType, field_names
 
 EXACT: Final[frozenset[type]] = frozenset({NoneType, bool, int, float, str, bytes, UUID, date, datetime, timedelta})
 """Types whose values are equal to the given ones whenever they are read back with the same type.

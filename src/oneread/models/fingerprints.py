@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from oneread.models.annotations import Annotation, FieldType, Names, type_of, types_of
 from oneread.models.fields import KEY, Marker
 from oneread.models.paths import Path
+from oneread.models.types import Annotation, FieldType, Names, type_of, types_of
 
 _CONSTRAINTS: Final = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
 _NO_NAMES: Final[Names] = MappingProxyType({})

@@ -17,12 +17,12 @@ import msgspec
 
 from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue
-from oneread.models.annotations import Named
 from oneread.models.fields import defaults_of
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, Shapes, revive
+from oneread.models.types import Named
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -197,10 +197,10 @@ def form(cls: type[E]) -> JsonForm[E]:
     return known
 
 
-def written(value: object) -> object:
+def to_plain(value: object) -> object:
     """An entity, a view row, or a list of them, as what msgspec's JSON encoder takes; anything else as it is."""
     if isinstance(value, list):
-        return [written(each) for each in value]
+        return [to_plain(each) for each in value]
     return form(type(value)).write(value) if hasattr(type(value), "reserved_names") else value
 
 

@@ -15,13 +15,13 @@ from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, SchemaMismatch
-from oneread.models.annotations import Names
 from oneread.models.differences import difference, is_abstract
 from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.layout_code import functions_of
 from oneread.models.model import Model, has_check
 from oneread.models.paths import Path
 from oneread.models.shadow import FieldShape, Shapes, revive, shadow_of
+from oneread.models.types import Names
 from oneread.models.versions import StoredLayout
 from oneread.models.wide import check_bounded, pack_wide, unpack_wide
 from oneread.store.limits import LAST_NUMBER

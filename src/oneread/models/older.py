@@ -13,7 +13,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError
-from oneread.models.annotations import Annotation, Names, type_of
 from oneread.models.descriptions import Nested, fields_of, same_type
 from oneread.models.differences import difference, is_abstract
 from oneread.models.evolving import Retyped, steps_of
@@ -23,6 +22,7 @@ from oneread.models.layout import Layout
 from oneread.models.paths import Path
 from oneread.models.references import Copy
 from oneread.models.shadow import FieldShape, Shapes, revive
+from oneread.models.types import Annotation, Names, type_of
 from oneread.models.versions import StoredLayout
 from oneread.models.wide import pack_wide, unpack_wide
 

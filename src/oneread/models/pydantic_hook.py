@@ -13,7 +13,7 @@ import msgspec
 
 from oneread.errors import InvalidValue
 from oneread.models.declared import Declared
-from oneread.models.json_form import form, written
+from oneread.models.json_form import form, to_plain
 
 
 def plain_schema(validate: Callable[[Any], Any], write: Callable[[Any], Any]) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def plain_schema(validate: Callable[[Any], Any], write: Callable[[Any], Any]) ->
 
 def builtins(value: object) -> object:
     """A value's JSON as plain lists, dicts and texts."""
-    return msgspec.to_builtins(written(value), str_keys=True)
+    return msgspec.to_builtins(to_plain(value), str_keys=True)
 
 
 def core_schema(cls: Any, _source: object, _handler: object) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from operator import attrgetter
 from typing import Any, Final, cast
 from uuid import UUID
 
-from oneread.encoding.codec import Codec, Element
+from oneread.encoding.codec import Codec, KeyElement
 from oneread.errors import InvalidDeclaration, InvalidKey
-from oneread.models.annotations import Annotation, FieldType, Names, types_of, unwrap
 from oneread.models.layout import Layouts
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
+from oneread.models.types import Annotation, FieldType, Names, types_of, unwrap
 from oneread.store.keys import KIND_BYTES, RootKey, entity_part
 from oneread.store.limits import KEY_BYTES, LAST_NUMBER
 
@@ -27,7 +27,7 @@ _KEY_TYPES: Final = (bool, int, float, Decimal, str, bytes, datetime, date, time
 
 def element(
     name: str, annotation: Annotation, declaration: type, *, descending: bool = False, none: Any = None
-) -> Element:
+) -> KeyElement:
     """The key element that holds values of a field's type.
 
     Raises:
@@ -39,7 +39,7 @@ def element(
             "a key is made of bool, int, float, Decimal, str, bytes, date, datetime, timedelta, UUID or an Enum",
             declaration=declaration, field=name, type=bare,
         )  # fmt: skip
-    return Element(name, bare, descending=descending, none=none, max_length=KEY_BYTES)
+    return KeyElement(name, bare, descending=descending, none=none, max_length=KEY_BYTES)
 
 
 class EntityKind:

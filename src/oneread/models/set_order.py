@@ -17,8 +17,8 @@ from uuid import UUID
 
 import msgspec
 
-from oneread.models.annotations import Annotation, field_names
 from oneread.models.references import Ref
+from oneread.models.types import Annotation, field_names
 from oneread.models.wide import pack_wide
 
 _SAME_WHEN_EQUAL: Final = frozenset({bool, int, str, bytes, date, datetime, timedelta, UUID, NoneType})

@@ -17,11 +17,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, NoRetur
 import msgspec
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import Annotation, FieldType, Names, types_of, written_annotations
 from oneread.models.differences import difference, is_abstract
 from oneread.models.fields import Marker
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref
+from oneread.models.types import Annotation, FieldType, Names, types_of, written_annotations
 from oneread.models.wide import pack_wide, unpack_wide
 
 Fitting: TypeAlias = Callable[[Any], Any]

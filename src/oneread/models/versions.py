@@ -43,7 +43,7 @@ class StoredLayout(msgspec.Struct, frozen=True, omit_defaults=True):
     `promises` are the options of plain references and `targets` the stored names of the models referred to, by field;
     `arrays` are nested classes stored as arrays; `is_known` says whether these three are recorded. An older layout has
     `origins`, without the fields that get their default; `renew`, when hidden copies in its rows may be stale; and
-    `retell`, when holders of copies from its rows must be notified again.
+    `notify_again`, when holders of copies from its rows must be notified; its stored name is `retell`.
     """
 
     number: int
@@ -56,7 +56,7 @@ class StoredLayout(msgspec.Struct, frozen=True, omit_defaults=True):
     is_known: bool = False
     origins: tuple[Origin, ...] = ()
     renew: bool = False
-    retell: bool = False
+    notify_again: bool = msgspec.field(default=False, name="retell")
 
 
 class StoredView(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -39,7 +39,7 @@ def leftovers(folder: Path, name: str = "*", within: str = "") -> list[Path]:
     return sorted(path for path in folder.glob(pattern) if _is_leftover(path / within if path.is_dir() else path))
 
 
-def take_away(target: Path, within: str = "") -> list[Path]:
+def remove_leftovers(target: Path, within: str = "") -> list[Path]:
     """Removes the unfinished files of killed processes that were making `target`; returns them."""
     removed: list[Path] = []
     for path in leftovers(target.absolute().parent, target.name, within):

@@ -190,7 +190,7 @@ def _is_current(reference: Reference, state: EntityState, source: Source) -> boo
     hidden = {name: state.used.get(name) for name, _get, _type in reference.hidden}
     if reference.keeps_last_values(source):
         return reference.copy is None or held.deleted is True
-    if reference.copy is not None and held != reference.filled(held, source):
+    if reference.copy is not None and held != reference.filled_copy(held, source):
         return False
     return reference.many or hidden == reference.hidden_values(source)
 

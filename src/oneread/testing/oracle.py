@@ -20,13 +20,13 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, MissingReference, NotFound, StillReferenced
-from oneread.models.annotations import types_of
 from oneread.models.expressions import Expression
 from oneread.models.fields import CREATED, UPDATED, Marker
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
+from oneread.models.types import types_of
 from oneread.testing.naive import FOLDS, comparable, key_value, look, sort_by, sortable
 
 __all__ = ["Oracle", "look", "written_at"]

@@ -24,11 +24,11 @@ except ModuleNotFoundError as error:
 
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
-from oneread.models.annotations import FieldType, Names, type_of, types_of
 from oneread.models.fields import Marker
 from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
 from oneread.models.registry import reference_target, root_model
+from oneread.models.types import FieldType, Names, type_of, types_of
 from oneread.testing.crashes import Crash
 from oneread.testing.oracle import KeyParts
 from oneread.testing.steps import (

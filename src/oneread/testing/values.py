@@ -20,7 +20,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from oneread.errors import UsageError
-from oneread.models.annotations import FieldType, type_of
+from oneread.models.types import FieldType, type_of
 
 Strategy: TypeAlias = st.SearchStrategy[Any]
 

@@ -18,7 +18,7 @@ import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Closed, Conflict, LimitExceeded, OnereadError, SchemaMismatch, UsageError
-from oneread.models.annotations import unwrap
+from oneread.models.types import unwrap
 from oneread.plans.arguments import check_function
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter, no_progress

@@ -71,7 +71,7 @@ def stored_checkpoint(key: bytes) -> Plan[tuple[bytes | None, Checkpoint]]:
         raise Corrupt("this checkpoint is unreadable; repair the store", checkpoint=_name(key)) from error
 
 
-def standing(key: bytes) -> Plan[Checkpoint]:
+def read_checkpoint(key: bytes) -> Plan[Checkpoint]:
     """A checkpoint; an empty one when there is none. One request, one row."""
     return (yield from stored_checkpoint(key))[1]
 

@@ -53,7 +53,7 @@ class CsvDump:
             for column in ([f"{name}.{part}" for part in self._several[name]] if name in self._several else [name])
         ]
 
-    def whole(self) -> Plan[int]:
+    def write_snapshot(self) -> Plan[int]:
         """Writes the header and all rows from one snapshot; returns the number of entities."""
         return Snapshot(self.rows).__iter__()
 

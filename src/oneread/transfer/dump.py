@@ -115,11 +115,11 @@ class Dump:
         self._roots: dict[bytes, Root] = {}
         self._pending: set[bytes] = set()
 
-    def whole(self) -> Plan[End]:
+    def write_snapshot(self) -> Plan[End]:
         """Writes all lines from one snapshot; reads its rows, and those of the sources, in batches."""
-        return Snapshot(self.lines).__iter__()
+        return Snapshot(self.write_lines).__iter__()
 
-    def lines(self) -> Plan[End]:
+    def write_lines(self) -> Plan[End]:
         """Writes all lines; an entity that changes meanwhile is written in its old or its new state."""
         names = tuple(stored_name(cls) for kind in self.kinds for cls in self._classes(kind))
         self._line(_encode(Head(FORMAT, schema_digest(self._catalog), names)))

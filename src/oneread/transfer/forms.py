@@ -17,7 +17,7 @@ import msgspec
 from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.emitted_record import Record, decode_record, encode_record
 from oneread.derivations.entity_type import EntityType
-from oneread.encoding.codec import Element
+from oneread.encoding.codec import KeyElement
 from oneread.errors import InvalidValue, OnereadError
 from oneread.models.json_form import FAULTS, JsonForm
 from oneread.models.layout import Layout
@@ -33,7 +33,7 @@ def key_type(kind: EntityKind) -> Any:
     return GenericAlias(tuple, tuple(map(_element_type, kind.codec.elements)))
 
 
-def _element_type(element: Element) -> Any:
+def _element_type(element: KeyElement) -> Any:
     return Annotated[datetime, msgspec.Meta(tz=True)] if element.type is datetime else element.type
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import Attempt, ChangeResult, Save, SourceCache
+from oneread.derivations.changes import ChangeResult, CommitAttempt, Save, SourceCache
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_type import EntityState
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
@@ -50,7 +50,7 @@ class RestoreEntity(Save):
         if self._copies.fields:
             before = self._with_copies(before, sources)
         kept = self._version if seen.version < self._version <= version else version
-        return self._store(self._entity_type, self._entity, self._refs, Attempt(seen, before, kept), sources)
+        return self._store(self._entity_type, self._entity, self._refs, CommitAttempt(seen, before, kept), sources)
 
     def _with_copies(self, before: EntityState, sources: CommittedRows) -> EntityState:
         """The state before, as if it already had the dumped copies of sources that are not in the store."""

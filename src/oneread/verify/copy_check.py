@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import astuple
 
 from oneread.derivations.copies import NO_SOURCE, Reference, Source
-from oneread.models.annotations import field_types, unwrap
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import has_one_form, stored_form
+from oneread.models.types import field_types, unwrap
 from oneread.plans.plan import Plan
 from oneread.store.keys import kind_part
 from oneread.store.rows import RowRange
@@ -131,7 +131,7 @@ class CopyCheck:
         source = self._sources[key]
         keeps_last = reference.keeps_last_values(source)
         has_copy = reference.copy is not None and not keeps_last
-        copy = reference.filled(getattr(entity, reference.name), source) if has_copy else None
+        copy = reference.filled_copy(getattr(entity, reference.name), source) if has_copy else None
         fields = () if copy is None else astuple(copy)
         form = b"" if copy is None or self._has_one_form(type(copy)) else stored_form(fields)
         hidden = {} if keeps_last or reference.many else reference.hidden_values(source)

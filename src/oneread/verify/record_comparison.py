@@ -71,7 +71,7 @@ def _is_alike(entity_type: EntityType, token: bytes, have: Any, want: Any) -> bo
         return have.keys() == want.keys() and all(
             stored_form(values.get(name)) == stored_form(value) for name, value in expected.items()
         )
-    return token == COPIED and entity_type.copied is not None and entity_type.copied.is_of_before(have, want)
+    return token == COPIED and entity_type.copied is not None and entity_type.copied.is_unordered_digest(have, want)
 
 
 def _compare_rows(prefix: bytes, have: Pairs, want: Pairs, prefixes: Prefixes) -> dict[bytes, bytes]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from oneread import Key, Model, Ref
 from oneread.costs.sizes import OPEN, Size, Sizes, element, greatest
 from oneread.encoding.ordered import encode
-from oneread.models.annotations import type_of
+from oneread.models.types import type_of
 
 
 class Mood(Enum):

@@ -12,7 +12,7 @@ from oneread.derivations.emitted_record import ROWS, SUMS, UNIQUE, short_hash
 from oneread.derivations.keyed import ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
-from oneread.encoding.codec import Codec, Element
+from oneread.encoding.codec import Codec, KeyElement
 from oneread.errors import AlreadyExists, InvalidDeclaration, NotReady
 from oneread.models.paths import path_of
 from oneread.plans.plan import Plan
@@ -88,7 +88,7 @@ class PeakView(ToyView):
         (self.field,) = peak_fields(cls)
         self.path = path_of(rules_of(cls)[self.field].field)
         self.hidden = compiling.prefixes[self.field]
-        self.codec = Codec((Element(self.field, int, descending=True),))
+        self.codec = Codec((KeyElement(self.field, int, descending=True),))
         self.tokens = (SUMS + self.prefix, ROWS + self.hidden)
         access = compiling.accesses.of_path(cls, self.field, self.path, self.model)
         scope = {"PREFIX": self.prefix, "HIDDEN": self.hidden, "TOKENS": self.tokens, "UNIT": cls.unit}

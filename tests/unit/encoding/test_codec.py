@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from oneread.encoding.codec import Codec, Element
+from oneread.encoding.codec import Codec, KeyElement
 from oneread.encoding.ranges import KeyBounds
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey
 from tests.unit.encoding.plain import encode
@@ -59,7 +59,7 @@ FORMS = [{"descending": descending, "none": none} for descending in (False, True
 
 
 def one(kind, **options):
-    return Codec((Element("field", kind, **options),))
+    return Codec((KeyElement("field", kind, **options),))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -180,11 +180,11 @@ def test_a_declaration_that_cannot_work_is_refused():
         one(Odd)
     assert refused.value.facts["field"] == "field"
     with pytest.raises(InvalidDeclaration, match="same name"):
-        Codec((Element("a", str), Element("a", int)))
+        Codec((KeyElement("a", str), KeyElement("a", int)))
 
 
 def test_too_long_a_key_names_its_longest_element():
-    codec = Codec((Element("a", str), Element("b", int)), max_length=10)
+    codec = Codec((KeyElement("a", str), KeyElement("b", int)), max_length=10)
     assert len(codec.encode(("a" * 6, 1))) == 10
     with pytest.raises(InvalidKey, match="longer") as refused:
         codec.encode(("a" * 7, 1))
@@ -192,7 +192,7 @@ def test_too_long_a_key_names_its_longest_element():
 
 
 def test_too_long_an_element_is_named_even_when_the_key_is_not_too_long():
-    codec = Codec((Element("a", str, max_length=5), Element("b", str)), max_length=100)
+    codec = Codec((KeyElement("a", str, max_length=5), KeyElement("b", str)), max_length=100)
     assert codec.encode(("aaa", "b" * 50)) == encode(("aaa", "b" * 50))
     with pytest.raises(InvalidKey, match="too long") as refused:
         codec.encode(("aaaa", "b"))
@@ -200,7 +200,7 @@ def test_too_long_an_element_is_named_even_when_the_key_is_not_too_long():
 
 
 def test_a_key_is_a_tuple_of_no_more_than_its_elements():
-    codec = Codec((Element("a", str), Element("b", str)))
+    codec = Codec((KeyElement("a", str), KeyElement("b", str)))
     assert codec.encode(()) == b""
     assert codec.encode(("a",)) == encode(("a",))
     for wrong in ("ab", ["a", "b"]):
@@ -211,7 +211,7 @@ def test_a_key_is_a_tuple_of_no_more_than_its_elements():
 
 
 def test_a_prefix_has_an_encoder_of_its_own_with_the_same_bytes_and_errors():
-    codec = Codec((Element("a", str), Element("b", int), Element("c", str)), max_length=10)
+    codec = Codec((KeyElement("a", str), KeyElement("b", int), KeyElement("c", str)), max_length=10)
     for count, values in ((0, ()), (1, ("a\0",)), (2, (Text("a"), -1)), (3, ("a", 1, "c"))):
         encoder = codec.prefix_encoder(count)
         assert encoder(values) == codec.encode(values)
@@ -237,7 +237,7 @@ def test_a_key_without_elements_is_empty():
 
 
 def test_a_key_is_read_behind_raw_bytes_and_before_others():
-    codec = Codec((Element("a", str), Element("b", int), Element("at", datetime, descending=True)))
+    codec = Codec((KeyElement("a", str), KeyElement("b", int), KeyElement("at", datetime, descending=True)))
     values = ("x\0y", 300, datetime(2020, 1, 1, tzinfo=UTC))
     lead, tail = b"\x00\xff", b"\x00source key"
     key = lead + codec.encode(values) + tail
@@ -253,7 +253,7 @@ def test_a_key_is_read_behind_raw_bytes_and_before_others():
 @pytest.mark.parametrize("kind", VALUES)
 def test_a_torn_key_is_corrupt_wherever_it_is_torn(kind):
     for form in FORMS:
-        codec = Codec((Element("a", kind, **form), Element("b", kind)))
+        codec = Codec((KeyElement("a", kind, **form), KeyElement("b", kind)))
         key = codec.encode((VALUES[kind], VALUES[kind]))
         for length in range(len(key)):
             with pytest.raises(Corrupt):
@@ -276,14 +276,14 @@ def test_bytes_that_the_fast_path_must_not_believe_are_corrupt():
 
 
 def test_a_prefix_range_is_that_of_its_values():
-    codec = Codec((Element("a", str), Element("b", int)))
+    codec = Codec((KeyElement("a", str), KeyElement("b", int)))
     inside = codec.prefix_range(("a",), prefix=b"\x07")
     assert b"\x07" + codec.encode(("a", 1)) in inside
     assert b"\x07" + codec.encode(("ab", 1)) not in inside
 
 
 def test_bounds_are_checked_as_values_are():
-    codec = Codec((Element("a", str), Element("b", int)))
+    codec = Codec((KeyElement("a", str), KeyElement("b", int)))
     with pytest.raises(InvalidKey, match="declared type") as refused:
         codec.bounded_range(("a",), KeyBounds("x"))
     assert refused.value.facts["field"] == "b"

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from oneread import Ref
-from oneread.models.annotations import type_of
 from oneread.models.set_order import has_one_form, order_sets, stored_form
+from oneread.models.types import type_of
 
 SOME = frozenset({"b", "a", "a long one", "c"})
 IN_ORDER = ("a", "b", "c", "a long one")  # shorter texts have lesser first bytes

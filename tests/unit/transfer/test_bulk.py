@@ -30,7 +30,7 @@ from oneread.store.rows import Cell, RowMutation
 from oneread.testing.audit import Audit
 from oneread.transactions.outbox import TASKS
 from oneread.transfer.bulk import Tally, weight
-from oneread.transfer.checkpoints import key_of, standing
+from oneread.transfer.checkpoints import key_of, read_checkpoint
 from tests.unit.database.shop import (
     SCHEMA,
     SHOP,
@@ -456,7 +456,7 @@ def test_a_killed_import_resumes_and_does_every_line_once(tmp_path):
         child.communicate()
         kills += child.returncode == -signal.SIGKILL
         with connect(url, SCHEMA, workers=0) as db:
-            position = db.run(standing(key_of("import"))).position
+            position = db.run(read_checkpoint(key_of("import"))).position
             done = 0 if position is None else position + 1
             assert orders(db) == 1 + done
             assert db.get(Purchase, "count", 1).quantity == done

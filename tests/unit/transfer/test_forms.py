@@ -135,7 +135,7 @@ def test_what_json_would_not_bring_back_is_written_as_its_document(db, form, fie
         other.dump(again.append)
         assert again == lines
     with pytest.raises(InvalidValue, match="dump JSON lines"):
-        db.run(CsvDump(db.operations.catalog, Everything, lines.append, no_progress).whole())
+        db.run(CsvDump(db.operations.catalog, Everything, lines.append, no_progress).write_snapshot())
 
 
 def test_a_field_that_is_missing_takes_its_default(form):
@@ -228,7 +228,7 @@ def test_a_dump_of_some_models_holds_only_those(db):
     db.save(Thing(name="x", seal=b"", since=NOON))
     db.save(Everything(id=1))
     lines = []
-    db.run(Dump(db.operations.catalog, [Thing], lines.append, no_progress).lines())
+    db.run(Dump(db.operations.catalog, [Thing], lines.append, no_progress).write_lines())
     assert len(lines) == 3
     assert parse_head(lines[0]).models == ("Thing",)
 

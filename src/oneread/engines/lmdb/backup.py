@@ -40,7 +40,7 @@ def copy_store(environment: lmdb.Environment, path: str, target: str, progress: 
     place = Path(target)
     if os.path.lexists(place):
         raise InvalidUrl("the target of a backup exists; name another", path=target)
-    unfinished.take_away(place, DATA)
+    unfinished.remove_leftovers(place, DATA)
     folder, file = _make_folder(place)
     try:
         _copy(environment, path, file, folder, progress)

@@ -12,10 +12,10 @@ import pytest
 from typing_extensions import TypeAliasType
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.annotations import Named, field_names, field_types, type_of, types_of, unwrap
 from oneread.models.layout import Layout
 from oneread.models.model import Key, Model
 from oneread.models.references import Copy, Ref
+from oneread.models.types import Named, field_names, field_types, type_of, types_of, unwrap
 
 Alias = TypeAliasType("Alias", list[datetime])
 
