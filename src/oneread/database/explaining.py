@@ -42,7 +42,7 @@ class Explainer:
         """The same, with predicted times: `db.explain.by(read_numbers("numbers.json")).get(...)`."""
         return Explainer(self._operations, self._cipher, numbers)
 
-    def get(self, model: Any, *key: Any) -> Explanation:
+    def get(self, model: Any, *key: object) -> Explanation:
         """What `get`, `find` and `exists` would do."""
         self._check_class(model)
         call = _call("get", model, key)
@@ -89,26 +89,26 @@ class Explainer:
         named = [value.values if isinstance(value, AnyOf) else value for value in equal]
         return self._explanation(_call("page", view, named, limit=rows), plan, bound)
 
-    def save(self, entity: Any, *, carriers: int | None = None) -> Explanation:
+    def save(self, entity: object, *, carriers: int | None = None) -> Explanation:
         """What `save` would do; `carriers` is the number of holders, when it is known."""
         return self._write("save", entity, self.costs.save(self._class(entity), carriers=carriers))
 
-    def create(self, entity: Any) -> Explanation:
+    def create(self, entity: object) -> Explanation:
         """What `create` would do."""
         return self._write("create", entity, self.costs.create(self._class(entity)))
 
-    def get_or_create(self, entity: Any) -> Explanation:
+    def get_or_create(self, entity: object) -> Explanation:
         """What `get_or_create` would do."""
         return self._write("get_or_create", entity, self.costs.get_or_create(self._class(entity)))
 
-    def upsert(self, entity: Any, /, *, carriers: Any = UNSET, **changes: Any) -> Explanation:
+    def upsert(self, entity: object, /, *, carriers: Any = UNSET, **changes: Any) -> Explanation:
         """What `upsert` would do; a model's own field `carriers` takes precedence."""
         cls = self._class(entity)
         carriers = _known_holders(cls, carriers, changes)
         patching(cls, changes)
         return self._write("upsert", entity, self.costs.upsert(cls, carriers=carriers))
 
-    def patch(self, model: Any, /, *key: Any, carriers: Any = UNSET, **changes: Any) -> Explanation:
+    def patch(self, model: Any, /, *key: object, carriers: Any = UNSET, **changes: Any) -> Explanation:
         """What `patch` would do to these fields, whatever their values.
 
         `carriers` is the number of holders, when it is known; a model's own field `carriers` takes precedence.
@@ -119,7 +119,7 @@ class Explainer:
         bound = self.costs.patch(model, *changes, carriers=carriers)
         return self._explanation(_call("patch", model, key, **changes), [f"read roots {self._name(place)}"], bound)
 
-    def delete(self, model: Any, *key: Any, carriers: int | None = None) -> Explanation:
+    def delete(self, model: Any, *key: object, carriers: int | None = None) -> Explanation:
         """What `delete` would do."""
         place = self._kind(model).key(key)
         bound = self.costs.delete(model, carriers=carriers)
@@ -142,10 +142,10 @@ class Explainer:
         """A bound as an explanation of any call of this verb, with its time."""
         return self._explanation(f"{verb}({model.__name__})", [], bound)
 
-    def _write(self, verb: str, entity: Any, bound: Bound) -> Explanation:
+    def _write(self, verb: str, entity: object, bound: Bound) -> Explanation:
         return self._explanation(f"{verb}({type(entity).__name__})", self._reads(entity), bound)
 
-    def _reads(self, entity: Any) -> list[str]:
+    def _reads(self, entity: object) -> list[str]:
         """The root rows that a save reads: the entity's own, and those it refers to."""
         entity_type = self._catalog.type_of(entity)
         parts = entity_type.kind.parts(entity)
@@ -153,7 +153,7 @@ class Explainer:
         refs = [self._name(key) for keys in entity_type.refs(entity).values() for key in keys]
         return [f"read roots {', '.join(dict.fromkeys([own, *refs]))}"]
 
-    def _class(self, entity: Any) -> type:
+    def _class(self, entity: object) -> type:
         return self._catalog.type_of(entity).cls
 
     def _kind(self, model: Any) -> EntityKind:

@@ -45,7 +45,7 @@ def compare(oracle: Oracle, read_rows: ReadRows, *, blurred: bool = False) -> No
         check_same(view.__name__, naive.listed(view, oracle.listing(view)), naive.listed(view, read_rows(view)))
 
 
-def check_same(what: str, expected: Any, found: Any) -> None:
+def check_same(what: str, expected: object, found: object) -> None:
     """Raises Disagreement unless both are equal; of lists it shows the first rows that differ."""
     __tracebackhide__ = True
     if expected == found:

@@ -196,7 +196,7 @@ class _Makers:
     def fields(
         self, model: type[Any], given: Mapping[str, Strategy]
     ) -> tuple[dict[str, Strategy], dict[str, Strategy]]:
-        """Strategies for the fields that are no part of the key: those that must be given, and those with a default."""
+        """Strategies for the fields outside of the key: those that must be given, and those with a default."""
         types = types_of(model, self._names)
         unknown = sorted(given.keys() - types.keys())
         if unknown:

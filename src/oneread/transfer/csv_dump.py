@@ -2,7 +2,7 @@
 
 A reference by a key of one part is that part, by several parts a column for each (`product.order`); a value that is
 neither text nor a number is JSON. None is an empty cell; text that is empty or begins with a quote is JSON, so that
-loading tells them apart. See docs/formats/dumps.md.
+loading can distinguish them. See docs/formats/dumps.md.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def test_bytes_are_those_of_keys_columns_and_values(school):
     )
 
 
-def test_whose_nobody_knows_is_told_by_the_first_bytes(school):
+def test_an_unknown_prefix_is_named_by_its_bytes(school):
     put(school, "roots", zz=b"?")
     put(school, "counts", zzzzkey=b"?")
     found = parts(school)
@@ -92,7 +92,7 @@ def test_without_being_asked_no_row_is_counted(school):
     assert (found.schema_version, found.views, found.tasks) == (1, {"Forms": "readable", "PupilsOfForm": "readable"}, 0)
 
 
-def test_progress_is_told_after_each_scan(school):
+def test_progress_is_reported_after_each_scan(school):
     seen = []
     school.survey(exact=True, progress=seen.append)
     assert seen[0] == Progress("counting rows of roots", 10, 10)
@@ -115,7 +115,7 @@ def test_tasks_are_counted_beyond_one_scan(school):
     assert listed == [WaitingTask(f"task:{number:05}".encode().hex(), 0, readable=False) for number in range(2)]
 
 
-def test_a_task_is_told_by_its_source(school):
+def test_a_task_is_named_by_its_source(school):
     key = school.operations.catalog.kinds[Pupil].key((3,))
     unit = UnitOfWork(school.operations.catalog.name_of)
 

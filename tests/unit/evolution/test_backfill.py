@@ -154,7 +154,7 @@ class TestAViewOfNothing:
 
 
 class TestOldCode:
-    def test_writes_until_the_fence_is_raised_and_is_then_told(self, store, old, new):
+    def test_writes_until_the_fence_is_raised_and_then_has_an_error(self, store, old, new):
         old.save(Country(code="z"))
         new.backfill(fence=True)
         before = store.engine.answer(Read("roots", [old.operations.kind(Country).key(("z",))]))
@@ -172,7 +172,7 @@ class TestOldCode:
         assert old.find(Country, "y") is None
         assert old.get(Country, "z").area == 0
 
-    def test_is_told_also_when_it_has_looked_before(self, old, new):
+    def test_has_an_error_also_when_it_has_looked_before(self, old, new):
         new.backfill(fence=True)
         old.run(old.operations.refresh())
         for _ in range(2):
@@ -194,7 +194,7 @@ class TestOldCode:
         assert new.backfill(wait=30).done
         assert any(10 <= seconds < 11 for seconds in store.slept)
 
-    def test_that_goes_on_and_on_is_waited_for_no_longer_than_asked(self, store, old, new):
+    def test_that_lasts_is_waited_for_no_longer_than_asked(self, store, old, new):
         store.now += 60_000
         waited = store.now
 
@@ -265,7 +265,7 @@ class TestWhatCannotBeInAView:
         old.save(Gift(number=500, buyer=Buyer.of(1), card="x" * 300))
         return old
 
-    def test_is_left_as_it_is_and_named_and_the_rest_goes_on(self, store, crowded):
+    def test_is_left_as_it_is_and_named_and_the_rest_continues(self, store, crowded):
         new = store.program(NEW)
         result = new.backfill(fence=True)
         assert (result.done, result.refused, result.looked) == (False, 2, 617)
@@ -289,7 +289,7 @@ class TestWhatCannotBeInAView:
         store.audited(new)
 
     @pytest.mark.usefixtures("crowded")
-    def test_is_refused_to_whoever_changes_it_and_never_to_a_carrier_that_follows(self, store):
+    def test_is_refused_to_its_own_changes_and_never_to_a_holder_that_follows(self, store):
         new = store.program(NEW)
         new.backfill(fence=True)
         with pytest.raises(AlreadyExists):
@@ -335,7 +335,7 @@ class TestRowsOfOlderCode:
         record = new.operations.catalog.state(*seen(new, Customer, 2)).record
         assert record[LAST_VALUES].items() >= {"country.area": 98, "name": "c2"}.items()
 
-    def test_that_follow_tell_no_view_that_they_never_told(self, new):
+    def test_that_follow_add_nothing_to_a_view_without_them(self, new):
         new.patch(Customer, 2, name="renamed")
         new.drain()
         record = new.operations.catalog.state(*seen(new, Purchase, 1)).record
@@ -376,7 +376,7 @@ class TestARun:
         assert sum(store.slept) == pytest.approx(617 * 2 / 100)
 
     @pytest.mark.usefixtures("old")
-    def test_tells_how_far_it_is(self, new):
+    def test_reports_its_progress(self, new):
         told = []
         new.backfill(fence=True, progress=told.append)
         assert [(each.phase.split()[0].rstrip(","), each.done, each.total) for each in told] == [
@@ -386,7 +386,7 @@ class TestARun:
             ("finishing", 17, 17),
         ]
 
-    def test_killed_at_any_request_goes_on_where_it_was(self):
+    def test_killed_at_any_request_resumes_where_it_was(self):
         for requests in range(1, 200, 2):  # and by one more each time that it dies
             store = Store()
             fill(store.program(OLD))
@@ -407,7 +407,7 @@ class TestARun:
         assert 0 < new.run(position()).recommitted < 17
         assert new.backfill(fence=True).recommitted == 17
 
-    def test_that_is_overtaken_goes_on_from_there(self, store, old, new):
+    def test_that_is_overtaken_resumes_from_there(self, store, old, new):
         old.save_all([Purchase(number=number, buyer=Buyer.of(1)) for number in range(100, 900)])
         one, other = (
             Backfill(
@@ -419,7 +419,7 @@ class TestARun:
         assert [each.done for each in results] == [True, True]
         store.audited(new)
 
-    def test_of_a_schema_that_was_replaced_starts_anew(self, store, new):
+    def test_of_a_schema_that_was_replaced_starts_again(self, store, new):
         with pytest.raises(Killed):
             killed(store, new, 12)
         newest = store.program(Schema(*NEW.models, *NEW.views, PurchasesByNumber, inline=2))
@@ -542,7 +542,7 @@ class After(Model[int]):
     size: int = 7
 
 
-def test_documents_of_an_older_layout_are_written_anew(store):
+def test_documents_of_an_older_layout_are_written_again(store):
     old = store.program(Schema(Before))
     old.save_all([Before(number=number, name="x") for number in range(3)])
     old.delete(Before, 1)

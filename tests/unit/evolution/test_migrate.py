@@ -53,7 +53,7 @@ def told(planned):
     return [(each.what, each.name, each.field, each.loses) for each in planned.differences]
 
 
-def test_a_plan_tells_everything_and_writes_nothing(url):
+def test_a_plan_lists_everything_and_writes_nothing(url):
     before = rows(url)
     with change(url, NEW) as it:
         found = it.plan()
@@ -75,7 +75,7 @@ def test_nothing_to_do(url):
         assert it.plan().nothing
 
 
-def test_a_plan_tells_all_that_is_refused_at_once(url):
+def test_a_plan_lists_all_that_is_refused_at_once(url):
     worse = note({"text": bytes, "stars": str, "more": int})
     with change(url, Schema(worse)) as it:
         found = it.plan()
