@@ -75,7 +75,7 @@ def test_a_running_backup_holds_its_file(db, tmp_path, monkeypatch):
         for path in tmp_path.glob(".copy.*.unfinished"):
             with (path / "data.mdb").open("rb") as file, pytest.raises(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            seen.append(unfinished.take_away(tmp_path / "copy", "data.mdb"))
+            seen.append(unfinished.remove_leftovers(tmp_path / "copy", "data.mdb"))
 
     monkeypatch.setattr(backup, "sync_folder", look)
     db.backup(f"{tmp_path}/copy")
@@ -86,7 +86,9 @@ def test_a_running_backup_holds_its_file(db, tmp_path, monkeypatch):
 def test_names_are_taken_literally(tmp_path, name):
     for each in ("a", "a b", "a*", "[a]", "ax", "a.b.unfinished", "ä"):
         (tmp_path / f".{each}.1.unfinished").write_bytes(b"")
-    (taken,) = [each.name for each in unfinished.take_away(tmp_path / name) if each.name == f".{name}.1.unfinished"]
+    (taken,) = [
+        each.name for each in unfinished.remove_leftovers(tmp_path / name) if each.name == f".{name}.1.unfinished"
+    ]
     assert taken == f".{name}.1.unfinished"
     assert (tmp_path / ".ax.1.unfinished").exists()
 
@@ -96,7 +98,7 @@ def test_a_link_is_not_followed(tmp_path):
     precious.mkdir()
     (precious / "data.mdb").write_bytes(b"x")
     (tmp_path / ".copy.1.unfinished").symlink_to(precious)
-    unfinished.take_away(tmp_path / "copy", "data.mdb")
+    unfinished.remove_leftovers(tmp_path / "copy", "data.mdb")
     assert (precious / "data.mdb").exists()
 
 

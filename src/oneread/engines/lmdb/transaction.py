@@ -7,7 +7,6 @@ nothing, and reads see the job's own writes first. See "The store contract" of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
@@ -74,7 +73,7 @@ class WriteGroup:
         """Runs one job. What it raises is its own failure, an error of LMDB fails the group."""
         work: JobWork = job.work
         attempt = Attempt(self._transaction, work.tables, self._path, job)
-        job.run(partial(job.context.run, work.run, attempt.answer))
+        job.run(lambda: job.context.run(work.run, attempt.answer))
         if job.failure is not None or job.abandoned:
             return
         try:
