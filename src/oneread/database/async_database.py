@@ -447,7 +447,7 @@ class AsyncDatabase:
                 chance = await self.run(Random().__iter__())
                 await self.run(Sleep(backoff(attempt - 1, chance)).__iter__())
                 continue
-            work.tell(trace, tuple(tasks))
+            work.note_outcome(trace, tuple(tasks))
             self._wake(tasks)
             return result
 

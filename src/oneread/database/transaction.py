@@ -108,7 +108,7 @@ class TransactionWork:
             yield from check_unchanged(UnitOfWork(self._operations.catalog.name_of), basis)
         return []
 
-    def tell(self, trace: Trace, tasks: tuple[bytes, ...]) -> None:
+    def note_outcome(self, trace: Trace, tasks: tuple[bytes, ...]) -> None:
         """Notes the outcome of the commit on the entities that the body got from its writes."""
         for _entity, outcome, written in self._given:
             outcome.version, outcome.trace, outcome.tasks = written.version, trace, tasks

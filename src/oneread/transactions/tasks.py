@@ -97,7 +97,7 @@ class TaskRunner:
             StoreError: the store failed. The next step begins with another task.
         """
         last = self._last
-        key = yield from _first_key(RowRange(last + b"\x00", outbox.TASKS.stop) if last else outbox.TASKS)
+        key = yield from _first_key(outbox.TASKS.behind(last) if last else outbox.TASKS)
         if key is None:  # every task had its turn
             self._last = b""
             if (yield from self._retry_changed()):
@@ -148,7 +148,7 @@ class TaskRunner:
 
     def _next_parts(self, unit: UnitOfWork, handler: TaskHandler, task: Task, size: int) -> Plan[list[bytes]]:
         within = handler.parts_of(task.source)
-        rest = RowRange(task.cursor + b"\x00", within.stop) if task.cursor else within
+        rest = within.behind(task.cursor) if task.cursor else within
         rows = yield from unit.scan("views", rest, size)
         return [key[len(within.start) :] for key, _row in rows]
 

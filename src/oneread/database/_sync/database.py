@@ -444,7 +444,7 @@ class Database:
                 chance = self.run(Random().__iter__())
                 self.run(Sleep(backoff(attempt - 1, chance)).__iter__())
                 continue
-            work.tell(trace, tuple(tasks))
+            work.note_outcome(trace, tuple(tasks))
             self._wake(tasks)
             return result
 
