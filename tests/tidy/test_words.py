@@ -23,8 +23,8 @@ PRIVATE = re.compile(
 """Words that a reader would have to learn; docs/design/style.md has the plain ones."""
 PARAMETER = re.compile(r"`_?carriers`|--carriers|\"carriers\"|\bcarriers *[:=]|[`\"]retell[`\"]")
 """A public parameter and a stored name, which stay as they are."""
-HISTORY = ("docs/decisions", "docs/design/style.md", "docs/design/words.md")
-"""Where they stand all the same: decisions as they were taken, and the pages that define the rule."""
+HISTORY = ("docs/decisions/0039-words-and-rooms.md", "docs/design/style.md", "docs/design/words.md")
+"""The pages that define the rule, and the decision that lists the former names."""
 
 
 def spelled(sign, *words):
