@@ -139,7 +139,7 @@ class EntityType:
     def _fill_copy(self, reference: Reference, entity: Model[Any], key: bytes, inputs: FillInputs) -> Copy[Any]:
         before = inputs.before
         old: Any = getattr(before.entity, reference.name, None)
-        if type(old) is reference.copy and reference.kind.key(old.ref.key) == key:
+        if type(old) is reference.access.copy and reference.kind.key(old.ref.key) == key:
             is_stale = key in inputs.changed or reference.name in before.unfilled
             return reference.updated_copy(old, inputs.sources[key]) if is_stale else old
         source = inputs.sources[key]

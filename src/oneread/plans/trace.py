@@ -25,7 +25,7 @@ class Cost(msgspec.Struct, frozen=True):
         requests: store requests made.
         rows: rows asked for by key, returned by scans, and written.
         bytes: bytes of keys and values read and written.
-        skipped: rows that were read and not shown (tombstones, residual filters).
+        skipped: rows that were read and not shown (tombstones, rows that a condition leaves out).
     """
 
     requests: int = 0

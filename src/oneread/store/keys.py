@@ -7,13 +7,17 @@ come from engines as bytes, so the functions here take bytes. See docs/formats/k
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, NewType
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Final, NewType, TypeAlias
 
 from oneread.store.rows import Table
 
 RootKey = NewType("RootKey", bytes)
 """The key of a root row."""
+
+KeyPart: TypeAlias = Callable[[bytes], bytes]
+"""Takes one part out of a key. Not a Python function: holders of a rename are taken apart three times each."""
 
 KIND_BYTES: Final = 2
 VIEW_BYTES: Final = 4
@@ -22,15 +26,11 @@ _NUMBER_BYTES: Final = 2
 PREFIX_BYTES: Final[Mapping[Table, int]] = {"roots": KIND_BYTES, "views": VIEW_BYTES, "counts": VIEW_BYTES}
 """How many bytes in front of a row's key say whose it is."""
 
+kind_part: Final[KeyPart] = itemgetter(slice(KIND_BYTES))
+"""The kind that a root key begins with."""
 
-def kind_part(key: bytes) -> bytes:
-    """The kind that a root key begins with."""
-    return key[:KIND_BYTES]
-
-
-def entity_part(key: bytes) -> bytes:
-    """The entity's own key in a root key."""
-    return key[KIND_BYTES:]
+entity_part: Final[KeyPart] = itemgetter(slice(KIND_BYTES, None))
+"""The entity's own key in a root key."""
 
 
 def root_key(kind: bytes, entity: bytes) -> RootKey:
@@ -47,21 +47,14 @@ def number_and_generation(prefix: bytes) -> tuple[int, int]:
     return int.from_bytes(prefix[:_NUMBER_BYTES], "big"), int.from_bytes(prefix[_NUMBER_BYTES:], "big")
 
 
-def view_part(key: bytes) -> bytes:
-    """The view's prefix that a derived row's key begins with."""
-    return key[:VIEW_BYTES]
+view_part: Final[KeyPart] = itemgetter(slice(VIEW_BYTES))
+"""The view's prefix that a derived row's key begins with."""
 
+row_part: Final[KeyPart] = itemgetter(slice(VIEW_BYTES, None))
+"""A derived row's key behind the view's prefix."""
 
-def row_part(key: bytes) -> bytes:
-    """A derived row's key behind the view's prefix."""
-    return key[VIEW_BYTES:]
+pointer_part: Final[KeyPart] = itemgetter(slice(_NUMBER_BYTES))
+"""What a pointer's key begins with: it says whether the row is a back-reference or a hold."""
 
-
-def pointer_part(key: bytes) -> bytes:
-    """What a pointer's key begins with: it says whether the row is a back-reference or a hold."""
-    return key[:_NUMBER_BYTES]
-
-
-def pointed_part(key: bytes) -> bytes:
-    """The root keys of source and holder in a pointer's key, one behind the other."""
-    return key[_NUMBER_BYTES:]
+pointed_part: Final[KeyPart] = itemgetter(slice(_NUMBER_BYTES, None))
+"""The root keys of source and holder in a pointer's key, one behind the other."""
