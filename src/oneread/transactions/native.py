@@ -1,7 +1,7 @@
 """The committer of engines whose transactions span rows: a commit is one engine transaction.
 
-It needs no intents, no markers, and no tombstones but those of root rows. See rules 4, 5 and 13-17 of the commit protocol, and
-docs/decisions/0004-native-keeps-no-history.md.
+It needs no intents, no markers, and no tombstones but those of root rows. See rules 4, 5 and 13-17 of the commit
+protocol, and docs/decisions/0004-native-keeps-no-history.md.
 """
 
 from __future__ import annotations
