@@ -58,12 +58,8 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
                 "the schema declares more than this store has, and it is opened read-only; open it for writing once",
                 changed=[each.field or each.name for each in evolved.differences],
             )
-    refuse_undeclared(fitting.stored, declared)
-    return _operations(schema, fitting)
-
-
-def _operations(schema: Schema, fitting: _Fitting) -> Operations:
     stored = fitting.stored
+    refuse_undeclared(stored, declared)
     catalog = schema.catalog(numbers_of(stored))
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
     return Operations(catalog, Fence(catalog, fitting.version, fence(stored), building), schema.inline)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,6 @@ from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, follower
 from oneread.derivations.derivation import CompiledView
-from oneread.derivations.entity_type import EntityType
 from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
 from oneread.evolution.fence import Fence
 from oneread.models.fields import GENERATED, Marker, uuid7
@@ -33,11 +32,6 @@ _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
 
 
-def _blanks(entity_type: EntityType) -> dict[str, Any]:
-    """Values for references without a default that are left out, by name."""
-    return {each.name: each.blank[0] for each in entity_type.references if each.blank}
-
-
 class Operations:
     """The verbs of one open database.
 
@@ -52,7 +46,11 @@ class Operations:
         self.lists: dict[Any, Any] = {}
         self.committer = NativeCommitter(catalog.name_of, fence, follower(catalog), inline)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
-        self._blank = {cls: _blanks(entity_type) for cls, entity_type in catalog.entity_types.items()}
+        # Values for references without a default that are left out, by name.
+        self._blank: dict[type, dict[str, Any]] = {
+            cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}
+            for cls, entity_type in catalog.entity_types.items()
+        }
 
     def commit(self, changes: Sequence[Change], basis: Basis | None = None) -> Plan[list[bytes]]:
         """Commits changes; returns the tasks that this left."""
@@ -164,11 +162,7 @@ class Operations:
 
     def get_many(self, model: Any, keys: Sequence[tuple[Any, ...]]) -> Plan[list[tuple[Any, int]]]:
         """Entities by key in one round trip, None for each absent one."""
-        kind = self.kind(model)
-        for key in keys:
-            if not isinstance(key, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-                raise InvalidKey("get_many takes keys as tuples: [(1,), (2,)]", model=kind.cls, key=key)
-        rows = yield from Read("roots", [kind.key(key) for key in keys])
+        rows = yield from Read("roots", root_keys(self.kind(model), keys))
         return [self._entity(model, row) for row in rows]
 
     def refresh(self) -> Plan[None]:
@@ -180,6 +174,15 @@ class Operations:
     def drain_step(self, batch: int) -> Plan[bool]:
         """One batch of one task of the outbox; False when there is nothing to do."""
         return self.outbox.step(batch)
+
+
+def root_keys(kind: EntityKind, keys: Iterable[tuple[Any, ...]]) -> list[bytes]:
+    """The keys of several root rows; all are checked before one is encoded."""
+    given = list(keys)
+    for key in given:
+        if not isinstance(key, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise InvalidKey("get_many takes keys as tuples: [(1,), (2,)]", model=kind.cls, key=key)
+    return [kind.key(key) for key in given]
 
 
 def found_by(view: CompiledView, key: tuple[Any, ...]) -> tuple[Any, ...]:
