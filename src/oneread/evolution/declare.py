@@ -111,8 +111,7 @@ class _Declarer:
                 found.append((name, text))
                 continue
             copy, optional = types[name].present.cls, types[name].optional
-            promises = f"on_delete={copy.on_delete}, missing_ok={copy.missing_ok}"
-            found.append((name, f"{copy.__name__}({promises}){' | None' if optional else ''}"))
+            found.append((name, f"{copy.__name__}({_promises(copy)}){' | None' if optional else ''}"))
             found.extend(self._copied(name, copy))
         return tuple(found)
 
@@ -175,7 +174,7 @@ class _Declarer:
         return ((stored_name(model), hidden.reference), *self._way(hidden.target, hidden.route))
 
 
-def _promises(reference: Reference) -> str:
+def _promises(reference: Reference | type[Copy[Any]]) -> str:
     return f"on_delete={reference.on_delete}, missing_ok={reference.missing_ok}"
 
 

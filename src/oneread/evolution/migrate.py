@@ -133,23 +133,18 @@ def plan_migration(declared: DeclaredSchema, drop: Collection[str] = (), *, coun
     stored = yield from stored_schema()
     yield from _refuse_drops(stored, declared, drop)
     drop = _existing(stored, drop)
-    if _version_of(stored, declared) not in (0, stored.version) and not drop:
-        return _older_version(stored, declared)
+    version = _version_of(stored, declared)
+    if version not in (0, stored.version) and not drop:
+        versions = f"version {stored.version}", f"version {version}"
+        cut = Difference("changed", "model", "the whole schema", "", *versions, _OLDER)
+        cuts = () if version >= stored.writers else (cut,)
+        return Planned(stored.version, stored.version, cuts, (), (), (), {})
     return (yield from _described(stored, declared, (yield from evolve_schema(declared, stored, drop)), count=count))
 
 
 def _version_of(stored: StoredSchema, declared: DeclaredSchema) -> int:
     """The newest version that this schema is in the store's history; 0 for none."""
     return max((past.version for past in stored.history if past.declared == declared.digest), default=0)
-
-
-def _older_version(stored: StoredSchema, declared: DeclaredSchema) -> Planned:
-    version = _version_of(stored, declared)
-    cut = Difference(
-        "changed", "model", "the whole schema", "", f"version {stored.version}", f"version {version}", _OLDER
-    )
-    may_write = version >= stored.writers
-    return Planned(stored.version, stored.version, () if may_write else (cut,), (), (), (), {})
 
 
 def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved, *, count: bool) -> Plan[Planned]:
@@ -289,7 +284,8 @@ def roll_back(
 
 def _roll_back(declared: DeclaredSchema, lose: frozenset[str]) -> Plan[Planned]:
     stored = yield from stored_schema()
-    given = _undoing(declared, stored)
+    # The schema with the renames that lead back to it.
+    given = msgspec.structs.replace(declared, models=tuple(_undone(model, stored) for model in declared.models))
     hidden = {name for view in given.views for name in view.hidden}
     drop = {name for name in stored.views if name not in hidden} - {view.name for view in given.views}
     models = {name for name in stored.layouts if name not in {model.name for model in given.models}}
@@ -307,11 +303,6 @@ def _roll_back(declared: DeclaredSchema, lose: frozenset[str]) -> Plan[Planned]:
     return planned
 
 
-def _undoing(declared: DeclaredSchema, stored: StoredSchema) -> DeclaredSchema:
-    """The schema with the renames that lead back to it."""
-    return msgspec.structs.replace(declared, models=tuple(_undone(model, stored) for model in declared.models))
-
-
 def _undone(model: DeclaredModel, stored: StoredSchema) -> DeclaredModel:
     known = (*stored.former.get(model.name, ()), *stored.older.get(model.name, ()))
     layout = next((each for each in reversed(known) if each.fields == model.fields), None)
@@ -319,23 +310,13 @@ def _undone(model: DeclaredModel, stored: StoredSchema) -> DeclaredModel:
         return model
     moved = [(origin.field, origin.of) for origin in layout.origins if origin.field != origin.of]
     tops = tuple(Renamed(field, of) for field, of in moved if "." not in field)
-    inner = {
-        name: (
-            *steps,
-            *(Renamed(*_ends(field, of)) for field, of in moved if of.startswith(f"{name}.") and _moved(field, of)),
-        )
-        for name, steps in model.copy_steps.items()
-    }
+    inner = dict(model.copy_steps)
+    for field, of in moved:
+        name, _, then = of.partition(".")
+        now = field.partition(".")[2]
+        if name in inner and then and now != then:
+            inner[name] = (*inner[name], Renamed(now, then))
     return msgspec.structs.replace(model, steps=(*model.steps, *tops), copy_steps=inner)
-
-
-def _ends(field: str, of: str) -> tuple[str, str]:
-    return field.partition(".")[2], of.partition(".")[2]
-
-
-def _moved(field: str, of: str) -> bool:
-    now, then = _ends(field, of)
-    return now != then
 
 
 def status(declared: DeclaredSchema | None) -> Plan[Status]:

@@ -12,12 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from oneread.errors import SchemaMismatch
-from oneread.evolution.compare import (
-    Comparison,
-    Difference,
-    added_origins,
-    renamed_route,
-)
+from oneread.evolution.compare import Comparison, Difference, added_origins, renamed_route
 from oneread.evolution.declared import DeclaredModel, DeclaredSchema, DeclaredView, rule_text
 from oneread.models.descriptions import Nested, same_type
 from oneread.models.expressions import rerouted

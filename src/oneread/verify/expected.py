@@ -6,7 +6,7 @@ that one bad root row does not make all of its derived rows look wrong. See docs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -104,8 +104,12 @@ class RowExaminer:
         kind = self._kind
         try:
             entity = kind.layouts.whole(body)
-            if kind.key(kind.parts(entity)) != key:
-                return self._from_record(key, record, _other_key(repr(kind.parts(entity))))
+            parts = kind.parts(entity)
+            if kind.key(parts) != key:
+                fault = RootFault(
+                    "different", "entity", "an entity with the key of its row", repr(parts), mendable=False
+                )
+                return self._from_record(key, record, fault)
             refs = self._types[type(entity)].refs(entity)
         except DAMAGED as error:
             return self._from_record(key, record, RootFault("unreadable", "entity", "", str(error), mendable=False))
@@ -240,7 +244,7 @@ class RowReader:
     def complete(self, key: bytes, row: Row, expected: ExpectedRows) -> Plan[ExpectedRows]:
         """Reads what is lacking: values of sources, rows known by digest, or whether a record is right."""
         if expected.missing_sources:
-            sources = yield from self._load_sources(expected.missing_sources)
+            sources, _unreadable = yield from load_sources(self._keyspaces, self._scanner, expected.missing_sources)
             expected = self._examiners[kind_part(key)].examine(key, row, sources)
         if expected.digests:
             places = sorted(expected.digests)
@@ -274,15 +278,20 @@ class RowReader:
         expected = yield from self.expected_rows(owner, row)
         return (key in expected.writes.claimed or key in expected.writes.puts) if expected.is_known else None
 
-    def _load_sources(self, keys: tuple[bytes, ...]) -> Plan[Mapping[bytes, Source]]:
-        rows = yield from self._scanner.read("roots", list(keys))
-        found: dict[bytes, Source] = {}
-        for key, row in zip(keys, rows, strict=True):
-            try:
-                found[key] = self._keyspaces.catalog.source(key, parse_root(row))
-            except DAMAGED:
-                found[key] = NO_SOURCE
-        return found
+
+def load_sources(
+    keyspaces: StoreKeyspaces, scanner: Scanner, keys: Sequence[bytes]
+) -> Plan[tuple[dict[bytes, Source], set[bytes]]]:
+    """Sources by key, and the keys of those that cannot be read, which count as absent."""
+    found: dict[bytes, Source] = {}
+    unreadable: set[bytes] = set()
+    for key, row in zip(keys, (yield from scanner.read("roots", list(keys))), strict=True):
+        try:
+            found[key] = keyspaces.catalog.source(key, parse_root(row))
+        except DAMAGED:
+            found[key] = NO_SOURCE
+            unreadable.add(key)
+    return found, unreadable
 
 
 def has_own_stamp(version: Cell) -> bool:
@@ -328,10 +337,6 @@ def _version_fault(version: Cell | None, body: Cell | None) -> RootFault:
     if version is None:
         return RootFault("missing", "version", "" if body is None else str(body.stamp), "", mendable=True)
     return RootFault("different", "version", str(version.stamp), version.value.hex(), mendable=True)
-
-
-def _other_key(parts: str) -> RootFault:
-    return RootFault("different", "entity", "an entity with the key of its row", parts, mendable=False)
 
 
 def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[bytes, Source]) -> dict[str, Any]:

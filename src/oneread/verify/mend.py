@@ -57,12 +57,12 @@ class Mender:
 
     def _repair_for(self, finding: Finding) -> Callable[[Finding], Plan[bool]]:
         fault = finding.fault
-        by_view = {
+        by_view: dict[str, Callable[[Finding], Plan[bool]]] = {
             "record": self._rewrite_root,
             "version": self._rewrite_root,
             "copy": self._follow_source,
             "task": self._restart_task,
-            "stray": self._delete,
+            "stray": lambda stray: self._write(stray.fault.table, stray.fault.key, None),
         }
         if fault.view in by_view:
             return by_view[fault.view]
@@ -142,10 +142,6 @@ class Mender:
         if row is not None and (owner is None or (yield from self._reader.is_owned_by(owner, key)) is False):
             yield from self._write(table, key, None)
         return True
-
-    def _delete(self, finding: Finding) -> Plan[bool]:
-        """Deletes a row outside of every keyspace."""
-        return (yield from self._write(finding.fault.table, finding.fault.key, None))
 
     def _write(self, table: Table, key: bytes, row: Row | None) -> Plan[bool]:
         unit = UnitOfWork(self._catalog.name_of)

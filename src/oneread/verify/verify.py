@@ -101,12 +101,7 @@ class Verifier:
         self._skipped: list[str] = []
 
     def plan(self) -> Plan[Verification]:
-        """Compares each kind, and looks for orphans, in a snapshot of its own.
-
-        Raises:
-            UsageError: a class that is not a view or model of the schema.
-            Unsupported: the engine has no snapshots.
-        """
+        """Compares each kind, and looks for orphans, in a snapshot of its own; raises what `Database.verify` does."""
         keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), self._options.wanted)
         kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
         parts = [*kinds] if self._options.wanted else [*kinds, _ORPHANS]
@@ -115,16 +110,8 @@ class Verifier:
                 yield from self._compare_part(name, kinds.get(name))
         done = self._done
         cursor = "" if set(parts) <= set(done.parts) else _encode_cursor(done)
-        return Verification(
-            tuple(self._faults),
-            done.found,
-            done.entities,
-            done.rows,
-            tuple(self._skipped),
-            cursor,
-            tuple(self._ahead),
-            done.ahead,
-        )
+        faults, skipped, ahead = tuple(self._faults), tuple(self._skipped), tuple(self._ahead)
+        return Verification(faults, done.found, done.entities, done.rows, skipped, cursor, ahead, done.ahead)
 
     def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
         try:
