@@ -32,8 +32,7 @@ from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import View
 from oneread.errors import Conflict, InvalidQuery, InvalidUrl, NotFound, Unavailable, Unsupported, UsageError
-from oneread.evolution import backfill as backfills
-from oneread.evolution.backfill import Backfill, Backfilled
+from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.plans.arguments import check_function, check_iterable
@@ -50,9 +49,8 @@ from oneread.transfer import checkpoints
 from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
-from oneread.verify import verify as verifying
 from oneread.verify.repair import Repaired, Repairer
-from oneread.verify.verify import Verification, Verifier
+from oneread.verify.verify import Verification, Verifier, VerifyOptions
 
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
@@ -529,9 +527,9 @@ class AsyncDatabase:
             SchemaMismatch: the store has a newer schema than this program.
             Unsupported: the engine's transactions do not span rows, or the store was opened read-only.
         """
-        options = backfills.BackfillOptions(pace, fence, quiet, wait, progress)
+        options = BackfillOptions(pace, fence, quiet, wait, progress)
         try:
-            return await self.run(Backfill(self.operations, self.operations.fence.version, options).run())
+            return await self.run(self.operations.backfill(options).run())
         finally:
             await self.run(self.operations.refresh())
 
@@ -565,7 +563,7 @@ class AsyncDatabase:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             Unsupported: the engine has no snapshots.
         """
-        options = verifying.VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
+        options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
         return await self.run(Verifier(self.operations.catalog, options).plan())
 
     async def repair(
@@ -595,7 +593,7 @@ class AsyncDatabase:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             Unsupported: the engine has no snapshots or its transactions do not span rows.
         """
-        options = verifying.VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
+        options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
         operations = self.operations
         return await self.run(Repairer(operations.catalog, operations.committer, options).plan())
 

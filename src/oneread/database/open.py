@@ -14,7 +14,7 @@ from oneread.database.operations import Operations
 from oneread.derivations.catalog import SchemaNumbers, stored_name
 from oneread.derivations.schema_rows import fence, replace_schema, stored_schema
 from oneread.errors import SchemaMismatch
-from oneread.evolution.declared import DeclaredSchema
+from oneread.evolution.declare import DeclaredSchema
 from oneread.evolution.fence import Fence
 from oneread.evolution.migrate import evolve_schema
 from oneread.evolution.plan import refuse, refuse_undeclared

@@ -15,6 +15,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, follower
 from oneread.derivations.derivation import CompiledView
 from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
+from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.registry import EntityKind
@@ -164,6 +165,9 @@ class Operations:
         """Entities by key in one round trip, None for each absent one."""
         rows = yield from Read("roots", root_keys(self.kind(model), keys))
         return [self._entity(model, row) for row in rows]
+
+    def backfill(self, options: BackfillOptions) -> Backfill:
+        return Backfill(self.catalog, self.committer, self.outbox, self.fence.version, options)
 
     def refresh(self) -> Plan[None]:
         """Reads what other programs changed in the schema, and drops the lists of retired views."""

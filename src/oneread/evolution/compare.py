@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from oneread.evolution.declared import DeclaredModel
+from oneread.evolution.declare import DeclaredModel
 from oneread.models.descriptions import DescribedField, Nested, Type, Types, fields_of, parsed, same_type, widens
 from oneread.models.evolving import latest_names
 from oneread.models.versions import Origin, StoredLayout

@@ -14,10 +14,10 @@ import msgspec
 
 from oneread.derivations.schema_rows import replace_schema, stored_schema
 from oneread.errors import SchemaMismatch
+from oneread.evolution.backfill import BackfillPosition, position
 from oneread.evolution.compare import Difference
-from oneread.evolution.declared import DeclaredModel, DeclaredSchema
+from oneread.evolution.declare import DeclaredModel, DeclaredSchema
 from oneread.evolution.plan import Evolved, evolve, refuse, refuse_undeclared, undeclared
-from oneread.evolution.position import BackfillPosition, position
 from oneread.models.evolving import Renamed
 from oneread.models.versions import StoredSchema, ViewState
 from oneread.plans.effects import Now

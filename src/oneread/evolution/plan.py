@@ -13,7 +13,7 @@ import msgspec
 
 from oneread.errors import SchemaMismatch
 from oneread.evolution.compare import Comparison, Difference, added_origins, renamed_route
-from oneread.evolution.declared import DeclaredModel, DeclaredSchema, DeclaredView, rule_text
+from oneread.evolution.declare import DeclaredModel, DeclaredSchema, DeclaredView, rule_text
 from oneread.models.descriptions import Nested, same_type
 from oneread.models.expressions import rerouted
 from oneread.models.versions import Past, Retired, StoredLayout, StoredSchema, StoredView, ViewState

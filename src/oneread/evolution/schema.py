@@ -12,8 +12,7 @@ from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names, 
 from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
-from oneread.evolution.declare import declare_schema
-from oneread.evolution.declared import DeclaredSchema
+from oneread.evolution.declare import DeclaredSchema, declare_schema
 from oneread.models.evolving import steps_of
 from oneread.models.model import Model
 from oneread.models.references import Copy
