@@ -38,10 +38,8 @@ class _Fitting(NamedTuple):
 def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATIVE_SYSTEM) -> Plan[Operations]:
     """The operations of a store under a schema; a schema that is new to the store changes its schema row.
 
-    Costs one request; with a new schema a scan of one row for each model, and a transaction.
-
-    Raises:
-        SchemaMismatch: the schema does not fit the one in the store, or changes it and may not; nothing was written.
+    Costs one request; with a new schema a scan of one row for each model, and a transaction. Raises SchemaMismatch,
+    with nothing written, where the schema does not fit the one in the store, or changes it and may not.
     """
     stored = yield from stored_schema()
     declared = schema.declared()
@@ -80,10 +78,7 @@ def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | N
     """Finds a declared schema in a store's history, the newest of several versions; None for a new one.
 
     An older version that may still write has the same numbers for all that it declares, because a change of a number
-    cuts older versions off.
-
-    Raises:
-        SchemaMismatch: it may not write any more.
+    cuts older versions off. One that may not raises SchemaMismatch.
     """
     versions = [past for past in stored.history if past.declared == declared.digest]
     if not versions:

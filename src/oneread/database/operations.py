@@ -63,13 +63,11 @@ class Operations:
     def save(
         self, entity: Any, mode: Mode = "save", if_version: int | None = None
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        """Saves one entity."""
         change = yield from self.saving(entity, mode, if_version)
         tasks = yield from self.commit([change])
         return change.written, tasks
 
     def saving(self, entity: Any, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:
-        """The change that saves one entity."""
         whole = yield from self.generated(entity)
         return Save(self.catalog, whole, mode, if_version)
 
@@ -88,7 +86,6 @@ class Operations:
         return (yield from self.saving(wanted[1], verb))
 
     def save_all(self, entities: Sequence[Any]) -> Plan[tuple[list[ChangeResult], list[bytes]]]:
-        """Saves several entities in one transaction."""
         changes: list[Save] = []
         for entity in entities:
             changes.append((yield from self.saving(entity)))  # noqa: PERF401 - a comprehension cannot yield
@@ -114,13 +111,11 @@ class Operations:
     def patch(
         self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        """Changes fields of one entity."""
         change = Patch(self.catalog, self.kind(model).key(key), patching(model, changes), if_version)
         tasks = yield from self.commit([change])
         return change.written, tasks
 
     def upsert(self, entity: Any, changes: Mapping[str, Any]) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        """Creates an entity, or changes fields of an existing one."""
         whole = yield from self.generated(entity)
         kind = self.catalog.type_of(whole).kind
         change = Patch(self.catalog, kind.key(kind.parts(whole)), patching(kind.cls, changes), otherwise=whole)
@@ -128,11 +123,9 @@ class Operations:
         return change.written, tasks
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[list[bytes]]:
-        """Deletes one entity."""
         return self.commit([Delete(self.catalog, self.kind(model).key(key), if_version, model)])
 
     def kind(self, model: Any) -> EntityKind:
-        """The kind of an entity class."""
         try:
             return self.catalog.kinds[model]
         except (KeyError, TypeError):
@@ -190,11 +183,7 @@ def root_keys(kind: EntityKind, keys: Iterable[tuple[Any, ...]]) -> list[bytes]:
 
 
 def found_by(view: CompiledView, key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values of the key's elements by which `get` finds one row.
-
-    Raises:
-        InvalidQuery: the view has pages only, or some of its values are not given.
-    """
+    """The key's values by which `get` finds one row; raises InvalidQuery for views with pages only and partial keys."""
     if not view.can_find:
         raise InvalidQuery("get needs a unique index or an aggregate; read a page of this index", view=view.cls)
     values = view.key.flat(key)

@@ -235,12 +235,7 @@ def _edge(of: Listed, equal: tuple[Any, ...], bound: Any) -> Any:
 
 
 class BoundQuery:
-    """A query bound to its list: the ranges it reads, and the cursors that belong to it.
-
-    Raises:
-        InvalidQuery, InvalidKey: the list cannot answer this.
-        InvalidCursor: the cursor belongs elsewhere.
-    """
+    """A query bound to its list; raises InvalidQuery, InvalidKey or InvalidCursor where the list cannot answer it."""
 
     __slots__ = ("_cipher", "_cursor", "backward", "branches", "of", "query")
 

@@ -99,7 +99,6 @@ class _Names:
         self._views.update({view.prefix: (view.name, "retired") for view in stored.retired})
 
     def of(self, table: Table, prefix: bytes) -> tuple[str, Standing]:
-        """The name and state of the rows under a prefix."""
         if table == "system":
             return prefix.decode("ascii", "replace"), ""
         if table == "roots":

@@ -58,12 +58,10 @@ class TransactionWork:
         return entity
 
     def save(self, entity: Any, mode: Mode, if_version: int | None) -> Plan[Any]:
-        """Saves on the overlay."""
         whole = yield from self._operations.generated(entity)
         return (yield from self._write(Save(self._operations.catalog, whole, mode, if_version)))
 
     def patch(self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None) -> Plan[Any]:
-        """Patches on the overlay."""
         catalog = self._operations.catalog
         return (
             yield from self._write(
@@ -72,7 +70,6 @@ class TransactionWork:
         )
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[None]:
-        """Deletes on the overlay."""
         root_key = self._operations.kind(model).key(key)
         yield from self._write(Delete(self._operations.catalog, root_key, if_version, model))
 

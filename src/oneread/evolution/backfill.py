@@ -94,11 +94,9 @@ class BackfillPosition(msgspec.Struct, frozen=True):
     old_version: int = 0
 
     def next_pass(self, phase: Phase) -> BackfillPosition:
-        """The beginning of the next pass."""
         return BackfillPosition(self.version, phase, self.passes + 1, total=self.looked, recommitted=self.recommitted)
 
     def refusing(self, refusal: BackfillRefusal) -> BackfillPosition:
-        """The same, with one more refusal."""
         kept = (*self.refusals, refusal)[:SHOWN_REFUSALS]
         return msgspec.structs.replace(self, refused=self.refused + 1, refusals=kept)
 
@@ -184,11 +182,7 @@ class Backfill:
         self._waited = 0.0
 
     def run(self) -> Plan[Backfilled]:
-        """Runs until every view is readable, or returns why that cannot be.
-
-        Raises:
-            SchemaMismatch: the store has a newer schema than this program.
-        """
+        """Runs until every view is readable, or returns why not; raises SchemaMismatch under an older schema."""
         while True:
             try:
                 return (yield from self._run_from_position())

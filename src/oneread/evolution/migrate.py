@@ -125,11 +125,7 @@ def _rows_of(kinds: Mapping[str, int], name: str) -> RowRange:
 
 
 def plan_migration(declared: DeclaredSchema, drop: Collection[str] = (), *, count: bool = True) -> Plan[Planned]:
-    """Returns what opening, or applying, would change; writes nothing.
-
-    `drop` names models and views to be dropped. With `count`, rows to be rewritten are read and counted, `BATCH`
-    a request.
-    """
+    """Returns what opening, or applying, would change, as `Migration.plan` describes; writes nothing."""
     stored = yield from stored_schema()
     yield from _refuse_drops(stored, declared, drop)
     drop = _existing(stored, drop)
@@ -180,14 +176,7 @@ def _count(within: RowRange) -> Plan[int]:
 def apply_migration(
     declared: DeclaredSchema, drop: Collection[str] = (), committer: SystemCommitter = NATIVE_SYSTEM
 ) -> Plan[Planned]:
-    """Makes the declared schema the newest version, and drops what is named; returns what changed.
-
-    One transaction, and before it, for a model that is dropped, a scan and a transaction for each `BATCH` of its
-    deleted entities.
-
-    Raises:
-        SchemaMismatch: something is refused; nothing was written.
-    """
+    """Makes the declared schema the newest version, as `Migration.apply` describes; returns what changed."""
     before = yield from plan_migration(declared, drop, count=False)
     stored = yield from stored_schema()
     yield from _accepted(stored, declared, drop)  # a refused migration must not have purged anything
@@ -197,11 +186,7 @@ def apply_migration(
 
 
 def _accepted(stored: StoredSchema, declared: DeclaredSchema, drop: Collection[str]) -> Plan[StoredSchema]:
-    """The next version of the stored schema; the given one when nothing changes.
-
-    Raises:
-        SchemaMismatch: something is refused.
-    """
+    """The next version of the schema, the given one when nothing changes; raises SchemaMismatch if refused."""
     drop = _existing(stored, drop)
     version = _version_of(stored, declared)
     if version and version < stored.writers:
@@ -270,14 +255,10 @@ def _refuse_populated(stored: StoredSchema, name: str, purging: SystemCommitter 
 def roll_back(
     declared: DeclaredSchema, lose: Collection[str] = (), committer: SystemCommitter = NATIVE_SYSTEM
 ) -> Plan[Planned]:
-    """Makes an older program's schema the newest version.
+    """Makes an older program's schema the newest version, as `Migration.rollback` describes.
 
     Renames since then are undone while the store remembers them; views that it does not declare are dropped, since they
-    can be built again. `lose` are `Model.field` of each field whose values may be lost, and names of models that may be
-    dropped.
-
-    Raises:
-        SchemaMismatch: something would be lost, or cannot be; nothing was written.
+    can be built again.
     """
     return (yield from committer.together(lambda: _roll_back(declared, frozenset(lose))))
 

@@ -47,11 +47,7 @@ class CsvDump:
         self.entities = 0
 
     def write_lines(self) -> Plan[int]:
-        """Writes the header and all rows; returns the number of entities.
-
-        Raises:
-            InvalidValue: a value has no exact form in CSV; dump JSON lines instead.
-        """
+        """Writes the header and all rows; returns the number of entities."""
         several = self._several
         columns = [[f"{name}.{part}" for part in several.get(name, ())] or [name] for name in self._form.by_name]
         self._line([column for each in columns for column in each])

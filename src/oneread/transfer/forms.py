@@ -76,7 +76,6 @@ class ColumnForm(JsonForm[Any]):
 
 
 def forms_by_name(catalog: Catalog) -> dict[str, ColumnForm]:
-    """The forms of all models, by stored name."""
     return {stored_name(cls): ColumnForm(entity_type) for cls, entity_type in catalog.entity_types.items()}
 
 
@@ -100,11 +99,7 @@ def document_text(layout: Layout[Any], entity: Any) -> str:
 
 
 def document_entity(layout: Layout[Any], text: str) -> Any:
-    """Decodes the text of `document_text`.
-
-    Raises:
-        InvalidValue: the text is not a document of this layout.
-    """
+    """Decodes the text of `document_text`; raises InvalidValue for text that is not of this layout."""
     try:
         data = b64decode(text, validate=True)
         return layout.decode((layout.wide_prefix if data[:1] == b"\x01" else layout.prefix) + data[1:])

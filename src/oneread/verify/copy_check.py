@@ -85,11 +85,7 @@ class CopyCheck:
             yield from self._report(differing)
 
     def confirm_absent(self) -> Plan[None]:
-        """Scans the kinds of sources that were not found by their keys.
-
-        Raises:
-            Corrupt: a scan returns a row that a read by its key does not.
-        """
+        """Scans the kinds of sources that were not found by their keys; raises Corrupt where a scan finds one."""
         for prefix in sorted(self._absent):
             yield from self._scanner.scan_all("roots", RowRange.under(prefix), lambda _found: None)
 

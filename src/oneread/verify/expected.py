@@ -118,7 +118,6 @@ class RowExaminer:
     def _from_entity(
         self, key: bytes, entity: Any, refs: Refs, record: Cell | None, sources: Mapping[bytes, Source] | None
     ) -> ExpectedRows:
-        """What a living entity emits now."""
         entity_type = self._types[type(entity)]
         hidden: Mapping[str, Any] = {}
         if entity_type.has_hidden:
@@ -233,11 +232,9 @@ class RowReader:
         self._examiners = {kind.prefix: RowExaminer(keyspaces, kind) for kind in keyspaces.kinds}
 
     def examiner(self, kind: EntityKind) -> RowExaminer:
-        """The examiner of one kind's rows."""
         return self._examiners[kind.prefix]
 
     def expected_rows(self, key: bytes, row: Row) -> Plan[ExpectedRows]:
-        """The complete expected rows of a root row."""
         expected = self._examiners[kind_part(key)].examine(key, row)
         return expected if expected.is_complete else (yield from self.complete(key, row, expected))
 
@@ -340,7 +337,6 @@ def _version_fault(version: Cell | None, body: Cell | None) -> RootFault:
 
 
 def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[bytes, Source]) -> dict[str, Any]:
-    """Hidden copies as the sources have them now."""
     hidden: dict[str, Any] = {}
     for each in entity_type.references:
         keys = refs[each.name]

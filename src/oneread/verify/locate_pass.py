@@ -47,11 +47,7 @@ class LocatePass:
         self._check = CrossCheck(digested.kind.cls.__name__)
 
     def run(self) -> Plan[None]:
-        """Reports the faults; reads nothing when the digests agree.
-
-        Raises:
-            Corrupt: the store answers scans and reads by key differently.
-        """
+        """Reports the faults, reads nothing when digests agree; raises Corrupt where scans and reads by key differ."""
         name = self._of.kind.cls.__name__
         forward, differing = self._rows, self._rows | self._sums
         while forward or self._sums:

@@ -41,11 +41,7 @@ class Mender:
         self._reader = RowReader(keyspaces, scanner)
 
     def mend(self, findings: Sequence[Finding]) -> Plan[list[bool]]:
-        """Mends several, in one transaction; returns for each whether it is right now.
-
-        Raises:
-            SchemaMismatch: the schema has changed since the keyspaces were read; nothing was written.
-        """
+        """Mends several in one transaction: whether each is right now. Raises SchemaMismatch if the schema changed."""
         (fence,) = yield from Read("system", [FENCE_ROW])
         if fence != self._fence:
             raise SchemaMismatch("the store's schema has changed while it was repaired; repair it again")

@@ -51,7 +51,6 @@ class FaultReporter:
         self._report = report
 
     def entity(self, key: bytes, fault: RootFault) -> None:
-        """Reports a fault of a root row itself."""
         name = self._keyspaces.name_of(key)
         kind, what, expected, found, mendable = fault
         self._report(Finding(Fault(kind, what, name, name, expected, found, mendable, "roots", key), key))
