@@ -58,20 +58,16 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
             )
     stored = fitting.stored
     refuse_undeclared(stored, declared)
-    catalog = schema.catalog(numbers_of(stored))
-    building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
-    return Operations(catalog, Fence(catalog, fitting.version, fence(stored), building), schema.inline)
-
-
-def numbers_of(stored: StoredSchema) -> SchemaNumbers:
-    """The numbers that a store gave to each declaration."""
-    return SchemaNumbers(
+    numbers = SchemaNumbers(
         stored.kinds,
         {name: layout.number for name, layout in stored.layouts.items()},
         {name: (view.number, view.generation) for name, view in stored.views.items()},
         stored.older,
         stored.last,
     )
+    catalog = schema.catalog(numbers)
+    building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
+    return Operations(catalog, Fence(catalog, fitting.version, fence(stored), building), schema.inline)
 
 
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:

@@ -133,12 +133,8 @@ class PageRows(NamedTuple):
 def _check(of: Listed, query: Query) -> None:
     """Raises InvalidQuery for a limit, budget or condition out of bounds."""
     if type(query.limit) is not int or not 0 < query.limit <= of.max_limit:
-        raise InvalidQuery(
-            "the limit of a page is a whole number from 1 to the view's max_limit",
-            view=of.cls,
-            limit=query.limit,
-            max_limit=of.max_limit,
-        )
+        text = "the limit of a page is a whole number from 1 to the view's max_limit"
+        raise InvalidQuery(text, view=of.cls, limit=query.limit, max_limit=of.max_limit)
     if type(query.backward) is not bool:
         raise InvalidQuery("backward is True or False", view=of.cls, backward=query.backward)
     if type(query.budget) is not int or query.budget < 0:
@@ -156,14 +152,9 @@ def _check_condition(of: Listed, where: Expression) -> None:
             raise InvalidQuery("`where` takes fields of what the page shows", view=of.cls, path=str(path))
     found = of.conditions.find_contradiction(where)
     if found is not None:
-        raise InvalidQuery(
-            found.reason,
-            view=of.cls,
-            field=repr(found.condition.path),
-            condition=found.condition,
-            value=found.condition.operand,
-            type=found.type,
-        )
+        condition = found.condition
+        facts = {"field": repr(condition.path), "condition": condition, "value": condition.operand, "type": found.type}
+        raise InvalidQuery(found.reason, view=of.cls, **facts)
 
 
 def page(of: Listed, query: Query, cipher: CursorCipher, trace: Trace) -> Plan[Page[Any]]:

@@ -136,11 +136,9 @@ class BackfillOptions(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_function("progress", self.progress)
-        for name in ("pace", "quiet", "wait"):
-            given: object = getattr(self, name)
-            if given is None and name == "pace":
-                continue
-            if type(given) not in (int, float) or not 0 <= given < float("inf") or (name == "pace" and not given):  # type: ignore[operator]
+        pace = 1 if self.pace is None else self.pace
+        for name, given in (("pace", pace), ("quiet", self.quiet), ("wait", self.wait)):
+            if type(given) not in (int, float) or not 0 <= given < float("inf") or (name == "pace" and not given):
                 raise UsageError(
                     "pace: expected rows a second above 0; quiet and wait: expected seconds, 0 or more",
                     option=name,

@@ -267,11 +267,6 @@ class Comparison:
             if name in before and before[name] != text:
                 self._report("changed", name, before[name], text)
 
-    @property
-    def is_same(self) -> bool:
-        """Whether stored documents can stay as they are."""
-        return not self.differences
-
 
 def _of(text: str) -> tuple[str, str]:
     """The type of a copied field, and the path in its source."""

@@ -154,17 +154,11 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
         if count and kind in stored.kinds:
             rows[kind] = yield from _count(_rows_of(stored.kinds, kind))
     names = {each.name for each in declared.views}
-    return Planned(
-        stored.version,
-        after.version,
-        evolved.differences,
-        tuple(undeclared(after, declared)),
-        tuple(sorted({past.version for past in stored.history if past.version >= stored.writers}))
-        if evolved.cuts_off
-        else (),
-        tuple(name for name in building if name in names),
-        rows,
-    )
+    builds = tuple(name for name in building if name in names)
+    may_write = {past.version for past in stored.history if past.version >= stored.writers}
+    cuts_off = tuple(sorted(may_write)) if evolved.cuts_off else ()
+    missing = tuple(undeclared(after, declared))
+    return Planned(stored.version, after.version, evolved.differences, missing, cuts_off, builds, rows)
 
 
 def _count(within: RowRange) -> Plan[int]:

@@ -6,7 +6,7 @@ that one bad root row does not make all of its derived rows look wrong. See docs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -348,18 +348,12 @@ def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[b
 
 
 def _record_fault(tokens: tuple[bytes, ...], found: Record, wanted: Record) -> RootFault:
-    return RootFault(
-        "different",
-        "record",
-        _record_text({token: wanted[token] for token in tokens if token in wanted}),
-        _record_text({token: found[token] for token in tokens if token in found}),
-        mendable=True,
-    )
+    return RootFault("different", "record", _record_text(wanted, tokens), _record_text(found, tokens), mendable=True)
 
 
-def _record_text(record: Record) -> str:
-    named = {token[:1].decode("latin-1") + token[1:].hex(): each for token, each in record.items()}
-    return shorten(str(named))
+def _record_text(record: Record, tokens: Iterable[bytes] | None = None) -> str:
+    shown = record.keys() if tokens is None else [each for each in tokens if each in record]
+    return shorten(str({token[:1].decode("latin-1") + token[1:].hex(): record[token] for token in shown}))
 
 
 def shorten(text: str) -> str:

@@ -159,11 +159,8 @@ def _check_options(options: VerifyOptions) -> None:
     check_function("progress", options.progress)
     if options.on_fault is not None:
         check_function("on_fault", options.on_fault)
-    for name in ("pace", "max_age"):
-        value: object = getattr(options, name)
-        if value is None and name == "pace":
-            continue
-        if type(value) not in (int, float) or not value > 0:  # type: ignore[operator]
+    for name, value in (("pace", 1 if options.pace is None else options.pace), ("max_age", options.max_age)):
+        if type(value) not in (int, float) or not value > 0:
             raise UsageError("expected a number greater than 0", option=name, value=value)
     if type(options.keep) is not int or options.keep < 0:
         raise UsageError("expected a whole number, 0 or more", option="keep", value=options.keep)

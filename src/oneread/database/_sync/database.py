@@ -199,9 +199,8 @@ class Database:
         found: Any = None if find is None else find(key)
         if found is None:
             trace = Trace(self._observers)
-            read: R = self._with_outcome(self._driver.run(self.operations.get(model, key), trace), trace)
-            return read
-        if found is ABSENT:
+            found = self._with_outcome(self._driver.run(self.operations.get(model, key), trace), trace)
+        elif found is ABSENT:
             raise NotFound("there is no such entity", model=model, key=key)
         entity: R = found
         return entity
