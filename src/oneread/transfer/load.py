@@ -72,7 +72,7 @@ def parse_end(line: bytes) -> End | None:
 
 
 def check_dump(lines: Iterable[bytes]) -> int:
-    """The number of lines between the first and the last of a dump; raises Corrupt unless it is complete."""
+    """The lines between the first and the last of a dump; raises Corrupt unless it is complete and unchanged."""
     digest = hashlib.blake2b(digest_size=16)
     count = -1
     found: End | None = None

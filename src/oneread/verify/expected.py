@@ -282,7 +282,8 @@ def load_sources(
     """Sources by key, and the keys of those that cannot be read, which count as absent."""
     found: dict[bytes, Source] = {}
     unreadable: set[bytes] = set()
-    for key, row in zip(keys, (yield from scanner.read("roots", list(keys))), strict=True):
+    rows = yield from scanner.read("roots", list(keys))
+    for key, row in zip(keys, rows, strict=True):
         try:
             found[key] = keyspaces.catalog.source(key, parse_root(row))
         except DAMAGED:
