@@ -51,14 +51,6 @@ class Machine(msgspec.Struct, frozen=True):
     cores: int
     python: str
 
-    def differences(self, other: Machine) -> list[str]:
-        """How this machine differs from another, as text."""
-        return [
-            f"{name}: {getattr(self, name)}, not {getattr(other, name)}"
-            for name in self.__struct_fields__
-            if getattr(self, name) != getattr(other, name)
-        ]
-
 
 def this_machine() -> Machine:
     """The machine that this process runs on."""
@@ -87,13 +79,13 @@ class MachineNumbers(msgspec.Struct, frozen=True):
 
     def mismatches(self, engine: str | None = None) -> list[str]:
         """Why these numbers may not apply: another machine, or another engine than the given one."""
-        found = self.machine.differences(this_machine())
+        measured, here = msgspec.structs.asdict(self.machine), msgspec.structs.asdict(this_machine())
+        found = [f"{name}: {fact}, not {here[name]}" for name, fact in measured.items() if fact != here[name]]
         return [*found, f"engine: {self.engine}, not {engine}"] if engine not in (None, self.engine) else found
 
     def predicted(self, bound: Bound) -> float:
         """Seconds for an operation that costs as much as its bound allows, with rows of typical size."""
-        writing = any(term.act == "write" for term in bound.terms)
-        if writing:
+        if any(term.act == "write" for term in bound.terms):
             return self._commit(bound)
         return sum(map(self._read, bound.terms))
 
