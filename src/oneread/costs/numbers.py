@@ -141,14 +141,10 @@ def read_numbers(path: str | Path) -> MachineNumbers:
         raise UsageError("no numbers here yet; measure them: oneread numbers --db URL", path=str(path)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, IsADirectoryError) as error:
         raise UsageError("these are not numbers; measure them again", path=str(path), reason=str(error)) from error
-    wrong = [name for name in BASICS if not _is_time(found.seconds.get(name))]
+    wrong = [name for name in BASICS if not 0 <= found.seconds.get(name, -1) < math.inf]
     if found.format != FORMAT or wrong:
         raise UsageError("these numbers are of another release; measure them again", path=str(path), lacking=wrong)
     return found
-
-
-def _is_time(seconds: float | None) -> bool:
-    return seconds is not None and math.isfinite(seconds) and seconds >= 0
 
 
 def write_numbers(numbers: MachineNumbers, path: str | Path) -> None:
