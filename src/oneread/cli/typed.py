@@ -169,7 +169,7 @@ def _member(cls: type[Enum], text: str) -> Enum:
     return found[0]
 
 
-_BY_TYPE: Final[dict[type, _WordForm]] = {
+_BY_TYPE: Final[dict[object, _WordForm]] = {
     bool: _WordForm(_bool, "true"),
     int: _WordForm(int, "-12"),
     float: _WordForm(float, "2.5"),
@@ -183,7 +183,7 @@ _BY_TYPE: Final[dict[type, _WordForm]] = {
 }
 
 
-def _word_form(kind: Any) -> _WordForm:
+def _word_form(kind: object) -> _WordForm:
     if isinstance(kind, type) and issubclass(kind, Enum):
         return _WordForm(functools.partial(_member, kind), ", ".join(kind.__members__))
     known = _BY_TYPE.get(kind)

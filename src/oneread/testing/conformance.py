@@ -548,7 +548,7 @@ def at_once(work: Callable[[int], Any], given: range) -> list[Any]:
     """Runs `work` in as many threads as there are arguments, all starting at the same moment."""
     gate = threading.Barrier(len(given))
 
-    def enter(argument: int) -> Any:
+    def enter(argument: int) -> object:
         gate.wait(30)
         return work(argument)
 

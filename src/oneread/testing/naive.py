@@ -74,7 +74,7 @@ def sort_by_keys(entries: list[Any], rules: list[Rule]) -> None:
         entries[:] = there + absent if rule.none == "last" else absent + there
 
 
-def _sort_value(place: int, rule: Rule, entry: Any) -> Any:
+def _sort_value(place: int, rule: Rule, entry: tuple[Any, ...]) -> Any:
     value = entry[0][place]
     return repr(value) if rule.hashed else comparable(value)
 
