@@ -122,7 +122,8 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
     """The function from the old entity to the new one.
 
     Raises:
-        InvalidValue: a field is unknown, or part of the key; when called: a step does not apply to the old value.
+        InvalidValue: the model does not declare a field, or it is part of the key; when called: a step does not apply
+            to the old value.
         NotFound: when called: the old entity is of another variant.
     """
     if not changes:
@@ -135,19 +136,28 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
                 model=model.__name__,
                 field=name,
             )
+        if name not in model.__struct_fields__:
+            raise _unknown_field(model, name)
 
     def apply(entity: Any) -> Any:
         kind = type(entity)
         if not isinstance(entity, model):
             raise NotFound("there is no such entity; another variant has this key", model=model, variant=kind)
-        for name in changes:
-            if name not in kind.__struct_fields__:
-                raise InvalidValue("the model has no such field", model=kind.__name__, field=name)
         return msgspec.structs.replace(
             entity, **{name: _apply_change(entity, name, change) for name, change in changes.items()}
         )
 
     return apply
+
+
+def _unknown_field(model: type[Model[Any]], name: str) -> InvalidValue:
+    declaring = [each.__name__ for each in model.__subclasses__() if name in each.__struct_fields__]
+    if declaring:
+        return InvalidValue(
+            "a patch sets fields that the class declares, and this is one of a variant: patch that variant",
+            model=model.__name__, field=name, variants=declaring,
+        )  # fmt: skip
+    return InvalidValue("the model has no such field", model=model.__name__, field=name)
 
 
 def _apply_change(entity: Any, name: str, change: Any) -> Any:

@@ -118,8 +118,9 @@ class Catalog:
         for older in self._numbers.older.get(stored_name(cls), ()):
             kind.layouts.add_older(OlderLayout(older, layout, self.names))
         derivations = tuple(view for view in self.views.values() if self.kinds[view.model] is kind)
+        variants = {stored_name(each): each for each in self.models if self.kinds[each] is kind}
         return EntityType(
-            cls, kind, layout, references.references(cls), derivations, references.copied_values(kind.cls)
+            cls, kind, layout, references.references(cls), derivations, references.copied_values(kind.cls, variants)
         )
 
     def _add_probes(self, accesses: Accesses) -> Probes:

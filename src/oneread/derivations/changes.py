@@ -27,6 +27,10 @@ from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
 Mode: TypeAlias = Literal["save", "create", "keep"]
 """What happens to an existing entity: `save` replaces it, `create` raises AlreadyExists, `keep` leaves it."""
 
+_OTHER_VARIANT: Final = (
+    "an entity of another variant has this key; to change the variant, delete it and save the new one in a transaction"
+)
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -91,6 +95,11 @@ class _Writing:
                     version=current,
                 )
         return CommitAttempt(seen, self._catalog.state(self.key, seen), version)
+
+    def _other_variant(self, before: object, wanted: type) -> AlreadyExists:
+        return AlreadyExists(
+            _OTHER_VARIANT, owner=self._catalog.name_of(self.key), stored=type(before).__name__, variant=wanted.__name__
+        )
 
     def _store(
         self, entity_type: EntityType, entity: Any, refs: Refs, attempt: CommitAttempt, rows: CommittedRows
@@ -159,13 +168,22 @@ class Save(_Writing):
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         attempt = self._attempt(seen, version)
         before = attempt.before.entity
-        if before is not None and self._mode != "save":
+        if self._mode == "save":
+            self._refuse_other_variant(before)
+        elif before is not None:
             if self._mode == "create":
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
+            if not isinstance(before, self._entity_type.cls):
+                self._refuse_other_variant(before)
             self.written.entity, self.written.version = before, seen.version
             return NO_CHANGE
         entity = stamped(self._entity_type, self._entity, before, sources.now)
         return self._store(self._entity_type, entity, self._refs, attempt, sources)
+
+    def _refuse_other_variant(self, before: Any) -> None:
+        """Raises AlreadyExists when the stored entity is of another variant: its fields and rows would be lost."""
+        if before is not None and type(before) is not self._entity_type.cls:
+            raise self._other_variant(before, self._entity_type.cls)
 
 
 class Patch(_Writing):
@@ -191,6 +209,8 @@ class Patch(_Writing):
 
     def _wanted(self, before: EntityState) -> Any:
         if before.entity is not None:
+            if self._otherwise is not None and not isinstance(before.entity, type(self._otherwise)):
+                raise self._other_variant(before.entity, type(self._otherwise))
             return self._change(before.entity)
         if self._otherwise is not None:
             return self._otherwise

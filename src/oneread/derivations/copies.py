@@ -42,6 +42,9 @@ _IN_ORDER: Final = b"\x02"
 MEANING: Final = "#"
 """Key of the digest of their types among the last values of a deleted entity; it is not a path."""
 
+VARIANT: Final = "@"
+"""Key of the stored name of its class among the last values of a deleted entity that holders know as a variant."""
+
 Fill = Callable[[Ref[Any], Any, Mapping[str, Any]], Copy[Any]]
 """(reference, the source's entity, its hidden copies by name) to the copy."""
 
@@ -66,6 +69,8 @@ class Source(NamedTuple):
     """Whether it was ever written."""
     last: Mapping[str, Any] = {}
     """The last values of a deleted one, by route."""
+    variant: type | None = None
+    """The class of a deleted entity, where it is known, or of one that is not of the variant that a reference names."""
 
 
 NO_SOURCE = Source(None, {}, existed=False)
@@ -126,6 +131,16 @@ class Reference(NamedTuple):
                 "a value does not fit its field", model=type(entity).__name__, field=self.name, value=value
             ) from error
 
+    def accepts(self, cls: type) -> bool:
+        """Whether this refers to entities of a class: those of another variant are missing to it."""
+        target = self.access.target
+        return target is self.kind.cls or (target is not None and issubclass(cls, target))
+
+    def narrowed(self, source: Source) -> Source:
+        """A source as this reference sees it: one of another variant counts as deleted, without last values."""
+        cls = source.variant if source.entity is None else type(source.entity)
+        return source if cls is None or self.accepts(cls) else Source(None, {}, existed=True, variant=cls)
+
     def keeps_last_values(self, source: Source) -> bool:
         """Whether holders keep the last values of this source: it was deleted, and `on_delete` does not clear them."""
         return source.entity is None and source.existed and self.on_delete != "clear"
@@ -154,15 +169,19 @@ class Reference(NamedTuple):
             name: None if source.entity is None else get(source.entity, source.used) for name, get, _type in self.hidden
         }
 
-    def refuse_missing(self, entity: Model[Any]) -> None:
+    def refuse_missing(self, entity: Model[Any], source: Source) -> None:
         """Raises MissingReference for a new reference to nothing, unless that is allowed."""
-        if not self.missing_ok:
-            raise MissingReference(
-                "this refers to an entity that does not exist",
-                model=type(entity).__name__,
-                field=self.name,
-                value=getattr(entity, self.name),
-            )
+        if self.missing_ok:
+            return
+        facts = {"model": type(entity).__name__, "field": self.name, "value": getattr(entity, self.name)}
+        if source.variant is None or self.accepts(source.variant):
+            raise MissingReference("this refers to an entity that does not exist", **facts)
+        raise MissingReference(
+            "this refers to an entity of another variant",
+            **facts,
+            expected=self.access.target,
+            variant=source.variant,
+        )
 
 
 class CopiedValues:
@@ -173,11 +192,18 @@ class CopiedValues:
 
     `values` are every value that any copy takes, by route, with its type; `missing_ok` says that holders may refer to
     an entity before it exists; `meaning` is the types as text, so that values kept under other types are not mistaken
-    for these; `sets` says that a value may be a set or hold one.
+    for these; `sets` says that a value may be a set or hold one. `variants` are the classes of the kind by stored name
+    where some reference names a variant, else none.
     """
 
     def __init__(
-        self, values: Mapping[str, tuple[Getter, Any]], *, missing_ok: bool, meaning: str = "", sets: bool = False
+        self,
+        values: Mapping[str, tuple[Getter, Any]],
+        *,
+        missing_ok: bool,
+        meaning: str = "",
+        sets: bool = False,
+        variants: Mapping[str, type] = {},
     ) -> None:
         self._values = {route: values[route] for route in sorted(values)}
         self._getters = tuple(get for get, _type in self._values.values())
@@ -185,6 +211,8 @@ class CopiedValues:
         self._meaning = blake2b(meaning.encode(), digest_size=4).digest()
         self._missing_ok = missing_ok
         self._sets = sets
+        self._variants = variants
+        self._names = {cls: name for name, cls in variants.items()}
         self._pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
     @property
@@ -195,7 +223,10 @@ class CopiedValues:
     def snapshot(self, entity: Model[Any] | None, used: Mapping[str, Any]) -> dict[str, Any]:
         """The values themselves, for the record of a deleted entity: holders may not have its latest ones yet."""
         values = {route: order_sets(get(entity, used)) for route, (get, _type) in self._values.items()}
-        return msgspec.to_builtins(values | {MEANING: self._meaning}, builtin_types=(bytes,))  # type: ignore[no-any-return]
+        kept: dict[str, Any] = {**values, MEANING: self._meaning}
+        if self._names:
+            kept[VARIANT] = self._names[type(entity)]
+        return msgspec.to_builtins(kept, builtin_types=(bytes,))  # type: ignore[no-any-return]
 
     def read_snapshot(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         """The values of a snapshot; none if they had other types then: holders keep what they have."""
@@ -203,6 +234,10 @@ class CopiedValues:
         if kept.get(MEANING, self._meaning) != self._meaning:
             return {}
         return {route: msgspec.convert(value, types[route][1]) for route, value in kept.items() if route in types}
+
+    def variant_of(self, kept: Mapping[str, Any]) -> type | None:
+        """The class of the entity of a snapshot; None if holders did not know it as a variant then."""
+        return self._variants.get(kept.get(VARIANT, ""))
 
     def hash(self, entity: Model[Any] | None, used: Mapping[str, Any]) -> bytes:
         """What the record keeps of the copied values."""

@@ -43,6 +43,8 @@ class ReferenceBuilder:
         }
         self._copied: dict[type, dict[str, tuple[Getter, Any]]] = {}
         self._awaited: set[type] = set()
+        self._narrowed: set[type] = set()
+        self._of_variants: dict[tuple[type, str], dict[type, Getter]] = {}
         for cls, references in self._references.items():
             for reference in tuple(references.values()):
                 if reference.copy is not None:
@@ -65,19 +67,27 @@ class ReferenceBuilder:
                 if access.hidden is not None:
                     self._hide(view.model, access.hidden)
 
-    def copied_values(self, cls: type[Model[Any]]) -> CopiedValues | None:
-        """What holders copy from a model; None if no model copies from it."""
+    def copied_values(self, cls: type[Model[Any]], variants: Mapping[str, type]) -> CopiedValues | None:
+        """What holders copy from a model, None if none does; `variants` are its classes by stored name."""
         copied = self._copied.get(cls)
         if copied is None:
             return None
         names = self._accesses.names
         meaning = "\n".join(f"{route}: {text_of(copied[route][1], cls, route, names)}" for route in sorted(copied))
         sets = any(type_of(kind, names).holds_sets for _get, kind in copied.values())
-        return CopiedValues(copied, missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
+        return CopiedValues(
+            copied,
+            missing_ok=cls in self._awaited,
+            meaning=meaning,
+            sets=sets,
+            variants=variants if cls in self._narrowed else {},
+        )
 
     def _add_copy(self, cls: type[Model[Any]], reference: Reference, copy: type[Copy[Any]]) -> None:
         accesses = self._accesses
-        found = check_copy(copy, reference.kind.cls, accesses, field_types(copy, accesses.names))
+        target = reference.access.target
+        assert target is not None
+        found = check_copy(copy, target, accesses, field_types(copy, accesses.names))
         routes = {name: ".".join(accesses.source_route(copy, name)) for name in found}
         held = self._references[cls][reference.name]
         self._references[cls][reference.name] = held._replace(
@@ -86,16 +96,39 @@ class ReferenceBuilder:
         for name, access in found.items():
             self._announce(reference, routes[name], access)
             if access.hidden is not None:
-                self._hide(reference.kind.cls, access.hidden)
+                self._hide(target, access.hidden)
         if not found:  # a copy without fields still follows the delete of its source
             self._announce(reference, "", Access("None", type(None), optional=True))
 
     def _announce(self, reference: Reference, route: str, access: Access) -> None:
         """Makes the source notify its holders when the value at this route changes."""
-        source = reference.kind.cls
-        self._copied.setdefault(source, {})[route] = compile_getter(access.code), access.type | None
+        source, target = reference.kind.cls, reference.access.target
+        assert target is not None
+        get, given = compile_getter(access.code), access.type | None
+        if target is not source:
+            self._narrowed.add(source)
+            if route.partition(".")[0] not in ("", *source.__struct_fields__):
+                get = self._getter_of_variants(source, target, route, get)
+        known = self._copied.setdefault(source, {}).setdefault(route, (get, given))
+        if known[1] != given:
+            raise InvalidDeclaration(
+                "a field of two variants, each of another type, cannot be copied from both; give one another name",
+                model=source,
+                field=route,
+                types=(known[1], given),
+            )
         if reference.missing_ok:
             self._awaited.add(source)
+
+    def _getter_of_variants(self, source: type, target: type, route: str, get: Getter) -> Getter:
+        """Reads a field that variants declare: None for the entities of other variants."""
+        getters = self._of_variants.setdefault((source, route), {})
+        getters[target] = get
+
+        def read(entity: Any, used: Mapping[str, Any]) -> Any:
+            return next((each(entity, used) for cls, each in getters.items() if isinstance(entity, cls)), None)
+
+        return read
 
     def _hide(self, cls: type[Model[Any]], hidden: HiddenRoute) -> None:
         """Adds a hidden copy to the reference in `cls` and its variants, and those that the source needs for it."""

@@ -24,7 +24,10 @@ OnDelete: TypeAlias = Literal["keep", "refuse", "clear"]
 
 
 class Ref(msgspec.Struct, Generic[T_co], frozen=True, array_like=True):
-    """A reference to an entity of T by its key; hashable. Nothing is fetched through it."""
+    """A reference to an entity of T by its key; hashable. Nothing is fetched through it.
+
+    Of a variant it refers to entities of that variant only; those of others are missing to it.
+    """
 
     key: tuple[Any, ...]
 

@@ -166,7 +166,9 @@ class Audit:
                 continue
             for each in self._catalog.type_of(state.entity).references:
                 for source in each.keys(state.entity):
-                    if (source, key) not in aside and not _is_current(each, state, sources.get(source, NO_SOURCE)):
+                    if (source, key) not in aside and not _is_current(
+                        each, state, each.narrowed(sources.get(source, NO_SOURCE))
+                    ):
                         name = self._catalog.name_of
                         raise Offence(f"{name(key)}.{each.name} holds something else than {name(source)} says")
 

@@ -19,7 +19,7 @@ import msgspec
 from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
-from oneread.errors import AlreadyExists, MissingReference, NotFound, StillReferenced
+from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, StillReferenced
 from oneread.models.fields import CREATED, UPDATED, Marker
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -51,6 +51,8 @@ class OracleField(NamedTuple):
 
     name: str
     target: type
+    variant: type
+    """The class that is referred to: `target`, or a variant of it."""
     copy: type[Copy[Any]] | None
     missing_ok: bool
     on_delete: str
@@ -88,7 +90,7 @@ class Oracle:
             if target is not None:
                 policy: Any = target[1] or defaults[name]
                 missing_ok, on_delete = getattr(policy, "missing_ok", False), getattr(policy, "on_delete", "keep")
-                found[name] = OracleField(name, root_model(target[0]), target[1], missing_ok, on_delete)
+                found[name] = OracleField(name, root_model(target[0]), target[0], target[1], missing_ok, on_delete)
         return found
 
     def _collect_wanted(self) -> None:
@@ -114,7 +116,7 @@ class Oracle:
         far = _far(field, tuple(rest))
         self._wanted[cls].add((name, far))
         for target in self.models:
-            if root_model(target) is field.target and far[0] in target.__struct_fields__:
+            if issubclass(target, field.variant) and far[0] in target.__struct_fields__:
                 self._want(target, far)
 
     def _viewed(self, view: type[View[Any]]) -> type:
@@ -147,6 +149,9 @@ class Oracle:
 
     def patch(self, model: type[M], key: KeyParts, changes: Mapping[str, object], version: int = 0) -> M:
         """Changes fields of an entity that exists."""
+        for name in changes:
+            if name not in model.__struct_fields__:
+                raise InvalidValue("the model has no such field", model=model, field=name)
         before = self.get(model, *key)
         if before is None:
             raise NotFound("there is no such entity", key=key)
@@ -188,17 +193,24 @@ class Oracle:
         if entity is None:
             self._refuse_referenced(place)
             return
+        if before is not None and type(before.entity) is not type(entity):
+            raise AlreadyExists("an entity of another variant has this key", owner=_named(place))
         self.ever.add(place)
         self.held[place] = Held(entity, {})
         for field in self._fields[type(entity)].values():
             known = () if before is None else _targets(field, before.entity)
             for target in _targets(field, entity):
-                there = target in self.held and (target != place or before is not None)
+                there = self._source(field, target) is not None and (target != place or before is not None)
                 if target not in known and not there and not field.missing_ok:
                     raise MissingReference("the referenced entity does not exist", field=field.name, target=target)
             if before is not None and known == _targets(field, entity):
                 kept = {wanted: value for wanted, value in before.seen.items() if wanted[0] == field.name}
                 self.held[place].seen.update(kept)
+
+    def _source(self, field: OracleField, place: Place) -> Held | None:
+        """The entity that a field refers to; one of another variant is missing to it."""
+        held = self.held.get(place)
+        return held if held is not None and isinstance(held.entity, field.variant) else None
 
     def _refuse_referenced(self, place: Place) -> None:
         for other in self.held.values():
@@ -228,7 +240,7 @@ class Oracle:
             for name, route in self._wanted[cls]:
                 field = self._fields[cls][name]
                 targets = _targets(field, held.entity)
-                source = self.held.get(targets[0]) if targets else None
+                source = self._source(field, targets[0]) if targets else None
                 if route == ("deleted",):
                     seen[name, route] = bool(targets) and source is None and targets[0] in self.ever
                 elif source is not None:
@@ -251,7 +263,7 @@ class Oracle:
                 return None
             if field is not None and len(route) > 1:
                 far = _far(field, route[1:])
-                source = self.held.get(_targets(field, held.entity)[0])
+                source = self._source(field, _targets(field, held.entity)[0])
                 return held.seen.get((name, far)) if source is None else self.value(source, far)
         return value
 

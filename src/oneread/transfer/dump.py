@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from oneread.derivations.catalog import Catalog, stored_name
-from oneread.derivations.copies import Source
+from oneread.derivations.copies import Reference, Source
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
 from oneread.derivations.entity_type import EntityState, EntityType, FillInputs
 from oneread.derivations.pending_tasks import sources_with_pending_tasks
@@ -178,14 +178,20 @@ class Dump:
         """A source, for an entity whose copies are filled again."""
         return self._catalog.source(key, self._roots[key])
 
+    def _is_missing(self, reference: Reference, key: bytes) -> bool:
+        """Whether a source is not there, or is of another variant than the reference names."""
+        body = self._roots[key].body
+        return body is None or not reference.accepts(reference.kind.layouts.class_of(body))
+
     def _entity(self, key: bytes, version: int, state: EntityState) -> bytes:
         entity, entity_type = state.entity, self._catalog.type_of(state.entity)
         refs = entity_type.refs(entity)
         late = self._forward[entity_type.cls]
+        references = {each.name: each for each in entity_type.references}
         held = [
             name
             for name, keys in refs.items()
-            if keys and (name in late or any(self._roots[each].body is None for each in keys))
+            if keys and (name in late or any(self._is_missing(references[name], each) for each in keys))
         ]
         used = state.record.get(HIDDEN)
         pending = self._pending.intersection(each for keys in refs.values() for each in keys) if self._pending else ()

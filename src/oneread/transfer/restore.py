@@ -41,6 +41,7 @@ class RestoreEntity(Save):
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         before = self._attempt(seen, version).before
+        self._refuse_other_variant(before.entity)
         if self._copies.fields:
             before = self._with_copies(before, sources)
         kept = self._version if seen.version < self._version <= version else version
@@ -50,9 +51,10 @@ class RestoreEntity(Save):
         """The state before, as if it already had the dumped copies of sources that are not in the store."""
         _fields, entity, hidden = self._copies
         rows = SourceCache(self._catalog, sources)
-        known = {each.name: getattr(before.entity, each.name, None) for each in self._entity_type.references}
+        references = {each.name: each for each in self._entity_type.references}
+        known = {name: getattr(before.entity, name, None) for name in references}
         for name in self._copies.fields:
-            if any(rows[key].entity is None for key in self._refs.get(name, ())):
+            if any(references[name].narrowed(rows[key]).entity is None for key in self._refs.get(name, ())):
                 known[name] = getattr(entity, name, None)
         return before._replace(entity=SimpleNamespace(**known), used={**before.used, **hidden})
 

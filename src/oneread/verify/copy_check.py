@@ -119,7 +119,7 @@ class CopyCheck:
 
     def _expect(self, entity: Any, reference: Reference, key: bytes) -> _Expected:
         """What all holders of a source have of it; kept, because one source may have many."""
-        source = self._sources[key]
+        source = reference.narrowed(self._sources[key])
         keeps_last = reference.keeps_last_values(source)
         has_copy = reference.copy is not None and not keeps_last
         copy = reference.filled_copy(getattr(entity, reference.name), source) if has_copy else None

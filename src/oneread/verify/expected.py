@@ -342,7 +342,7 @@ def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[b
     for each in entity_type.references:
         keys = refs[each.name]
         if each.hidden and keys:
-            hidden.update(each.hidden_values(sources[keys[0]], {}))
+            hidden.update(each.hidden_values(each.narrowed(sources[keys[0]]), {}))
         else:
             hidden.update({name: None for name, _get, _type in each.hidden})
     return hidden

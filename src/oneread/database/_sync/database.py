@@ -325,8 +325,9 @@ class Database:
 
         Raises:
             InvalidValue: a field does not fit its type, constraint or check.
-            MissingReference: a new reference to an entity that does not exist.
-            AlreadyExists: a unique value is taken; `owner` names the entity that has it.
+            MissingReference: a new reference to an entity that does not exist, or is of another variant.
+            AlreadyExists: a unique value is taken, or the stored entity is of another variant; `owner` names the entity
+                that has the value or the key.
             Conflict: the stored entity has another version than `if_version`.
             LimitExceeded: the entity is too large, or the store is full.
         """
@@ -346,7 +347,7 @@ class Database:
     def upsert(self, entity: M, /, **changes: Any) -> M:
         """Creates the entity, or changes these fields of the stored one.
 
-        `db.upsert(Visit(page="/", count=1), count=add(1))`.
+        `db.upsert(Visit(page="/", count=1), count=add(1))`. Raises AlreadyExists when another variant has the key.
         """
         saved: M = (self._write(self.operations.upsert(entity, changes))).entity
         return saved
@@ -363,7 +364,7 @@ class Database:
 
         Raises:
             NotFound: there is no such entity.
-            InvalidValue: a field is unknown, part of the key, or does not take the value.
+            InvalidValue: a field is not one that `model` declares, part of the key, or does not take the value.
         """
         plan = self.operations.patch(model, key, changes, own_version(model, changes, if_version))
         patched: R = (self._write(plan)).entity
