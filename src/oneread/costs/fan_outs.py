@@ -5,6 +5,7 @@ See "Copies" of the decisions page, and docs/explanation/costs.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 from oneread.costs.entity_costs import ChangedFields, EntityCosts, FollowedFields, touched_rows
@@ -51,6 +52,10 @@ class FanOut(NamedTuple):
     """A back-reference, as it is scanned."""
     views: TouchedRows
     counts: TouchedRows
+    holding: tuple[str, ...]
+    """References that forbid the delete of holders that go with their source."""
+    deleted: tuple[str, ...]
+    """The names of the classes of holders that go with their source."""
 
 
 class FanOuts:
@@ -60,31 +65,38 @@ class FanOuts:
         self._costs = costs
         self._types = costs.catalog.entity_types
 
-    def of(self, entity_type: EntityType, change: ChangedFields | None) -> FanOut | None:
+    def of(self, entity_type: EntityType, change: ChangedFields | None, *, is_delete: bool = False) -> FanOut | None:
         """What follows a change of some fields, or (None) of a whole entity; None if nothing does."""
-        steps = self._followers(entity_type, change)
+        steps = self._followers(entity_type, change, is_delete=is_delete)
         if not steps:
             return None
         seen = dict.fromkeys(steps)
         far = False
         while steps:
             cls, following = steps.pop()
-            further = self._followers(self._types[cls], following)
+            further = self._followers(self._types[cls], following, is_delete=following.is_deleted)
             far = far or bool(further)
             fresh = [step for step in further if step not in seen]
             seen.update(dict.fromkeys(fresh))
             steps += fresh
         return self._fan_out(entity_type, list(seen), far=far)
 
-    def _followers(self, source: EntityType, change: ChangedFields | FollowedFields | None) -> list[FollowStep]:
+    def _followers(
+        self, source: EntityType, change: ChangedFields | FollowedFields | None, *, is_delete: bool
+    ) -> list[FollowStep]:
         """The classes that follow a change of a source, and by which of their fields."""
         if source.copied is None:
             return []
         routes = [tuple(route.split(".")) for route in source.copied.types if route]
-        if change is not None and not any(map(change.touches, routes)):
+        if change is not None and not is_delete and not any(map(change.touches, routes)):
             return []
         return [
-            (cls, FollowedFields(reference.name, reference.copy is not None))
+            (
+                cls,
+                FollowedFields(
+                    reference.name, reference.copy is not None, is_delete and reference.on_delete == "delete"
+                ),
+            )
             for cls, each in self._types.items()
             for reference in each.tracked
             if reference.kind is source.kind
@@ -104,6 +116,18 @@ class FanOuts:
             found if not far else Size(410, found.typical),
             self._most(steps, "views"),
             self._most(steps, "counts"),
+            self._holding(cls for cls, following in steps if following.is_deleted),
+            tuple(dict.fromkeys(cls.__name__ for cls, following in steps if following.is_deleted)),
+        )
+
+    def _holding(self, deleted: Iterable[type]) -> tuple[str, ...]:
+        """The references that forbid the delete of entities of these classes."""
+        kinds = {self._types[cls].kind for cls in deleted}
+        return tuple(
+            f"{cls.__name__}.{reference.name}"
+            for cls, each in self._types.items()
+            for reference in each.holding
+            if reference.kind in kinds
         )
 
     def _most(self, steps: list[FollowStep], table: str) -> TouchedRows:

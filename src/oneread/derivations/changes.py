@@ -151,6 +151,20 @@ def decision(
     return Decision(root, operations, fans_out)
 
 
+def deletion(catalog: Catalog, key: bytes, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
+    """The decision to delete an entity."""
+    before = attempt.before
+    entity_type = catalog.any_type_of(key)
+    whole = catalog.type_of(before.entity).with_all_copies(before, SourceCache(catalog, sources))
+    record = entity_type.tombstone_record(whole)
+    return Decision(
+        Root(attempt.version, None, emitted_record.encode_record(record)),
+        record_diff(key, before.record, record, {}),
+        entity_type.fans_out(before, record),
+        [holds_on(key)] if catalog.may_be_held(key) else [],
+    )
+
+
 class Save(_Writing):
     """Stores an entity, replacing any previous one."""
 
@@ -244,23 +258,15 @@ class Delete(_Writing):
         return _stale_sources(self._catalog, self.key, seen)
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        before = self._attempt(seen, version).before
-        if seen.body is None or not isinstance(before.entity, self._model):
+        attempt = self._attempt(seen, version)
+        if seen.body is None or not isinstance(attempt.before.entity, self._model):
             return NO_CHANGE
-        entity_type = self._catalog.any_type_of(self.key)
-        whole = self._catalog.type_of(before.entity).with_all_copies(before, SourceCache(self._catalog, sources))
-        record = entity_type.tombstone_record(whole)
         self.written.version, self.written.created = version, False
-        return Decision(
-            Root(version, None, emitted_record.encode_record(record)),
-            record_diff(self.key, before.record, record, {}),
-            entity_type.fans_out(before, record),
-            [holds_on(self.key)] if self._catalog.may_be_held(self.key) else [],
-        )
+        return deletion(self._catalog, self.key, attempt, sources)
 
 
 class FollowSource(_Writing):
-    """Gives a holder the new values of a source that it refers to.
+    """Gives a holder the new values of a source that it refers to, or deletes it with the source.
 
     A leaf copy (no view of the holder uses it, and no entity copies it on) keeps the holder's version, since its own
     fields did not change; a dependent one is a full re-commit. Views missing in the holder's record are left to the
@@ -286,8 +292,11 @@ class FollowSource(_Writing):
         refs = entity_type.refs(before.entity)
         if self._source not in _flat(refs):
             return NO_CHANGE
+        known = SourceCache(self._catalog, sources)
+        if entity_type.goes_with(refs, self._source, known[self._source]):
+            return deletion(self._catalog, self.key, attempt, sources)
         missing = entity_type.missing_views(before.record)
-        inputs = FillInputs(before, SourceCache(self._catalog, sources), (self._source,), missing)
+        inputs = FillInputs(before, known, (self._source,), missing)
         filled = entity_type.fill(self.key, before.entity, refs, inputs)
         recommit = decision(self._catalog, entity_type, self.key, filled, attempt)
         root = recommit.root

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
@@ -19,7 +19,7 @@ from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model
-from oneread.models.references import Copy, Ref, copied_names
+from oneread.models.references import Copy, OnDelete, Ref, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets, stored_form
 from oneread.models.types import unwrap
@@ -45,6 +45,13 @@ MEANING: Final = "#"
 VARIANT: Final = "@"
 """Key of the stored name of its class among the last values of a deleted entity that holders know as a variant."""
 
+DELETES: Final = "-"
+"""Key among the last values of an entity that was deleted while references with `on_delete="delete"` were declared."""
+
+DELETED_OR_MISSING: Final = (
+    'on_delete="delete" and missing_ok exclude each other: a reference to nothing would be to a deleted entity'
+)
+
 Fill = Callable[[Ref[Any], Any, Mapping[str, Any]], Copy[Any]]
 """(reference, the source's entity, its hidden copies by name) to the copy."""
 
@@ -69,6 +76,8 @@ class Source(NamedTuple):
     """Whether it was ever written."""
     last: Mapping[str, Any] = {}
     """The last values of a deleted one, by route."""
+    deletes: bool = False
+    """Whether it was deleted, and holders go with it."""
     variant: type | None = None
     """The class of a deleted entity, where it is known, or of one that is not of the variant that a reference names."""
 
@@ -112,7 +121,7 @@ class Reference(NamedTuple):
     @property
     def tracked(self) -> bool:
         """Whether the source must reach the holder when it changes."""
-        return self.access.copy is not None or bool(self.hidden)
+        return self.access.copy is not None or bool(self.hidden) or self.on_delete == "delete"
 
     def keys(self, entity: object) -> list[bytes]:
         """The root rows that the field refers to, each once; none for no entity, or one of another variant."""
@@ -140,6 +149,10 @@ class Reference(NamedTuple):
         """A source as this reference sees it: one of another variant counts as deleted, without last values."""
         cls = source.variant if source.entity is None else type(source.entity)
         return source if cls is None or self.accepts(cls) else Source(None, {}, existed=True, variant=cls)
+
+    def goes_with(self, source: Source) -> bool:
+        """Whether a holder is to be deleted because this source was. One that another variant replaced is not gone."""
+        return self.on_delete == "delete" and self.narrowed(source).deletes
 
     def keeps_last_values(self, source: Source) -> bool:
         """Whether holders keep the last values of this source: it was deleted, and `on_delete` does not clear them."""
@@ -193,7 +206,7 @@ class CopiedValues:
     `values` are every value that any copy takes, by route, with its type; `missing_ok` says that holders may refer to
     an entity before it exists; `meaning` is the types as text, so that values kept under other types are not mistaken
     for these; `sets` says that a value may be a set or hold one. `variants` are the classes of the kind by stored name
-    where some reference names a variant, else none.
+    where some reference names a variant, else none. `deletes` says that some holders go with the entity.
     """
 
     def __init__(
@@ -204,6 +217,7 @@ class CopiedValues:
         meaning: str = "",
         sets: bool = False,
         variants: Mapping[str, type] = {},
+        deletes: bool = False,
     ) -> None:
         self._values = {route: values[route] for route in sorted(values)}
         self._getters = tuple(get for get, _type in self._values.values())
@@ -212,6 +226,7 @@ class CopiedValues:
         self._missing_ok = missing_ok
         self._sets = sets
         self._variants = variants
+        self._deletes = deletes
         self._names = {cls: name for name, cls in variants.items()}
         self._pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
@@ -226,6 +241,8 @@ class CopiedValues:
         kept: dict[str, Any] = {**values, MEANING: self._meaning}
         if self._names:
             kept[VARIANT] = self._names[type(entity)]
+        if self._deletes:
+            kept[DELETES] = True
         return msgspec.to_builtins(kept, builtin_types=(bytes,))  # type: ignore[no-any-return]
 
     def read_snapshot(self, kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -322,8 +339,12 @@ def check_copy(
     copy: type[Copy[Any]], target: type[Model[Any]], accesses: Accesses, types: Mapping[str, Any]
 ) -> dict[str, Access]:
     """Where each field of a copy class comes from, checked against the source's types."""
-    if copy.on_delete not in ("keep", "refuse", "clear"):
-        raise InvalidDeclaration("on_delete: expected keep, refuse or clear", copy=copy, on_delete=copy.on_delete)
+    if copy.on_delete not in get_args(OnDelete):
+        raise InvalidDeclaration(
+            "on_delete: expected keep, refuse, clear or delete", copy=copy, on_delete=copy.on_delete
+        )
+    if copy.on_delete == "delete" and copy.missing_ok:
+        raise InvalidDeclaration(DELETED_OR_MISSING, copy=copy)
     found: dict[str, Access] = {}
     for name in copied_names(copy):
         access = accesses.of_route(target, accesses.source_route(copy, name))

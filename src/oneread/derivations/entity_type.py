@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from oneread.derivations import emitted_record
-from oneread.derivations.copies import NO_SOURCE, CopiedValues, Reference, Source
+from oneread.derivations.copies import DELETES, NO_SOURCE, CopiedValues, Reference, Source
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import COPIED, HELD, HIDDEN, LAST_VALUES, REFERENCES, Emission, Record
 from oneread.derivations.keyed import reference_signature
@@ -98,6 +98,7 @@ class EntityType:
         self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
+        self.going = tuple(each for each in self.references if each.on_delete == "delete")
         self._hidden = tuple(each for each in self.references if each.hidden)
         self.has_hidden = bool(self._hidden)
         self._empty_tokens = frozenset(self.empty_record())
@@ -285,6 +286,10 @@ class EntityType:
         """Whether `is_current` needs more of a row than its record."""
         return bool(self.holding) or self.copied is not None
 
+    def goes_with(self, refs: Refs, key: bytes, source: Source) -> bool:
+        """Whether an entity is to be deleted because this source of it was (`on_delete="delete"`)."""
+        return any(key in refs[each.name] and each.goes_with(source) for each in self.going)
+
     def _held_sources(self, entity: Model[Any]) -> list[bytes]:
         return list(dict.fromkeys([source for each in self.holding for source in each.keys(entity)]))
 
@@ -294,7 +299,12 @@ class EntityType:
             return Source(None, {}, existed=True)
         kept = record.get(LAST_VALUES) or {}
         return Source(
-            None, {}, existed=True, last=self.copied.read_snapshot(kept), variant=self.copied.variant_of(kept)
+            None,
+            {},
+            existed=True,
+            last=self.copied.read_snapshot(kept),
+            deletes=DELETES in kept,
+            variant=self.copied.variant_of(kept),
         )
 
     def fans_out(self, before: EntityState | None, after: Record) -> bool:

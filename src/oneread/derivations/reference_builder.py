@@ -44,11 +44,14 @@ class ReferenceBuilder:
         self._copied: dict[type, dict[str, tuple[Getter, Any]]] = {}
         self._awaited: set[type] = set()
         self._narrowed: set[type] = set()
+        self._deleting: set[type] = set()
         self._of_variants: dict[tuple[type, str], dict[type, Getter]] = {}
         for cls, references in self._references.items():
             for reference in tuple(references.values()):
                 if reference.copy is not None:
                     self._add_copy(cls, reference, reference.copy)
+                elif reference.on_delete == "delete":
+                    self._announce_delete(reference)
 
     def references(self, cls: type[Model[Any]]) -> Mapping[str, Reference]:
         """The referring fields of a model by name."""
@@ -81,6 +84,7 @@ class ReferenceBuilder:
             meaning=meaning,
             sets=sets,
             variants=variants if cls in self._narrowed else {},
+            deletes=cls in self._deleting,
         )
 
     def _add_copy(self, cls: type[Model[Any]], reference: Reference, copy: type[Copy[Any]]) -> None:
@@ -97,8 +101,12 @@ class ReferenceBuilder:
             self._announce(reference, routes[name], access)
             if access.hidden is not None:
                 self._hide(target, access.hidden)
-        if not found:  # a copy without fields still follows the delete of its source
-            self._announce(reference, "", Access("None", type(None), optional=True))
+        if not found:
+            self._announce_delete(reference)
+
+    def _announce_delete(self, reference: Reference) -> None:
+        """Makes the source notify a holder that takes no value of it when it is deleted."""
+        self._announce(reference, "", Access("None", type(None), optional=True))
 
     def _announce(self, reference: Reference, route: str, access: Access) -> None:
         """Makes the source notify its holders when the value at this route changes."""
@@ -119,6 +127,8 @@ class ReferenceBuilder:
             )
         if reference.missing_ok:
             self._awaited.add(source)
+        if reference.on_delete == "delete":
+            self._deleting.add(source)
 
     def _getter_of_variants(self, source: type, target: type, route: str, get: Getter) -> Getter:
         """Reads a field that variants declare: None for the entities of other variants."""

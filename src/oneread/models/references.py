@@ -19,8 +19,11 @@ from oneread.models.paths import within
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-OnDelete: TypeAlias = Literal["keep", "refuse", "clear"]
-"""When the source is deleted, a copy keeps its last values, or forbids the delete, or becomes None."""
+OnDelete: TypeAlias = Literal["keep", "refuse", "clear", "delete"]
+"""When the source is deleted, a copy keeps its last values, or forbids the delete, or becomes None, or goes with it.
+
+With "delete" it is the whole holder that is deleted.
+"""
 
 
 class Ref(msgspec.Struct, Generic[T_co], frozen=True, array_like=True):
@@ -42,9 +45,9 @@ class Copy(msgspec.Struct, Generic[T], frozen=True, metaclass=Declared):
             name: str
             city: str = within(Customer.home, Home.city)
 
-    Class options: `on_delete` (default "keep": the last values stay and `deleted` is true), `missing_ok` (a reference
-    to an entity that does not exist yet is allowed; its fields are None until it does), `evolution` (copied fields that
-    had another name or type).
+    Class options: `on_delete` (default "keep": the last values stay and `deleted` is true; "refuse", "clear" or
+    "delete"), `missing_ok` (a reference to an entity that does not exist yet is allowed; its fields are None until it
+    does), `evolution` (copied fields that had another name or type).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(

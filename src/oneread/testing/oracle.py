@@ -79,6 +79,8 @@ class Oracle:
         self.held: dict[Place, Held] = {}
         self.clock_of: Callable[[Place], int] = lambda _place: 0
         """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
+        self.waits: Callable[[Place], bool] = lambda _place: False
+        """Whether an entity that is to be deleted with its source is still there, waiting for its task."""
         self.ever: set[Place] = set()
         """Every place that was ever written: those of them that are not held were deleted."""
 
@@ -179,8 +181,10 @@ class Oracle:
         """Applies all changes or none, and recomputes everything."""
         held, ever = dict(self.held), set(self.ever)
         try:
+            self.delete_with_sources()
             for place, entity in changes:
                 self._apply(place, entity)
+            self.delete_with_sources()
             while self._refresh():
                 pass
             self._refuse_taken()
@@ -212,6 +216,49 @@ class Oracle:
         held = self.held.get(place)
         return held if held is not None and isinstance(held.entity, field.variant) else None
 
+    def delete_with_sources(self) -> None:
+        """Deletes entities whose source was deleted, if they say `on_delete="delete"`, but for those that wait.
+
+        One that others refer to with "refuse" stays, and so does what would go with it.
+        """
+        refused: set[Place] = set()
+        while True:
+            gone = self._without_sources(refused)
+            held = {place for place in gone if self._holders(place) - gone}
+            if not held:
+                break
+            refused |= held
+        for place in gone:
+            del self.held[place]
+
+    def waiting(self) -> list[Place]:
+        """The entities that are to be deleted with their source and are still there."""
+        return [place for place, held in self.held.items() if self._lost(held.entity, set())]
+
+    def _without_sources(self, refused: set[Place]) -> set[Place]:
+        gone: set[Place] = set()
+        grown = True
+        while grown:
+            grown = False
+            for place, held in self.held.items():
+                if place not in gone | refused and self._lost(held.entity, gone) and not self.waits(place):
+                    gone.add(place)
+                    grown = True
+        return gone
+
+    def _lost(self, entity: AnyModel, gone: set[Place]) -> bool:
+        going = [field for field in self._fields[type(entity)].values() if field.on_delete == "delete"]
+        return any(target in gone or target not in self.held for field in going for target in _targets(field, entity))
+
+    def _holders(self, place: Place) -> set[Place]:
+        """The entities that forbid the delete of one."""
+        return {
+            _place(other.entity)
+            for other in self.held.values()
+            for field in self._fields[type(other.entity)].values()
+            if field.on_delete == "refuse" and place in _targets(field, other.entity)
+        }
+
     def _refuse_referenced(self, place: Place) -> None:
         for other in self.held.values():
             for field in self._fields[type(other.entity)].values():
@@ -242,7 +289,9 @@ class Oracle:
                 targets = _targets(field, held.entity)
                 source = self._source(field, targets[0]) if targets else None
                 if route == ("deleted",):
-                    seen[name, route] = bool(targets) and source is None and targets[0] in self.ever
+                    seen[name, route] = (
+                        field.on_delete != "delete" and bool(targets) and source is None and targets[0] in self.ever
+                    )
                 elif source is not None:
                     seen[name, route] = self.value(source, route)
                 elif field.on_delete == "clear" or not targets or targets[0] not in self.ever:
@@ -400,7 +449,7 @@ class Oracle:
         return {
             target
             for field in fields
-            if field.copy is not None or field.name in wanted
+            if field.copy is not None or field.name in wanted or field.on_delete == "delete"
             for target in _targets(field, entity)
         }
 

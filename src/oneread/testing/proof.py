@@ -26,7 +26,7 @@ from oneread.models.model import key_of
 from oneread.store.requests import Scan
 from oneread.testing.audit import Audit
 from oneread.testing.clock import Clock
-from oneread.testing.comparison import Disagreement, check_same, compare
+from oneread.testing.comparison import Disagreement, check_same, check_waiting, compare
 from oneread.testing.naive import look
 from oneread.testing.oracle import Oracle, written_at
 from oneread.testing.steps import DeleteStep, DrainStep, HistoryStep, LookStep, TickStep, WriteStep
@@ -57,6 +57,7 @@ class Proof:
         self.clock = Clock()
         self.database = connect(url, with_inline(schema, inline), clock=self.clock, workers=0)
         self.oracle = Oracle(*schema.models, *schema.views)
+        self.oracle.waits = lambda place: self.database.exists(place[0], *place[1])
         self.refused: Counter[str] = Counter()
         """How often a step was refused, by the name of the error."""
         self._audit = Audit(self.database._driver.engine, self.database.operations)  # noqa: SLF001 - reads past everything that is under test
@@ -71,6 +72,7 @@ class Proof:
             self.clock.tick(step.seconds)
         elif isinstance(step, DrainStep):
             self.database.run(step.plan(self.database.operations))
+            self.oracle.delete_with_sources()
         elif isinstance(step, LookStep):
             self.look()
         else:
@@ -120,6 +122,7 @@ class Proof:
             found = self.database.find(variant, *key_of(entity))
             check_same(f"{variant.__name__}{key_of(entity)}", look(entity), look(found))
         self._audit.check()
+        check_waiting(self.oracle, self._audit, self.database.operations)
 
     def _rows(self, view: Any) -> list[Any]:
         return [row for page in self.database.scan(view, batch=3) for row in page]
@@ -127,6 +130,7 @@ class Proof:
     def _run_tasks(self) -> None:
         while self.database.run(self.database.operations.drain_step(_BATCH)):
             pass
+        self.oracle.delete_with_sources()
 
     def _has_tasks(self) -> bool:
         return bool(self.database.run(Scan("system", outbox.TASKS, 1).__iter__()))

@@ -132,7 +132,16 @@ class NativeCommitter(NativeSystem):
 
     def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> Plan[None]:
         """Costs one read of all root rows and hints together; one scan and one read for each source that fans out."""
-        return self.cascade(unit, now).commit(changes)
+
+        def attempt(refused: RefusedHolders) -> Plan[None]:
+            mark = unit.mark()
+            try:
+                yield from self.cascade(unit, now, refused).commit(changes)
+            except HoldersRefused:
+                unit.restore(mark)
+                raise
+
+        return _until_written(attempt)
 
     def follow(self, source: bytes, holder: bytes) -> Plan[SetAside | None]:
         """One unit of work, written when the holder followed."""
@@ -214,6 +223,8 @@ class Cascade:
             if links:
                 yield from unit.load("roots", links)
             self._note(change.key, self._decide(change))
+        unreferenced, self._unreferenced = self._unreferenced, []
+        yield from _refuse_referenced(unit, unreferenced)
         yield from self._spread()
 
     def follow(self, source: bytes, holders: Sequence[bytes]) -> Plan[list[bytes]]:
@@ -238,7 +249,18 @@ class Cascade:
                 continue
             self._room -= len(targets)
             yield from self._follow(source, [key[len(within.start) :] for key, _row in targets])
-        yield from _refuse_referenced(unit, self._unreferenced)
+        yield from self._set_held_aside()
+
+    def _set_held_aside(self) -> Plan[None]:
+        """Refuses holders that were deleted with their source, and to which others refer with `on_delete="refuse"`."""
+        refused: dict[bytes, Exception] = {}
+        for holder, within in self._unreferenced:
+            try:
+                yield from _refuse_referenced(self._unit, [(holder, within)])
+            except StillReferenced as error:
+                refused[holder] = error
+        if refused:
+            raise HoldersRefused(refused)
 
     def _follow(self, source: bytes, holders: Sequence[bytes]) -> Plan[list[bytes]]:
         unit, refused = self._unit, list[bytes]()

@@ -125,6 +125,7 @@ class Dump:
         self._deleted = self._lines = 0
         self._roots: dict[bytes, Root] = {}
         self._pending: set[bytes] = set()
+        self._deleting = False
 
     def write_lines(self) -> Plan[End]:
         """Writes all lines; an entity that changes meanwhile is written in its old or its new state."""
@@ -132,6 +133,8 @@ class Dump:
         self._line(_encode(Head(FORMAT, schema_digest(self._catalog), names)))
         self._lines = 0
         self._pending = yield from sources_with_pending_tasks()
+        # The load deletes entities that wait to be deleted with a source; others refer to them.
+        self._deleting = bool(self._pending) and any(each.going for each in self._catalog.entity_types.values())
         for kind in self.kinds:
             yield from scan_all("roots", RowRange.under(kind.prefix), partial(self._batch, kind), BATCH)
         end = End(self._lines, self._entities, self._deleted, self._digest.hexdigest())
@@ -191,7 +194,8 @@ class Dump:
         held = [
             name
             for name, keys in refs.items()
-            if keys and (name in late or any(self._is_missing(references[name], each) for each in keys))
+            if keys
+            and (name in late or self._deleting or any(self._is_missing(references[name], each) for each in keys))
         ]
         used = state.record.get(HIDDEN)
         pending = self._pending.intersection(each for keys in refs.values() for each in keys) if self._pending else ()

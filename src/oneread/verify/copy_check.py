@@ -40,6 +40,8 @@ class _Expected(NamedTuple):
     hidden: Mapping[str, Any]
     keeps_last: bool
     """The source was deleted, and holders keep its last values."""
+    goes: bool
+    """The source was deleted, and holders go with it."""
 
 
 class _Held(NamedTuple):
@@ -59,7 +61,7 @@ class CopyCheck:
         self._scanner = scanner
         self._reporter = reporter
         self._checked: dict[type, tuple[Reference, ...]] = {
-            cls: tuple(each for each in entity_type.references if each.copy is not None or each.hidden)
+            cls: tuple(each for each in entity_type.references if each.tracked)
             for cls, entity_type in keyspaces.catalog.entity_types.items()
             if entity_type.kind is kind
         }
@@ -104,6 +106,8 @@ class CopyCheck:
         if expected is None:
             expected = self._expect(entity, reference, source)
         held: Any = getattr(entity, reference.name)
+        if expected.goes:
+            return False
         if expected.keeps_last:
             return reference.copy is None or held.deleted is True
         if reference.copy is not None:
@@ -126,7 +130,7 @@ class CopyCheck:
         fields = () if copy is None else astuple(copy)
         form = b"" if copy is None or self._has_one_form(type(copy)) else stored_form(fields)
         hidden = {} if keeps_last or reference.many else reference.hidden_values(source)
-        expected = _Expected(copy, fields, form, hidden, keeps_last)
+        expected = _Expected(copy, fields, form, hidden, keeps_last, reference.goes_with(source))
         self._expected[reference.name, type(entity), key] = expected
         return expected
 
@@ -154,7 +158,9 @@ class CopyCheck:
                 self._absent.add(kind_part(source))
             expected = self._expected[reference.name, type(holder.entity), source]
             held = getattr(holder.entity, reference.name)
-            if expected.keeps_last:
+            if expected.goes:
+                self._reporter.copy(key, reference.name, source, "deleted with its source", held)
+            elif expected.keeps_last:
                 self._reporter.copy(key, reference.name, source, "marked as deleted", held)
             elif reference.copy is not None and stored_form(astuple(held)) != stored_form(astuple(expected.copy)):
                 self._reporter.copy(key, reference.name, source, expected.copy, held)
