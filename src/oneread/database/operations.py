@@ -12,7 +12,7 @@ import msgspec
 
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, follower
+from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.entity_type import EntityType
 from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
@@ -50,7 +50,7 @@ class Operations:
         self.fence = fence
         self.inline = inline
         self.lists: dict[Any, Any] = {}
-        self.committer = NativeCommitter(catalog.name_of, fence, follower(catalog), inline)
+        self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), inline)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
         self._blank = {cls: _blanks(entity_type) for cls, entity_type in catalog.entity_types.items()}
 

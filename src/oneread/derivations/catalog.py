@@ -19,6 +19,7 @@ from oneread.derivations.entity_type import EntityState, EntityType
 from oneread.derivations.indexes import IndexView, check_unique, unique_option
 from oneread.derivations.probes import Probes
 from oneread.derivations.reference_builder import ReferenceBuilder
+from oneread.derivations.rollups import Rollups
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, UsageError
 from oneread.models.layout import Layout
@@ -79,10 +80,14 @@ class Catalog:
         self.views: dict[type, CompiledView] = {view: self._compile_view(view, accesses) for view in views}
         for view in self.views.values():
             references.add_view(view)
-        self.entity_types: dict[type, EntityType] = {cls: self._compile_model(cls, references) for cls in models}
+        rollups = Rollups(models, self.views, self.kinds, accesses)
+        self.entity_types: dict[type, EntityType] = {
+            cls: self._compile_model(cls, references, rollups) for cls in models
+        }
         self.probes = self._add_probes(accesses)
         self._references = tuple(each for cls in models for each in self.entity_types[cls].references)
         self._with_hidden = frozenset(each.kind.prefix for each in self.entity_types.values() if each.has_hidden)
+        self._with_totals = frozenset(each.kind.prefix for each in self.entity_types.values() if each.rollups)
         self._any_type = {self.kinds[cls].prefix: self.entity_types[cls] for cls in reversed(models)}
 
     def _number_kinds(self) -> dict[type, EntityKind]:
@@ -95,21 +100,13 @@ class Catalog:
         numbers = self._numbers.views
         prefixes = {field: view_prefix(*numbers[name]) for field, name in keyspace_names(view).items()}
         prefix = view_prefix(*numbers[stored_name(view)])
-        compiling = Compiling(self._viewed(view), prefix, prefixes, accesses, self.kinds, self._nullable)
-        return kind_of_view(view).compile(view, compiling)
-
-    def _viewed(self, view: type[View[Any]]) -> type[Model[Any]]:
-        """The entity class that a view is about."""
-        given = view.type_arguments[0] if view.type_arguments else None
-        name = getattr(given, "__forward_arg__", given)
-        model = self.names.get(name) if isinstance(name, str) else given
-        if not (isinstance(model, type) and issubclass(model, Model)):
-            raise InvalidDeclaration("a view names its model: class Recent(Index[Purchase])", view=view, given=given)
+        model = accesses.viewed(view)
         if model not in self.kinds:
             raise InvalidDeclaration("the model of this view is not in the schema", view=view, model=model)
-        return model
+        compiling = Compiling(model, prefix, prefixes, accesses, self.kinds, self._nullable)
+        return kind_of_view(view).compile(view, compiling)
 
-    def _compile_model(self, cls: type[Model[Any]], references: ReferenceBuilder) -> EntityType:
+    def _compile_model(self, cls: type[Model[Any]], references: ReferenceBuilder, rollups: Rollups) -> EntityType:
         kind = self.kinds[cls]
         layout: Layout[Any] = Layout(
             cls, self._numbers.layouts[stored_name(cls)], nullable=self._nullable, names=self.names
@@ -118,9 +115,10 @@ class Catalog:
         for older in self._numbers.older.get(stored_name(cls), ()):
             kind.layouts.add_older(OlderLayout(older, layout, self.names))
         derivations = tuple(view for view in self.views.values() if self.kinds[view.model] is kind)
-        return EntityType(
-            cls, kind, layout, references.references(cls), derivations, references.copied_values(kind.cls)
-        )
+        found = references.references(cls)
+        for reference in found.values():
+            rollups.check_reference(cls, reference)
+        return EntityType(cls, kind, layout, found, derivations, references.copied_values(kind.cls), rollups)
 
     def _add_probes(self, accesses: Accesses) -> Probes:
         """The checks of new values that copies and views of other entities take."""
@@ -211,6 +209,10 @@ class Catalog:
     def may_lack(self, key: bytes, body: bytes) -> bool:
         """Whether a row may lack values of its sources: hidden copies, or fields that older layouts of copies lack."""
         return kind_part(key) in self._with_hidden or self.kind_of(key).layouts.older(body) is not None
+
+    def may_lack_totals(self, key: bytes, body: bytes) -> bool:
+        """Whether a row may lack totals that its entity shows: only one of an older layout does."""
+        return kind_part(key) in self._with_totals and self.kind_of(key).layouts.older(body) is not None
 
     def may_be_held(self, key: bytes) -> bool:
         """Whether any reference forbids the delete of rows of this kind."""

@@ -12,7 +12,7 @@ from typing_extensions import dataclass_transform
 
 from oneread.models.declared import Declared, Keyed, KeyTypes
 from oneread.models.evolving import EvolutionStep
-from oneread.models.fields import KEY, reference
+from oneread.models.fields import KEY, reference, rollup
 from oneread.models.references import Ref
 from oneread.store.limits import MAX_LIMIT
 
@@ -22,7 +22,7 @@ Key = Annotated[T, KEY]
 """`code: Key[str]` declares a part of the key, in the order of declaration."""
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field, reference))
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field, reference, rollup))
 class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=Declared):
     """An entity. Declare a subclass with `Key[...]` fields and others.
 
