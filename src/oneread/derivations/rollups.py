@@ -15,7 +15,7 @@ from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import Record
 from oneread.errors import InvalidDeclaration
-from oneread.models.fields import Marker, defaults_of
+from oneread.models.fields import defaults_of, is_rollup
 from oneread.models.model import Model
 from oneread.models.references import is_copied
 from oneread.models.registry import EntityKind
@@ -107,7 +107,7 @@ class Rollups:
         name, *rest = route
         if not rest:
             marker = defaults_of(model).get(name)
-            return GroupField.of(model, name, marker) if _is_rollup(marker) else None
+            return GroupField.of(model, name, marker) if is_rollup(marker) else None
         access = self._accesses.of_route(model, (name,))
         if access.target is None:
             return None
@@ -118,7 +118,7 @@ class Rollups:
     def _declared(self, cls: type[Model[Any]]) -> dict[str, GroupField]:
         """The rollups of a model by field, checked."""
         found = {
-            name: GroupField.of(cls, name, marker) for name, marker in defaults_of(cls).items() if _is_rollup(marker)
+            name: GroupField.of(cls, name, marker) for name, marker in defaults_of(cls).items() if is_rollup(marker)
         }
         names = self._accesses.names
         for name, group in found.items():
@@ -164,7 +164,3 @@ class Rollups:
         fields = tuple(dict.fromkeys(field for _cls, _name, field in here))
         kinds = tuple(dict.fromkeys(self._kinds[cls] for cls, _name, _field in here))
         return ShownAggregate(compiled, rank, fields, kinds)
-
-
-def _is_rollup(marker: object) -> bool:
-    return isinstance(marker, Marker) and marker.what == "rollup"

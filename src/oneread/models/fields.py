@@ -6,7 +6,7 @@ See docs/design/api.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, TypeVar, cast, overload
+from typing import Any, Final, Literal, TypeGuard, TypeVar, cast, overload
 from uuid import UUID
 
 import msgspec
@@ -44,6 +44,15 @@ class Marker(msgspec.Struct, frozen=True):
         return f"<{self.what}>"
 
 
+def rollup_names(cls: Any) -> list[str]:
+    """The fields of a model that show numbers of groups."""
+    return [name for name, default in defaults_of(cls).items() if is_rollup(default)]
+
+
+def is_rollup(default: object) -> TypeGuard[Marker]:
+    return isinstance(default, Marker) and default.what == "rollup"
+
+
 KEY: Final = Marker("key")
 
 GENERATED: Final[Any] = Marker("generated")
@@ -76,9 +85,9 @@ def rollup(field: Callable[[], T], *, init: Literal[False] = False) -> T: ...
 @overload
 def rollup(field: T, *, init: Literal[False] = False) -> T: ...
 def rollup(field: Any, *, init: Literal[False] = False) -> Any:  # noqa: ARG001 - for type checkers
-    """Shows a number of the group that has this entity's key: `answers: int = rollup(AnswersOf.answers)`.
+    """Shows a number of the group that has this entity's key.
 
-    The library keeps it: it changes in the commit that changes the group, and is a field like others from there on,
+    `answers: int = rollup(AnswersOf.answers)`. The library keeps it: it changes in the commit that changes the group, and is a field like others from there on,
     indexed, copied and counted. It cannot be set: `save` leaves it as it is, and `patch` refuses it. An empty group
     gives 0 or None. The group's key is one reference to the entity, or its key's fields by the same names.
 
