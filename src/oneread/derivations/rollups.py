@@ -60,6 +60,7 @@ class Rollup(NamedTuple):
     """One field of an entity that shows a number of the group with the entity's key."""
 
     field: str
+    number: GroupField
     shown: ShownAggregate
     read: Callable[[GroupNumbers], Any]
 
@@ -83,8 +84,8 @@ class Rollups:
 
     def of_model(self, cls: type[Model[Any]]) -> tuple[Rollup, ...]:
         """The rollups of an entity class."""
-        found = ((name, self._shown[each.view], each.field) for name, each in self._fields[cls].items())
-        return tuple(Rollup(name, shown, shown.reader(field)) for name, shown, field in found)
+        found = ((name, each, self._shown[each.view]) for name, each in self._fields[cls].items())
+        return tuple(Rollup(name, each, shown, shown.reader(each.field)) for name, each, shown in found)
 
     def made_of(self, kind: EntityKind) -> tuple[ShownAggregate, ...]:
         """The aggregates of entities of this kind whose groups are shown anywhere."""

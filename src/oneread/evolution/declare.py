@@ -18,7 +18,15 @@ from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import kind_of_view
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
-from oneread.evolution.declared import DeclaredModel, DeclaredRule, DeclaredSchema, DeclaredView, Far, rule_text
+from oneread.evolution.declared import (
+    DeclaredModel,
+    DeclaredRollup,
+    DeclaredRule,
+    DeclaredSchema,
+    DeclaredView,
+    Far,
+    rule_text,
+)
 from oneread.models.evolving import Retyped, steps_of
 from oneread.models.fields import defaults_of
 from oneread.models.fingerprints import describe, text_of
@@ -56,6 +64,9 @@ class _Declarer:
         types = types_of(cls, self._names)
         copies = {each.name: each.copy for each in entity_type.references if each.copy is not None}
         nested = _nested(types.values())
+        rollups = tuple(
+            DeclaredRollup(each.field, stored_name(each.number.view), each.number.field) for each in entity_type.rollups
+        )
         return DeclaredModel(
             stored_name(cls),
             stored_name(root_model(cls)),
@@ -66,7 +77,7 @@ class _Declarer:
                 name
                 for name, _text, has_default in describe(cls, self._names)
                 if has_default or _may_be_none(types[name])
-            ),
+            ).union(each.field for each in rollups),
             nullable=frozenset(
                 each.name
                 for each in entity_type.references
@@ -74,7 +85,10 @@ class _Declarer:
             ),
             nested=frozenset(f"{each.__name__}.{name}" for each in nested for name in _defaulted(each)),
             arrays=tuple(sorted(each.__name__ for each in nested if _is_array(each))),
-            promises=tuple((each.name, _promises(each)) for each in entity_type.references if each.copy is None),
+            promises=(
+                *((each.name, _promises(each)) for each in entity_type.references if each.copy is None),
+                *((each.field, each.promise) for each in rollups),
+            ),
             targets=tuple((each.name, stored_name(each.kind.cls)) for each in entity_type.references),
             copied=tuple(
                 Far(f"{each.name}.{name}", stored_name(each.kind.cls), route)
@@ -90,6 +104,7 @@ class _Declarer:
             steps=steps_of(cls),
             copy_steps={name: steps_of(copy) for name, copy in copies.items()},
             was=self._was({"": cls} | {f"{name}.": copy for name, copy in copies.items()}),
+            rollups=rollups,
         )
 
     def _was(self, classes: Mapping[str, type]) -> dict[str, frozenset[str]]:

@@ -20,6 +20,19 @@ class Far(msgspec.Struct, frozen=True):
     route: str
 
 
+class DeclaredRollup(msgspec.Struct, frozen=True):
+    """A field that shows a number of a group: the stored name of the aggregate, and its field."""
+
+    field: str
+    view: str
+    number: str
+
+    @property
+    def promise(self) -> str:
+        """As the layout records it."""
+        return f"rollup of {self.view}.{self.number}"
+
+
 class DeclaredModel(msgspec.Struct, frozen=True):
     """An entity class as declared; `name`, `kind` and `targets` are stored names, types are described as text.
 
@@ -47,6 +60,7 @@ class DeclaredModel(msgspec.Struct, frozen=True):
     steps: tuple[EvolutionStep, ...] = ()
     copy_steps: dict[str, tuple[EvolutionStep, ...]] = {}
     was: dict[str, frozenset[str]] = {}
+    rollups: tuple[DeclaredRollup, ...] = ()
 
 
 class DeclaredRule(msgspec.Struct, frozen=True):

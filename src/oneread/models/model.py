@@ -52,6 +52,16 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
         @classmethod
         def _located(cls, *key: *KeyTypes) -> Ref[Self]: ...
 
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """Says why a field is empty; called only where there is no value."""
+            if name in type(self).__struct_fields__:
+                raise AttributeError(
+                    f"{type(self).__name__}.{name} is not built yet; run a backfill", name=name, obj=self
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
     @classmethod
     def at(cls, *key: *KeyTypes) -> Ref[Self]:
         """A reference to the entity with this key; nothing is read. The key is checked where the reference is used."""

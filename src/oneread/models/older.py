@@ -16,13 +16,13 @@ from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadErr
 from oneread.models.descriptions import Nested, fields_of, same_type
 from oneread.models.differences import difference, is_abstract
 from oneread.models.evolving import Retyped, steps_of
-from oneread.models.fields import FACTORY, Marker, defaults_of
+from oneread.models.fields import FACTORY, Marker, defaults_of, is_rollup
 from oneread.models.fingerprints import text_of
 from oneread.models.layout import Layout
 from oneread.models.paths import Path
 from oneread.models.references import Copy
 from oneread.models.shadow import FieldShape, Shapes, revive
-from oneread.models.types import Annotation, Names, type_of
+from oneread.models.types import Annotation, FieldType, Names, type_of
 from oneread.models.versions import StoredLayout
 from oneread.models.wide import pack_wide, unpack_wide
 
@@ -81,6 +81,11 @@ class OlderLayout(Generic[E]):
         }
         self._origins = {each.field: each for each in stored.origins}
         self._defaults = defaults_of(current.cls)
+        self._lacking = tuple(
+            getattr(current.cls, name).__delete__
+            for name, default in self._defaults.items()
+            if is_rollup(default) and name not in self._origins
+        )
         self._takers = [self._taker(field) for field in current.fields]
         self.unfilled = frozenset(gap.field for gap in self._gaps)
         copies = {each.name: each.cls for each in current.fields}
@@ -96,7 +101,10 @@ class OlderLayout(Generic[E]):
         return entity
 
     def whole(self, doc: bytes) -> E:
-        """The entity with None for copied values that the document lacks, to be filled from their sources."""
+        """The entity with None for copied values that the document lacks, to be filled from their sources.
+
+        Totals that it lacks are empty.
+        """
         try:
             elements = _unpack(doc[2:])
         except msgspec.MsgspecError as error:
@@ -115,7 +123,10 @@ class OlderLayout(Generic[E]):
             raise
         except (msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
             raise Corrupt(_CORRUPT, model=self.cls.__name__, layout=self.stored.number, reason=str(error)) from error
-        return self._decoded(made, wide=doc[:2] == self.wide_prefix)
+        entity = self._decoded(made, wide=doc[:2] == self.wide_prefix)
+        for take_out in self._lacking:
+            take_out(entity)
+        return entity
 
     def _decoded(self, array: bytes, *, wide: bool) -> E:
         current = self._current
@@ -129,7 +140,8 @@ class OlderLayout(Generic[E]):
     def _taker(self, field: FieldShape) -> MakeElement:
         origin = self._origins.get(field.name)
         if origin is None:
-            return _constant(_default(self._defaults[field.name]))
+            default = self._defaults[field.name]
+            return _constant(_packed(empty_total(field.type)) if is_rollup(default) else _default(default))
         stored = self._stored_fields[origin.of]
         place = stored.place
         if field.kind == "copy":
@@ -280,6 +292,11 @@ def _default(default: Any) -> PackedElement:
     if default is msgspec.NODEFAULT or isinstance(default, Marker | Path):
         return _NIL
     return _packed(default)
+
+
+def empty_total(given: FieldType) -> object:
+    """What a total of this type is for an empty group: None where it may be None, else zero."""
+    return None if given.optional else given.present.cls()
 
 
 def _header(size: int) -> bytes:
