@@ -17,7 +17,7 @@ from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import COPIED, HELD, HIDDEN, LAST_VALUES, REFERENCES, Emission, Record
 from oneread.derivations.keyed import reference_signature
 from oneread.derivations.rollups import Rollups
-from oneread.models.fields import CREATED, GENERATED, UPDATED, defaults_of
+from oneread.models.fields import CREATED, GENERATED, UPDATED, defaults_of, is_rollup
 from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.references import Copy
@@ -143,7 +143,7 @@ class EntityType:
 
     def groups(self, key: bytes, before: Any) -> list[Group]:
         """The groups whose numbers an entity must read: all it shows if it is new, else those that it lacks."""
-        found = [each.shown for each in self.rollups if before is None or not hasattr(before, each.field)]
+        found = [each.shown for each in self.rollups if before is None or is_rollup(getattr(before, each.field))]
         return [each.group(entity_part(key)) for each in dict.fromkeys(found)]
 
     def with_totals(self, key: bytes, entity: Any, before: Any, numbers: Mapping[bytes, GroupNumbers]) -> Any:

@@ -87,9 +87,10 @@ def rollup(field: T, *, init: Literal[False] = False) -> T: ...
 def rollup(field: Any, *, init: Literal[False] = False) -> Any:  # noqa: ARG001 - for type checkers
     """Shows a number of the group that has this entity's key.
 
-    `answers: int = rollup(AnswersOf.answers)`. The library keeps it: it changes in the commit that changes the group, and is a field like others from there on,
-    indexed, copied and counted. It cannot be set: `save` leaves it as it is, and `patch` refuses it. An empty group
-    gives 0 or None. The group's key is one reference to the entity, or its key's fields by the same names.
+    `answers: int = rollup(AnswersOf.answers)`. The library keeps it: it changes in the commit that changes the group,
+    and is a field like others from there on: indexed, copied and counted. It cannot be set: `save` leaves it as it is,
+    and `patch` refuses it. An empty group gives 0 or None. The group's key is one reference to the entity, or its key's
+    fields by the same names.
 
     A commit that changes a group reads the group's row and the entity's, and writes the entity: 2 requests and 3 rows
     more for each entity that shows it, and one request more for each least(...) or greatest(...).

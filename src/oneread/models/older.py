@@ -81,19 +81,21 @@ class OlderLayout(Generic[E]):
         }
         self._origins = {each.field: each for each in stored.origins}
         self._defaults = defaults_of(current.cls)
-        self._lacking = tuple(
-            getattr(current.cls, name).__delete__
+        self._lacking = {
+            name: default
             for name, default in self._defaults.items()
             if is_rollup(default) and name not in self._origins
-        )
+        }
         self._takers = [self._taker(field) for field in current.fields]
         self.unfilled = frozenset(gap.field for gap in self._gaps)
         copies = {each.name: each.cls for each in current.fields}
         self._emptying = [(gap.field, getattr(copies[gap.field], gap.inner).__delete__) for gap in self._gaps]
 
     def decode(self, doc: bytes) -> E:
-        """The entity; copied values that the document lacks are empty. Raises Corrupt and InvalidValue."""
+        """The entity; copied values and totals that the document lacks are empty. Raises Corrupt and InvalidValue."""
         entity = self.whole(doc)
+        for name in self._lacking:
+            getattr(self.cls, name).__delete__(entity)
         for field, take_out in self._emptying:
             copy = getattr(entity, field)
             if copy is not None:
@@ -103,7 +105,7 @@ class OlderLayout(Generic[E]):
     def whole(self, doc: bytes) -> E:
         """The entity with None for copied values that the document lacks, to be filled from their sources.
 
-        Totals that it lacks are empty.
+        Totals that it lacks are their markers, as in an entity that was not saved yet.
         """
         try:
             elements = _unpack(doc[2:])
@@ -124,8 +126,8 @@ class OlderLayout(Generic[E]):
         except (msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
             raise Corrupt(_CORRUPT, model=self.cls.__name__, layout=self.stored.number, reason=str(error)) from error
         entity = self._decoded(made, wide=doc[:2] == self.wide_prefix)
-        for take_out in self._lacking:
-            take_out(entity)
+        for name, marker in self._lacking.items():
+            msgspec.structs.force_setattr(entity, name, marker)
         return entity
 
     def _decoded(self, array: bytes, *, wide: bool) -> E:
