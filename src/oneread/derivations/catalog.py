@@ -5,7 +5,7 @@ See "Tables" and "Bodies" of the decisions page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -165,7 +165,7 @@ class Catalog:
         layouts = self.kind_of(key).layouts
         older = layouts.older(root.body)
         if older is None:
-            entity = layouts.decode(root.body)
+            entity = layouts.whole(root.body)
             return EntityState(entity, self.entity_types[type(entity)].used_in(record), record)
         entity = older.whole(root.body)
         used = {} if older.stored.renew else self.entity_types[type(entity)].used_in(record)
@@ -181,7 +181,7 @@ class Catalog:
             )
         layouts = self.kind_of(key).layouts
         older = layouts.older(root.body)
-        entity = layouts.decode(root.body) if older is None else older.whole(root.body)
+        entity = layouts.whole(root.body)
         entity_type = self.entity_types[type(entity)]
         is_held = entity_type.has_hidden and not (older is not None and older.stored.renew)
         return Source(
@@ -213,6 +213,18 @@ class Catalog:
     def may_lack_totals(self, key: bytes, body: bytes) -> bool:
         """Whether a row may lack totals that its entity shows: only one of an older layout does."""
         return kind_part(key) in self._with_totals and self.kind_of(key).layouts.older(body) is not None
+
+    def withhold(self, building: Collection[type]) -> None:
+        """Leaves totals of these aggregates empty in what users read: they would be too small."""
+        for kind in {self.kinds[cls] for cls in self.models}:
+            found = {
+                cls: [each.field for each in entity_type.rollups if each.number.view in building]
+                for cls, entity_type in self.entity_types.items()
+                if entity_type.kind is kind
+            }
+            fields = {cls: names for cls, names in found.items() if names}
+            if fields or kind.prefix in self._with_totals:
+                kind.layouts.withhold(fields)
 
     def may_be_held(self, key: bytes) -> bool:
         """Whether any reference forbids the delete of rows of this kind."""

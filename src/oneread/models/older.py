@@ -8,7 +8,7 @@ docs/formats/rows.md and "Bodies" of the decisions page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -125,10 +125,10 @@ class OlderLayout(Generic[E]):
             raise
         except (msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
             raise Corrupt(_CORRUPT, model=self.cls.__name__, layout=self.stored.number, reason=str(error)) from error
-        entity = self._decoded(made, wide=doc[:2] == self.wide_prefix)
+        entity: Any = self._decoded(made, wide=doc[:2] == self.wide_prefix)
         for name, marker in self._lacking.items():
             msgspec.structs.force_setattr(entity, name, marker)
-        return entity
+        return cast("E", entity)
 
     def _decoded(self, array: bytes, *, wide: bool) -> E:
         current = self._current
