@@ -1,12 +1,11 @@
 """Totals that entities show equal what the naive oracle recomputes, whatever is done in whatever order."""
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oneread.testing.proof import prove
 from oneread.testing.strategies import histories
-from tests.properties.votes_and_answers import SITE, Day, Visit
+from tests.properties.votes_and_answers import SITE, Visit
 
 SMALL = st.integers(-1, 2)
 

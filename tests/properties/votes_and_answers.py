@@ -91,7 +91,7 @@ class AnswersWithScore(Aggregate[Answer]):
 class Question(Model[int]):
     number: Key[int]
     asker: Ref["User"] | None = None
-    tags: Annotated[list[Ref["Tag"]], Meta(max_length=3)] = []
+    tags: Annotated[list[Ref["Tag"]], Meta(max_length=3)]
     answers: int = rollup(AnswersOf.answers)
     good: int = rollup(GoodAnswersOf.answers)
     best: int | None = rollup(AnswersOf.best)

@@ -139,7 +139,7 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
             )
 
     def apply(entity: Any) -> Any:
-        kind: type = type(entity)
+        kind: Any = type(entity)
         if not isinstance(entity, model):
             raise NotFound("there is no such entity; another variant has this key", model=model, variant=kind)
         for name in changes:

@@ -172,3 +172,7 @@ class Committer(SystemCommitter, Protocol):
         On a store that changes one row at a time: rule 14.
         """
         ...
+
+    def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
+        """Inside `together`: gives the entities that show these groups their numbers as they are now."""
+        ...

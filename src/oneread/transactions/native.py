@@ -161,6 +161,13 @@ class NativeCommitter(NativeSystem):
 
         return _until_written(attempt)
 
+    def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
+        """One unit of work."""
+        unit = UnitOfWork(self.name_of)
+        now = yield from Now()
+        yield from self.cascade(unit, now).show_groups(groups)
+        yield from unit.flush(now)
+
     def cascade(self, unit: UnitOfWork, now: int, refused: RefusedHolders | None = None) -> Cascade:
         """Decides changes on a unit of work, and the copies that follow."""
         return Cascade(unit, now, self._followers, self._inline, refused)
@@ -239,6 +246,11 @@ class Cascade:
         refused = yield from self._follow(source, holders)
         yield from self._spread()
         return refused
+
+    def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
+        """Lets the entities that show these groups follow them, and what follows from that."""
+        yield from self._follow_groups(groups)
+        yield from self._spread()
 
     def _spread(self) -> Plan[None]:
         """Lets everything follow, in the order of ranks."""
