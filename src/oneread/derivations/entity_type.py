@@ -93,7 +93,7 @@ class EntityType:
         self._empty: Record = {token: [] for each in derivations for token in each.tokens}
         self.copied = copied
         self.rollups = rollups.of_model(cls)
-        self._shown = rollups.made_of(kind)
+        self.shown = rollups.made_of(kind)
         defaults = defaults_of(cls).items()
         self.created = tuple(name for name, default in defaults if default == CREATED)
         self.generated = tuple(name for name, default in defaults if default == GENERATED)
@@ -162,7 +162,7 @@ class EntityType:
 
     def touched(self, before: Record, after: Record) -> list[Group]:
         """The shown groups whose numbers a commit may change."""
-        return [group for shown in self._shown for group in shown.touched(before, after)]
+        return [group for shown in self.shown for group in shown.touched(before, after)]
 
     def _fill_copy(self, reference: Reference, entity: Model[Any], key: bytes, inputs: FillInputs) -> Copy[Any]:
         before = inputs.before

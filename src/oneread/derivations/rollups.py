@@ -27,9 +27,11 @@ class ShownAggregate:
     """An aggregate whose groups entities show: `fields` are the numbers they show, `kinds` the entities' kinds."""
 
     def __init__(self, view: AggregateView, rank: int, fields: tuple[str, ...], kinds: tuple[EntityKind, ...]) -> None:
+        self.view = view.cls
+        self.name = view.cls.__name__
+        self.rank = rank
+        self.kinds = kinds
         self._view = view
-        self._rank = rank
-        self._kinds = tuple(kind.prefix for kind in kinds)
         self._extrema = tuple(each for each in view.extrema if each.field in fields)
         self._sums, *_hidden = view.tokens
         self._tokens = view.tokens
@@ -39,7 +41,12 @@ class ShownAggregate:
         """The group with this key, as it is behind the view's prefix."""
         view = self._view
         extrema = tuple(view.range_of(each, suffix) for each in self._extrema)
-        return Group(view.prefix + suffix, self._rank, extrema, tuple(kind + suffix for kind in self._kinds))
+        return Group(view.prefix + suffix, self.rank, extrema, tuple(kind.prefix + suffix for kind in self.kinds))
+
+    @property
+    def extrema(self) -> list[str]:
+        """The least and greatest values that entities show: each is the first row of a keyspace of this name."""
+        return [f"{self.name}.{each.field}" for each in self._extrema]
 
     def touched(self, before: Record, after: Record) -> Iterable[Group]:
         """The groups whose numbers may differ after a commit that turns one record into another.
