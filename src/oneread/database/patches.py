@@ -147,7 +147,9 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
                 raise InvalidValue("the model has no such field", model=kind.__name__, field=name)
             if name in totals(kind):
                 raise InvalidValue(
-                    "nobody sets this field: it shows a number of a group", model=kind.__name__, field=name
+                    "this field shows a number of a group and cannot be set; change what the group counts",
+                    model=kind.__name__,
+                    field=name,
                 )
         return msgspec.structs.replace(
             entity, **{name: _apply_change(entity, name, change) for name, change in changes.items()}

@@ -115,10 +115,9 @@ class Catalog:
         for older in self._numbers.older.get(stored_name(cls), ()):
             kind.layouts.add_older(OlderLayout(older, layout, self.names))
         derivations = tuple(view for view in self.views.values() if self.kinds[view.model] is kind)
-        found = references.references(cls)
-        for reference in found.values():
+        for reference in references.references(cls).values():
             rollups.check_reference(cls, reference)
-        return EntityType(cls, kind, layout, found, derivations, references.copied_values(kind.cls), rollups)
+        return EntityType(cls, kind, layout, references, derivations, rollups)
 
     def _add_probes(self, accesses: Accesses) -> Probes:
         """The checks of new values that copies and views of other entities take."""

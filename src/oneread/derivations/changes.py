@@ -19,7 +19,7 @@ from oneread.derivations.entity_type import EntityState, EntityType, FilledEntit
 from oneread.errors import AlreadyExists, Conflict, InvalidValue, LimitExceeded, NotFound
 from oneread.models.fields import CREATED
 from oneread.store.limits import BODY_BYTES
-from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, Followers
+from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, FollowChanges
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import NO_ROOT, Root, parse_root
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, Group
@@ -399,9 +399,9 @@ def _flat(refs: Refs) -> list[bytes]:
     return [key for keys in refs.values() for key in keys]
 
 
-def followers(catalog: Catalog) -> Followers:
+def followers(catalog: Catalog) -> FollowChanges:
     """Makes the changes that follow from others."""
-    return Followers(
+    return FollowChanges(
         lambda source, holder: FollowSource(catalog, source, holder),
         lambda holder, groups: FollowGroups(catalog, holder, groups),
     )

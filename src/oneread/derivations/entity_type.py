@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from oneread.derivations import emitted_record
-from oneread.derivations.copies import NO_SOURCE, CopiedValues, Reference, Source
+from oneread.derivations.copies import NO_SOURCE, Reference, Source
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import COPIED, HELD, HIDDEN, LAST_VALUES, REFERENCES, Emission, Record
 from oneread.derivations.keyed import reference_signature
+from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
 from oneread.models.fields import CREATED, GENERATED, UPDATED, defaults_of, is_rollup
 from oneread.models.layout import Layout
@@ -80,18 +81,17 @@ class EntityType:
         cls: type[Model[Any]],
         kind: EntityKind,
         layout: Layout[Any],
-        references: Mapping[str, Reference],
+        references: ReferenceBuilder,
         derivations: tuple[CompiledView, ...],
-        copied: CopiedValues | None,
         rollups: Rollups,
     ) -> None:
         self.cls = cls
         self.kind = kind
         self.layout = layout
-        self.references = tuple(references.values())
+        self.references = tuple(references.references(cls).values())
         self.derivations = tuple(each for each in derivations if issubclass(cls, each.model))
         self._empty: Record = {token: [] for each in derivations for token in each.tokens}
-        self.copied = copied
+        self.copied = references.copied_values(kind.cls)
         self.rollups = rollups.of_model(cls)
         self.shown = rollups.made_of(kind)
         defaults = defaults_of(cls).items()

@@ -76,7 +76,7 @@ class Change(Protocol):
         ...
 
 
-class Followers(NamedTuple):
+class FollowChanges(NamedTuple):
     """Makes the changes that follow from others."""
 
     of_source: Callable[[bytes, bytes], Change]

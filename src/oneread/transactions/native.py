@@ -19,7 +19,7 @@ from oneread.store.limits import INLINE_HOLDERS, PROBES
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions import outbox
-from oneread.transactions.commit import Basis, Change, Commit, Decision, Followers, WriteFence
+from oneread.transactions.commit import Basis, Change, Commit, Decision, FollowChanges, WriteFence
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
 from oneread.transactions.system_rows import FENCE_ROW, Swap, swap
@@ -83,7 +83,11 @@ class NativeCommitter(NativeSystem):
     """Commits of one open database: see `Committer`."""
 
     def __init__(
-        self, name_of: Callable[[bytes], object], fence: WriteFence, followers: Followers, inline: int = INLINE_HOLDERS
+        self,
+        name_of: Callable[[bytes], object],
+        fence: WriteFence,
+        followers: FollowChanges,
+        inline: int = INLINE_HOLDERS,
     ) -> None:
         self.name_of = name_of
         self._fence = fence
@@ -213,7 +217,7 @@ class Cascade:
         self,
         unit: UnitOfWork,
         now: int,
-        followers: Followers,
+        followers: FollowChanges,
         inline: int = INLINE_HOLDERS,
         refused: RefusedHolders | None = None,
     ) -> None:

@@ -178,7 +178,7 @@ class UnitOfWork:
                 self.loaded.update({key: self._only_followed.pop(key) for key in keys if key in self._only_followed})
 
     def load_followers(self, keys: Iterable[bytes]) -> Plan[None]:
-        """`load` of root rows that nobody asked for: a transaction does not depend on what they were."""
+        """`load` of root rows that only follow: a transaction does not depend on what they were."""
         self._only_followed.update((yield from self._read("roots", keys)))
 
     def _read(self, table: Table, keys: Iterable[bytes]) -> Plan[dict[bytes, Row | None]]:
@@ -306,7 +306,7 @@ class UnitOfWork:
                 yield from Replace(table, self._changed[table])
 
     def _apply_deltas(self, keys: Sequence[bytes], now: int, refused: dict[bytes, Exception]) -> None:
-        """Adds the deltas of these groups to their rows, which were loaded; they are no deltas after that."""
+        """Adds the deltas of these groups to their rows, which were loaded, and forgets them."""
         self._log_values(self._deltas, keys)
         for key in keys:
             delta = self._deltas.pop(key)

@@ -97,7 +97,7 @@ class ExpectedRows(NamedTuple):
         return not (self.missing_sources or self.missing_groups or self.digests or self.possible_fault)
 
 
-class _Entity(NamedTuple):
+class _LivingEntity(NamedTuple):
     """A living entity, with its hidden copies by name."""
 
     type: EntityType
@@ -150,12 +150,12 @@ class RowExaminer:
         except DAMAGED as error:
             return self._from_record(key, record, RootFault("unreadable", "entity", "", str(error), mendable=False))
         try:
-            expected = self._from_entity(key, _Entity(entity_type, entity, refs, hidden), record)
+            expected = self._from_entity(key, _LivingEntity(entity_type, entity, refs, hidden), record)
             return self._check_totals(key, expected, record, known) if groups else expected
         except DAMAGED as error:
             return self._from_record(key, record, RootFault("different", "entity", "", str(error), mendable=False))
 
-    def _from_entity(self, key: bytes, given: _Entity, record: Cell | None) -> ExpectedRows:
+    def _from_entity(self, key: bytes, given: _LivingEntity, record: Cell | None) -> ExpectedRows:
         entity_type, entity, refs, hidden = given
         emission = entity_type.emission(entity, hidden, key, refs)
         faults: tuple[RootFault, ...] = ()
@@ -168,7 +168,7 @@ class RowExaminer:
         return ExpectedRows(entity, refs, hidden, writes, faults, possible_fault=possible)
 
     def _check_totals(self, key: bytes, expected: ExpectedRows, record: Cell | None, known: Known) -> ExpectedRows:
-        """Compares the totals of an entity with its groups; the record is the third witness.
+        """Compares the totals of an entity with its groups, and both with the record.
 
         Where the record says what the groups' numbers make and the document does not, the document is damaged. Else
         either may be wrong: the document counts, and the total is a fault unless its group turns out to be one.
@@ -185,7 +185,7 @@ class RowExaminer:
             "different", "total", _totals(entity, fields), _totals(expected.entity, fields), mendable=True
         )
         if expected.faults or expected.possible_fault is not None:
-            other = self._from_entity(key, _Entity(entity_type, entity, expected.refs, expected.hidden), record)
+            other = self._from_entity(key, _LivingEntity(entity_type, entity, expected.refs, expected.hidden), record)
             if not other.faults and other.possible_fault is None:
                 return other._replace(faults=(fault,))
         groups = dict.fromkeys([each.shown.group(entity_part(key)) for each in fields])
