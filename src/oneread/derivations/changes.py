@@ -268,8 +268,9 @@ class _Following(_Writing):
     """Gives an entity what others say of it.
 
     Where only a leaf copy changes (no view of the entity uses it, and no entity copies it on), the entity keeps its
-    version, since its own fields did not change; everything else is a full re-commit. Views missing in the entity's
-    record are left to the backfill: adding it to one may be refused, and a task has no caller to raise that to.
+    version, since its own fields did not change; everything else is a full re-commit. A total always is, so that a
+    transaction that read it conflicts. Views missing in the entity's record are left to the backfill: adding it to one
+    may be refused, and a task has no caller to raise that to.
     """
 
     def links(self, seen: Root) -> Iterable[bytes]:
@@ -288,7 +289,8 @@ class _Following(_Writing):
         if root is not None and root.emitted == seen.emitted and not recommit.fans_out:
             if root.body == seen.body:
                 return NO_CHANGE
-            return Decision(msgspec.structs.replace(root, version=seen.version))
+            if entity_type.has_same_totals(entity, before.entity):
+                return Decision(msgspec.structs.replace(root, version=seen.version))
         return recommit
 
 

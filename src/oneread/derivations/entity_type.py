@@ -160,6 +160,9 @@ class EntityType:
             totals[each.field] = getattr(before, each.field) if found is None else each.read(found)
         return msgspec.structs.replace(entity, **totals)
 
+    def has_same_totals(self, one: Any, other: Any) -> bool:
+        return all(getattr(one, each.field) == getattr(other, each.field) for each in self.rollups)
+
     def touched(self, before: Record, after: Record) -> list[Group]:
         """The shown groups whose numbers a commit may change."""
         return [group for shown in self.shown for group in shown.touched(before, after)]
