@@ -52,6 +52,7 @@ class FanOut(NamedTuple):
     """A back-reference, as it is scanned."""
     views: TouchedRows
     counts: TouchedRows
+    steps: tuple[FollowStep, ...]
     holding: tuple[str, ...]
     """References that forbid the delete of holders that go with their source."""
     deleted: tuple[str, ...]
@@ -116,6 +117,7 @@ class FanOuts:
             found if not far else Size(410, found.typical),
             self._most(steps, "views"),
             self._most(steps, "counts"),
+            tuple(steps),
             self._holding(cls for cls, following in steps if following.is_deleted),
             tuple(dict.fromkeys(cls.__name__ for cls, following in steps if following.is_deleted)),
         )

@@ -197,37 +197,42 @@ class Reference(NamedTuple):
         )
 
 
+class HolderOptions(NamedTuple):
+    """What the references to a model say about its entities."""
+
+    missing_ok: bool = False
+    """Holders may refer to an entity before it exists."""
+    deletes: bool = False
+    """Some holders are deleted with the entity."""
+    variants: Mapping[str, type] = {}
+    """Classes by stored name where some reference names a variant, else none."""
+
+
 class CopiedValues:
     """What holders copy from a model, as a digest of the values and one of their routes.
 
     The routes are part of it because programs with other declarations announce other routes: when the values happen to
     be equal, a holder that has the wrong ones would otherwise never be updated again.
 
-    `values` are every value that any copy takes, by route, with its type; `missing_ok` says that holders may refer to
-    an entity before it exists; `meaning` is the types as text, so that values kept under other types are not mistaken
-    for these; `sets` says that a value may be a set or hold one. `variants` are the classes of the kind by stored name
-    where some reference names a variant, else none. `deletes` says that some holders go with the entity.
+    `values` are every value that any copy takes, by route, with its type; `meaning` is the types as text, so that
+    values kept under other types are not mistaken for these; `sets` says that a value may be a set or hold one.
     """
 
     def __init__(
         self,
         values: Mapping[str, tuple[Getter, Any]],
+        options: HolderOptions,
         *,
-        missing_ok: bool,
         meaning: str = "",
         sets: bool = False,
-        variants: Mapping[str, type] = {},
-        deletes: bool = False,
     ) -> None:
         self._values = {route: values[route] for route in sorted(values)}
         self._getters = tuple(get for get, _type in self._values.values())
         self._routes = blake2b("\n".join(self._values).encode(), digest_size=4).digest()
         self._meaning = blake2b(meaning.encode(), digest_size=4).digest()
-        self._missing_ok = missing_ok
+        self._options = options
         self._sets = sets
-        self._variants = variants
-        self._deletes = deletes
-        self._names = {cls: name for name, cls in variants.items()}
+        self._names = {cls: name for name, cls in options.variants.items()}
         self._pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
     @property
@@ -241,7 +246,7 @@ class CopiedValues:
         kept: dict[str, Any] = {**values, MEANING: self._meaning}
         if self._names:
             kept[VARIANT] = self._names[type(entity)]
-        if self._deletes:
+        if self._options.deletes:
             kept[DELETES] = True
         return msgspec.to_builtins(kept, builtin_types=(bytes,))  # type: ignore[no-any-return]
 
@@ -254,7 +259,7 @@ class CopiedValues:
 
     def variant_of(self, kept: Mapping[str, Any]) -> type | None:
         """The class of the entity of a snapshot; None if holders did not know it as a variant then."""
-        return self._variants.get(kept.get(VARIANT, ""))
+        return self._options.variants.get(kept.get(VARIANT, ""))
 
     def hash(self, entity: Model[Any] | None, used: Mapping[str, Any]) -> bytes:
         """What the record keeps of the copied values."""
@@ -282,7 +287,7 @@ class CopiedValues:
 
     def may_be_awaited(self, after: bytes) -> bool:
         """Whether holders may already refer to an entity that was never written before."""
-        return self._missing_ok and after != SOURCE_DELETED
+        return self._options.missing_ok and after != SOURCE_DELETED
 
 
 def references_of(

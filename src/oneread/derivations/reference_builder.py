@@ -14,6 +14,7 @@ from oneread.derivations.copies import (
     CopiedValues,
     Getter,
     HiddenCopy,
+    HolderOptions,
     Reference,
     check_copy,
     compile_fill,
@@ -32,14 +33,18 @@ from oneread.models.types import field_types, type_of
 
 
 class ReferenceBuilder:
-    """Takes the copies of all models, then `add_view` the views; `references` are complete after that."""
+    """Takes the copies of all models, then `add_view` the views; `references` are complete after that.
+
+    `models` are by stored name.
+    """
 
     def __init__(
-        self, models: tuple[type[Model[Any]], ...], kinds: Mapping[type, EntityKind], accesses: Accesses
+        self, models: Mapping[str, type[Model[Any]]], kinds: Mapping[type, EntityKind], accesses: Accesses
     ) -> None:
         self._accesses = accesses
+        self._models = models
         self._references = {
-            cls: references_of(cls, accesses, kinds, field_types(cls, accesses.names)) for cls in models
+            cls: references_of(cls, accesses, kinds, field_types(cls, accesses.names)) for cls in models.values()
         }
         self._copied: dict[type, dict[str, tuple[Getter, Any]]] = {}
         self._awaited: set[type] = set()
@@ -70,22 +75,17 @@ class ReferenceBuilder:
                 if access.hidden is not None:
                     self._hide(view.model, access.hidden)
 
-    def copied_values(self, cls: type[Model[Any]], variants: Mapping[str, type]) -> CopiedValues | None:
-        """What holders copy from a model, None if none does; `variants` are its classes by stored name."""
+    def copied_values(self, cls: type[Model[Any]]) -> CopiedValues | None:
+        """What holders copy from a model; None if no model copies from it."""
         copied = self._copied.get(cls)
         if copied is None:
             return None
         names = self._accesses.names
         meaning = "\n".join(f"{route}: {text_of(copied[route][1], cls, route, names)}" for route in sorted(copied))
         sets = any(type_of(kind, names).holds_sets for _get, kind in copied.values())
-        return CopiedValues(
-            copied,
-            missing_ok=cls in self._awaited,
-            meaning=meaning,
-            sets=sets,
-            variants=variants if cls in self._narrowed else {},
-            deletes=cls in self._deleting,
-        )
+        variants = self._models if cls in self._narrowed else {}
+        options = HolderOptions(cls in self._awaited, cls in self._deleting, variants)
+        return CopiedValues(copied, options, meaning=meaning, sets=sets)
 
     def _add_copy(self, cls: type[Model[Any]], reference: Reference, copy: type[Copy[Any]]) -> None:
         accesses = self._accesses

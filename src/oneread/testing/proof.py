@@ -28,7 +28,7 @@ from oneread.testing.audit import Audit
 from oneread.testing.clock import Clock
 from oneread.testing.comparison import Disagreement, check_same, check_waiting, compare
 from oneread.testing.naive import look
-from oneread.testing.oracle import Oracle, written_at
+from oneread.testing.oracle import Oracle, Place, written_at
 from oneread.testing.steps import DeleteStep, DrainStep, HistoryStep, LookStep, TickStep, WriteStep
 from oneread.transactions import outbox
 
@@ -57,7 +57,7 @@ class Proof:
         self.clock = Clock()
         self.database = connect(url, with_inline(schema, inline), clock=self.clock, workers=0)
         self.oracle = Oracle(*schema.models, *schema.views)
-        self.oracle.waits = lambda place: self.database.exists(place[0], *place[1])
+        self.oracle.waits = self._is_stored
         self.refused: Counter[str] = Counter()
         """How often a step was refused, by the name of the error."""
         self._audit = Audit(self.database._driver.engine, self.database.operations)  # noqa: SLF001 - reads past everything that is under test
@@ -77,6 +77,10 @@ class Proof:
             self.look()
         else:
             self._write(step)
+
+    def _is_stored(self, place: Place) -> bool:
+        model: Any = place[0]
+        return self.database.exists(model, *place[1])
 
     def _write(self, step: WriteStep) -> None:
         if isinstance(step, DeleteStep):

@@ -19,6 +19,7 @@ from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_type import EntityState, FillInputs
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
 from oneread.transactions.root import Root
+from oneread.transactions.unit_of_work import Group
 
 
 class DumpedCopies(NamedTuple):
@@ -56,7 +57,8 @@ class RestoreEntity(Save):
     def _delete(self, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
         """Stores a tombstone: the entity waited to be deleted with a source when it was dumped."""
         inputs = FillInputs(attempt.before, SourceCache(self._catalog, sources))
-        filled = self._entity_type.fill(self.key, self._entity, self._refs, inputs)
+        entity = self._entity_type.with_totals(self.key, self._entity, attempt.before.entity, sources.groups)
+        filled = self._entity_type.fill(self.key, entity, self._refs, inputs)
         whole = attempt.before._replace(entity=filled.entity)
         self.written.version = attempt.version
         return deletion(self._catalog, self.key, attempt._replace(before=whole), sources)
@@ -87,6 +89,9 @@ class RestoreTombstone:
         return ()
 
     def links(self, seen: Root) -> tuple[bytes, ...]:  # noqa: ARG002 - part of the contract
+        return ()
+
+    def groups(self, seen: Root) -> tuple[Group, ...]:  # noqa: ARG002 - part of the contract
         return ()
 
     def followed(self, root: Root) -> None:
