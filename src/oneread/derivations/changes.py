@@ -211,7 +211,7 @@ class Save(_Writing):
         entity = stamped(self._entity_type, self._entity, before, sources.now)
         return self._store(self._entity_type, entity, self._refs, attempt, sources)
 
-    def _refuse_other_variant(self, before: Any) -> None:
+    def _refuse_other_variant(self, before: object) -> None:
         """Raises AlreadyExists when the stored entity is of another variant: its fields and rows would be lost."""
         if before is not None and type(before) is not self._entity_type.cls:
             raise self._other_variant(before, self._entity_type.cls)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from oneread.connect import connect
 from oneread.errors import (
@@ -28,7 +28,7 @@ from oneread.testing.audit import Audit
 from oneread.testing.clock import Clock
 from oneread.testing.comparison import Disagreement, check_same, check_waiting, compare
 from oneread.testing.naive import look
-from oneread.testing.oracle import Oracle, Place, written_at
+from oneread.testing.oracle import AnyModel, Oracle, Place, written_at
 from oneread.testing.steps import DeleteStep, DrainStep, HistoryStep, LookStep, TickStep, WriteStep
 from oneread.transactions import outbox
 
@@ -79,8 +79,8 @@ class Proof:
             self._write(step)
 
     def _is_stored(self, place: Place) -> bool:
-        model: Any = place[0]
-        return self.database.exists(model, *place[1])
+        model, key = place
+        return bool(self.database.get_many(cast("type[AnyModel]", model), [key])[0])
 
     def _write(self, step: WriteStep) -> None:
         if isinstance(step, DeleteStep):
