@@ -142,7 +142,7 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
             raise _unknown_field(model, name)
 
     def apply(entity: Any) -> Any:
-        kind: Any = type(entity)
+        kind: type = type(entity)
         if not isinstance(entity, model):
             raise NotFound("there is no such entity; another variant has this key", model=model, variant=kind)
         for name in changes:

@@ -135,7 +135,7 @@ class ReferenceBuilder:
         getters = self._of_variants.setdefault((source, route), {})
         getters[target] = get
 
-        def read(entity: object, used: Mapping[str, Any]) -> Any:
+        def read(entity: object, used: Mapping[str, Any]) -> object:
             return next((each(entity, used) for cls, each in getters.items() if isinstance(entity, cls)), None)
 
         return read
