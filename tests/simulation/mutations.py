@@ -260,15 +260,31 @@ def more_than_the_bound_is_forgotten(patch):
 
 
 def a_leaf_copy_does_not_follow(patch):
-    """A entity_type whose record stays the same is left as it is."""
+    """A holder whose record stays the same is left as it is."""
     decide = FollowSource.decide
 
     def skipping(self, seen, version, sources):
         decision = decide(self, seen, version, sources)
-        same = decision.root is not None and decision.root.version == seen.version
+        same = decision.root is not None and decision.root.emitted == seen.emitted
         return NO_CHANGE if same else decision
 
     patch.setattr(FollowSource, "decide", skipping)
+
+
+def a_change_keeps_the_own_version(patch):
+    root = EntityType.root
+    patch.setattr(EntityType, "root", lambda self, version, _own, filled: root(self, version, version - 1, filled))
+
+
+def a_followed_holder_keeps_its_rows_version(patch):
+    """As a leaf copy did once: a transaction that read the old copy would commit."""
+    decide = FollowSource.decide
+
+    def keeping(self, seen, version, sources):
+        found = decide(self, seen, version, sources)
+        return found if found.root is None else replace(found, root=replace(found.root, version=seen.version))
+
+    patch.setattr(FollowSource, "decide", keeping)
 
 
 def a_deleted_source_is_followed_as_if_it_lived(patch):
@@ -349,6 +365,8 @@ MUTATIONS = {
     a_holder_that_followed_has_no_fan_out: 0,
     more_than_the_bound_is_forgotten: 0,
     a_leaf_copy_does_not_follow: 1,
+    a_change_keeps_the_own_version: 0,
+    a_followed_holder_keeps_its_rows_version: 0,
     a_deleted_source_is_followed_as_if_it_lived: 1,
     the_old_record_is_taken_from_now: 0,
     an_attempt_resumes_where_the_last_one_ended: 1,

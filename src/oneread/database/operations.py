@@ -26,7 +26,7 @@ from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FOLLOW
-from oneread.transactions.root import BODY, parse_root
+from oneread.transactions.root import BODY
 from oneread.transactions.tasks import FollowHandler, TaskRunner
 
 _HALF = 37
@@ -152,8 +152,9 @@ class Operations:
     def _entity(self, model: Any, row: Row | None) -> tuple[Any, int]:
         if row is None or BODY not in row:
             return None, 0
-        entity = self.kind(model).layouts.decode(row[BODY].value)
-        return (entity, parse_root(row).version) if isinstance(entity, model) else (None, 0)
+        body = row[BODY]
+        entity = self.kind(model).layouts.decode(body.value)
+        return (entity, body.stamp) if isinstance(entity, model) else (None, 0)
 
     def get(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
         """`find`, with NotFound for an absent one."""

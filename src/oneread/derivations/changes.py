@@ -36,9 +36,10 @@ def instant_of(milliseconds: int) -> datetime:
 
 
 class ChangeResult:
-    """The result of a change: the entity with its copies, None for an absent one, and the version of its root row.
+    """The result of a change: the entity with its copies, None for an absent one, and its own version.
 
-    The version is 0 for a row that was never written; `created` says that there was no entity before.
+    The version is that of the row for an entity that was deleted, and 0 for a row that was never written; `created`
+    says that there was no entity before.
     """
 
     __slots__ = ("created", "entity", "version")
@@ -50,11 +51,13 @@ class ChangeResult:
 
 
 class CommitAttempt(NamedTuple):
-    """What a change is decided on: the root row, the state that it holds, and the version of the row that follows."""
+    """What a change is decided on: the root row, the state that it holds, and the versions of the row that follows."""
 
     seen: Root
     before: EntityState
     version: int
+    own: int
+    """The own version; that of the row before where the entity's own fields stay."""
 
 
 class _Writing:
@@ -73,7 +76,7 @@ class _Writing:
         return ()
 
     def followed(self, root: Root) -> None:
-        self.written.entity, self.written.version = self._catalog.state(self.key, root).entity, root.version
+        self.written.entity, self.written.version = self._catalog.state(self.key, root).entity, root.own
 
     def _attempt(self, seen: Root, version: int) -> CommitAttempt:
         """Decodes the row; raises Conflict when it does not have the version that the caller expects."""
@@ -82,15 +85,14 @@ class _Writing:
                 raise InvalidValue(
                     "if_version: expected a version, as db.version(entity) returns", if_version=self._if_version
                 )
-            current = seen.version if seen.body is not None else 0
-            if current != self._if_version:
+            if seen.own != self._if_version:
                 raise Conflict(
                     "the entity has another version",
                     key=self._catalog.name_of(self.key),
                     expected=self._if_version,
-                    version=current,
+                    version=seen.own,
                 )
-        return CommitAttempt(seen, self._catalog.state(self.key, seen), version)
+        return CommitAttempt(seen, self._catalog.state(self.key, seen), version, version)
 
     def _store(
         self, entity_type: EntityType, entity: Any, refs: Refs, attempt: CommitAttempt, rows: CommittedRows
@@ -98,7 +100,7 @@ class _Writing:
         """Decides to store an entity as given, with its copies filled."""
         before, written = attempt.before, self.written
         filled = entity_type.fill(self.key, entity, refs, FillInputs(before, SourceCache(self._catalog, rows)))
-        written.entity, written.version, written.created = filled.entity, attempt.version, before.entity is None
+        written.entity, written.version, written.created = filled.entity, attempt.own, before.entity is None
         return decision(self._catalog, entity_type, self.key, filled, attempt)
 
 
@@ -127,8 +129,8 @@ def decision(
         raise LimitExceeded(
             "the entity is too large", key=catalog.name_of(key), bytes=len(filled.body), limit=BODY_BYTES
         )
-    seen, before, version = attempt
-    root = entity_type.root(version, filled)
+    seen, before, version, own = attempt
+    root = entity_type.root(version, own, filled)
     record = filled.emission.record
     if root.emitted == seen.emitted:
         operations = NO_DERIVED_WRITES
@@ -162,7 +164,7 @@ class Save(_Writing):
         if before is not None and self._mode != "save":
             if self._mode == "create":
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
-            self.written.entity, self.written.version = before, seen.version
+            self.written.entity, self.written.version = before, seen.own
             return NO_CHANGE
         entity = stamped(self._entity_type, self._entity, before, sources.now)
         return self._store(self._entity_type, entity, self._refs, attempt, sources)
@@ -242,8 +244,7 @@ class Delete(_Writing):
 class FollowSource(_Writing):
     """Gives a holder the new values of a source that it refers to.
 
-    A leaf copy (no view of the holder uses it, and no entity copies it on) keeps the holder's version, since its own
-    fields did not change; a dependent one is a full re-commit. Views missing in the holder's record are left to the
+    Its own version stays, since its own fields did not change. Views missing in the holder's record are left to the
     backfill: adding the holder to one may be refused, and a task has no caller to raise that to.
     """
 
@@ -258,8 +259,7 @@ class FollowSource(_Writing):
         return _stale_sources(self._catalog, self.key, seen)
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        attempt = self._attempt(seen, version)
-        before = attempt.before
+        before = self._catalog.state(self.key, seen)
         if before.entity is None:
             return NO_CHANGE
         entity_type = self._catalog.type_of(before.entity)
@@ -269,13 +269,8 @@ class FollowSource(_Writing):
         missing = entity_type.missing_views(before.record)
         inputs = FillInputs(before, SourceCache(self._catalog, sources), (self._source,), missing)
         filled = entity_type.fill(self.key, before.entity, refs, inputs)
-        recommit = decision(self._catalog, entity_type, self.key, filled, attempt)
-        root = recommit.root
-        if root is not None and root.emitted == seen.emitted and not recommit.fans_out:
-            if root.body == seen.body:
-                return NO_CHANGE
-            return Decision(msgspec.structs.replace(root, version=seen.version))
-        return recommit
+        found = decision(self._catalog, entity_type, self.key, filled, CommitAttempt(seen, before, version, seen.own))
+        return NO_CHANGE if _is_same(found, seen) and not found.fans_out else found
 
 
 class Reemit(_Writing):
@@ -313,10 +308,8 @@ class Reemit(_Writing):
         known = SourceCache(self._catalog, sources)
         readable = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
         filled = entity_type.fill(self.key, before.entity, refs, FillInputs(before, known, readable))
-        found = decision(self._catalog, entity_type, self.key, filled, CommitAttempt(seen, before, version))
-        assert found.root is not None
-        same = found.root.emitted == seen.emitted and found.root.body == seen.body
-        return NO_CHANGE if same else found
+        found = decision(self._catalog, entity_type, self.key, filled, CommitAttempt(seen, before, version, seen.own))
+        return NO_CHANGE if _is_same(found, seen) else found
 
     def _of_deleted(self, seen: Root, before: EntityState, version: int) -> Decision:
         entity_type = self._catalog.any_type_of(self.key)
@@ -330,6 +323,12 @@ class Reemit(_Writing):
             record_diff(self.key, before.record, record, {}),
             entity_type.fans_out(before, record),
         )
+
+
+def _is_same(found: Decision, seen: Root) -> bool:
+    """Whether a decision writes what the row holds already."""
+    assert found.root is not None
+    return found.root.emitted == seen.emitted and found.root.body == seen.body
 
 
 def _stale_sources(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:

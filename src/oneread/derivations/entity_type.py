@@ -308,9 +308,9 @@ class EntityType:
     def must_notify_again(self, before: EntityState) -> bool:
         return before.must_notify and self.copied is not None
 
-    def root(self, version: int, filled: FilledEntity) -> Root:
-        """The root row of a filled entity."""
-        return Root(version, filled.body, emitted_record.encode_record(filled.emission.record))
+    def root(self, version: int, own: int, filled: FilledEntity) -> Root:
+        """The root row of a filled entity, with its two versions."""
+        return Root(version, filled.body, emitted_record.encode_record(filled.emission.record), own)
 
 
 _PLAIN = (bytes,)

@@ -101,15 +101,17 @@ class Audit:
             new = after.get(key)
             if new is None:
                 raise Offence(f"the root row of {self._catalog.name_of(key)} is missing")
-            if new == old or new.version > old.version:
+            if new == old:
                 continue
-            if new.version < old.version:
-                raise Offence(f"the version of {self._catalog.name_of(key)} went back")
-            if new.emitted != old.emitted or self._own(key, new) != self._own(key, old):
+            if new.version <= old.version:
                 raise Offence(f"{self._catalog.name_of(key)} was committed without a new version")
+            if not (new.own in (0, old.own) or old.version < new.own <= new.version):
+                raise Offence(f"{self._catalog.name_of(key)} has an own version that no commit gave it")
+            if new.own == old.own and self._own(key, new) != self._own(key, old):
+                raise Offence(f"{self._catalog.name_of(key)} was changed without a new own version")
 
     def _own(self, key: bytes, root: Root) -> object:
-        """An entity without what it copies: a leaf copy follows at the same version."""
+        """An entity without what it copies: its holder follows at the same own version."""
         return own(self._catalog.state(key, root).entity)
 
     def _expected(self, key: bytes, root: Root) -> _Entity:

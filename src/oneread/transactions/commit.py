@@ -8,7 +8,7 @@ row. See rules 1-8 of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -79,6 +79,8 @@ class Basis(NamedTuple):
 
     now: int
     rows: Mapping[bytes, Row | None]
+    followed: Collection[bytes] = ()
+    """Root rows of holders that followed when the changes were decided; they may change meanwhile."""
 
 
 class Commit:

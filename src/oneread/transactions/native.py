@@ -208,11 +208,12 @@ class Cascade:
     def commit(self, changes: Sequence[Change]) -> Plan[None]:
         """Decides changes one after the other; an error of any of them refuses the commit."""
         unit = self._unit
-        yield from unit.load("roots", _wanted(changes))
+        yield from unit.load_basis(_wanted(changes))
+        rows = unit.known("roots")
         for change in changes:
-            links = self._links(change)
+            links = list(change.links(_seen(rows[change.key])))
             if links:
-                yield from unit.load("roots", links)
+                yield from unit.load_basis(links)
             self._note(change.key, self._decide(change))
         yield from self._spread()
 
@@ -372,7 +373,7 @@ def _report_followed(unit: UnitOfWork, changes: Iterable[Change]) -> None:
 
 def check_unchanged(unit: UnitOfWork, basis: Basis) -> Plan[None]:
     """Raises Conflict unless the root rows of a basis still have the versions they had. One request."""
-    yield from unit.load("roots", basis.rows)
+    yield from unit.load("roots", [*basis.rows, *basis.followed])
     for key, row in basis.rows.items():
         if _version(unit.get("roots", key)) != _version(row):
             raise Conflict("an entity that this transaction read was changed meanwhile", key=unit.name_of(key))

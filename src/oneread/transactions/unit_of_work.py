@@ -91,14 +91,16 @@ def first_row(table: Table, within: RowRange) -> Plan[Found | None]:
 class UnitOfWork:
     """The overlay. Not for several threads at once.
 
-    `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them; `followed`
-    are the keys of holders that followed a source, in that order.
+    `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them; `basis` are
+    the keys of those that were read or changed on purpose, not only loaded for holders that follow; `followed` are the
+    keys of holders that followed a source, in that order.
     """
 
     def __init__(self, name_of: Callable[[bytes], object] = bytes.hex) -> None:
         self.name_of = name_of
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
+        self.basis: dict[bytes, None] = {}
         self.followed: dict[bytes, None] = {}
         self._known: dict[Table, RowCache] = {
             "roots": RowCache(),
@@ -150,6 +152,11 @@ class UnitOfWork:
             known.update(found)
             if table == "roots":
                 self.loaded.update(found)
+
+    def load_basis(self, keys: Sequence[bytes]) -> Plan[None]:
+        """`load` of root rows that are read or changed on purpose: a transaction holds only while they are the same."""
+        self.basis.update(dict.fromkeys(keys))
+        return self.load("roots", keys)
 
     def get(self, table: Table, key: bytes) -> Row | None:
         """A row that was loaded or put before."""

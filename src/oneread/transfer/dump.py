@@ -146,9 +146,7 @@ class Dump:
         yield from self._load_sources(states)
         for key, root, state in states:
             self._line(
-                self._tombstone(kind, key, root, state)
-                if state.entity is None
-                else self._entity(key, root.version, state)
+                self._tombstone(kind, key, root, state) if state.entity is None else self._entity(key, root.own, state)
             )
         self._progress(Progress(f"dumping {stored_name(kind.cls)}", self._lines))
 

@@ -50,7 +50,9 @@ class RestoreEntity(Save):
         if self._copies.fields:
             before = self._with_copies(before, sources)
         kept = self._version if seen.version < self._version <= version else version
-        return self._store(self._entity_type, self._entity, self._refs, CommitAttempt(seen, before, kept), sources)
+        return self._store(
+            self._entity_type, self._entity, self._refs, CommitAttempt(seen, before, kept, kept), sources
+        )
 
     def _with_copies(self, before: EntityState, sources: CommittedRows) -> EntityState:
         """The state before, as if it already had the dumped copies of sources that are not in the store."""

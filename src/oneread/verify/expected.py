@@ -94,7 +94,7 @@ class RowExaminer:
             return _unknown(RootFault("unreadable", "entity", "", "the row cannot be read", mendable=False))
         version, body, record = row.get(VERSION), row.get(BODY), row.get(EMITTED)
         expected = self._from_tombstone(record) if body is None else self._from_body(key, body.value, record, sources)
-        if version is None or not has_own_stamp(version):
+        if version is None or not has_own_stamp(version) or (body is not None and body.stamp > version.stamp):
             expected = expected._replace(faults=(_version_fault(version, body), *expected.faults))
         return expected
 
@@ -327,6 +327,9 @@ def _unknown(*faults: RootFault) -> ExpectedRows:
 def _version_fault(version: Cell | None, body: Cell | None) -> RootFault:
     if version is None:
         return RootFault("missing", "version", "" if body is None else str(body.stamp), "", mendable=True)
+    if has_own_stamp(version):
+        assert body is not None, "the version of a row without a body is wrong only by its own stamp"
+        return RootFault("different", "version", f"at least {body.stamp}", str(version.stamp), mendable=True)
     return RootFault("different", "version", str(version.stamp), version.value.hex(), mendable=True)
 
 

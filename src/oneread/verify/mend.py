@@ -92,7 +92,12 @@ class Mender:
             record = entity_type.emission(expected.entity, expected.hidden, key, expected.refs).record
         now = yield from Now()
         version = next_version(now, _newest_stamp(row, now))
-        root = Root(version, None if body is None else body.value, emitted_record.encode_record(record))
+        emitted = emitted_record.encode_record(record)
+        root = (
+            Root(version, None, emitted)
+            if body is None
+            else Root(version, body.value, emitted, min(body.stamp, version))
+        )
         unit = UnitOfWork(self._catalog.name_of)
         unit.put("roots", key, encode_root(root))
         if recorded_in(row.get(EMITTED)).get(COPIED) != record.get(COPIED):

@@ -472,9 +472,13 @@ class Database:
         return Tasks(self, results.tasks_of(result))
 
     def version(self, entity: object) -> int:
-        """The version of an entity that this database returned: milliseconds since 1970, growing with each commit.
+        """The version of an entity that this database returned: milliseconds since 1970 at its last own change.
 
-        For `if_version`.
+        For `if_version`. It grows with each save and patch of the entity. Copies that follow their source, a backfill
+        and a repair leave it as it is. Costs no request.
+
+        Raises:
+            UsageError: not an entity that a database returned.
         """
         return results.version_of(entity)
 
