@@ -8,6 +8,7 @@ from oneread.derivations.changes import Delete, FollowSource, Patch
 from oneread.derivations.copies import CopiedValues, Reference
 from oneread.derivations.entity_type import EntityType
 from oneread.plans.effects import Atomically, Now
+from oneread.store.keys import holder_part
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions import native, outbox
@@ -23,8 +24,8 @@ def a_task_carries_its_sources_state(patch):
     payloads = {}
     put = outbox.add_task
 
-    def remembering(unit, source, version):
-        key = put(unit, source, version)
+    def remembering(unit, source, version, unchanged=()):
+        key = put(unit, source, version, unchanged)
         payloads[key] = unit.known("roots")[source]
         return key
 
@@ -45,7 +46,7 @@ def rest_of_batch(self, unit, key, task, size):
     within = outbox.holders_of(task.source)
     start = task.cursor + b"\x00" if task.cursor else within.start
     targets = yield from unit.scan("views", RowRange(start, within.stop), size)
-    follows = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
+    follows = [self._follow(task.source, holder_part(target[len(within.start) :])) for target, _row in targets]
     yield from self.decide(unit, follows, now)
     if len(targets) < size:
         unit.remove("system", key)
@@ -93,7 +94,9 @@ def in_two_transactions(task_first):
             unit = UnitOfWork(self.catalog.name_of)
             now = yield from Now()
             committer = self.committer
-            follows = [committer._follow(task.source, target[len(within.start) :]) for target, _row in targets]
+            follows = [
+                committer._follow(task.source, holder_part(target[len(within.start) :])) for target, _row in targets
+            ]
             yield from committer.decide(unit, follows, now)
             yield from unit.flush(now)
 
@@ -256,7 +259,25 @@ def a_holder_that_followed_has_no_fan_out(patch):
 
 
 def more_than_the_bound_is_forgotten(patch):
-    patch.setattr(outbox, "add_task", lambda _unit, _source, _version: b"")
+    patch.setattr(outbox, "add_task", lambda _unit, _source, _version, _unchanged: b"")
+
+
+def every_selection_counts_as_unchanged(patch):
+    patch.setattr(EntityType, "unchanged_selections", lambda self, _before, _after: list(self.copied.selections))
+
+
+def a_task_forgets_the_selections_that_waited(patch):
+    """A change that concerns others replaces the task that waits."""
+    put = outbox.add_task
+    patch.setattr(
+        outbox, "add_task", lambda unit, source, version, unchanged: _alone(put, unit, source, version, unchanged)
+    )
+
+
+def _alone(put, unit, source, version, unchanged):
+    unit.known("system").pop(outbox.task_key(source), None)
+    unit.known("system")[outbox.task_key(source)] = None
+    return put(unit, source, version, unchanged)
 
 
 def a_leaf_copy_does_not_follow(patch):
@@ -364,6 +385,8 @@ MUTATIONS = {
     a_copy_is_kept_although_its_reference_changed: 0,
     a_holder_that_followed_has_no_fan_out: 0,
     more_than_the_bound_is_forgotten: 0,
+    every_selection_counts_as_unchanged: 0,
+    a_task_forgets_the_selections_that_waited: 0,
     a_leaf_copy_does_not_follow: 1,
     a_change_keeps_the_own_version: 0,
     a_followed_holder_keeps_its_rows_version: 0,

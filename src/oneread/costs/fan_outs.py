@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from oneread.costs.entity_costs import ChangedFields, EntityCosts, FollowedFields, touched_rows
 from oneread.costs.sizes import NOTHING, Size, greatest
+from oneread.derivations.copies import Reference
 from oneread.derivations.entity_type import EntityType
 
 FollowStep: TypeAlias = tuple[type, FollowedFields]
@@ -44,6 +45,8 @@ class FanOut(NamedTuple):
     """Some of them are sources themselves, whose holders may follow in turn."""
     circular: bool
     """The source may be among its own holders, or refer to one of them."""
+    scans: int
+    """Of the back-references of one source, at most: one, and one more for each selection that may be unchanged."""
     key: Size
     """Of a holder's root row."""
     root: Size
@@ -63,46 +66,44 @@ class FanOuts:
 
     def of(self, entity_type: EntityType, change: ChangedFields | None) -> FanOut | None:
         """What follows a change of some fields, or (None) of a whole entity; None if nothing does."""
-        if entity_type.copied is None or not (change is None or any(map(change.touches, _routes(entity_type)))):
-            return None
-        steps = [*self._followers(entity_type)]
+        steps = [*self._followers(entity_type, change)]
         if not steps:
             return None
         seen = dict.fromkeys(steps)
         far = False
         while steps:
             cls, following = steps.pop()
-            further = [*self._next_followers(self._types[cls], following)]
+            further = [*self._followers(self._types[cls], following)]
             far = far or bool(further)
             fresh = [step for step in further if step not in seen]
             seen.update(dict.fromkeys(fresh))
             steps += fresh
-        return self._fan_out(entity_type, list(seen), far=far)
+        return self._fan_out(entity_type, list(seen), far=far, whole=change is None)
 
-    def _followers(self, entity_type: EntityType) -> Iterator[FollowStep]:
-        """The classes that copy from a source, and by which of their fields."""
+    def _followers(
+        self, entity_type: EntityType, change: ChangedFields | FollowedFields | None
+    ) -> Iterator[FollowStep]:
+        """The classes that copy from a source what may change, and by which of their fields."""
         for cls, each in self._types.items():
             for reference in each.tracked:
-                if reference.kind is entity_type.kind:
+                if reference.kind is entity_type.kind and (change is None or _touches(change, reference)):
                     yield cls, FollowedFields(reference.name, reference.copy is not None)
 
-    def _next_followers(self, entity_type: EntityType, following: FollowedFields) -> Iterator[FollowStep]:
-        """The classes that follow a holder which has followed."""
-        if entity_type.copied is not None and any(map(following.touches, _routes(entity_type))):
-            yield from self._followers(entity_type)
-
-    def _fan_out(self, entity_type: EntityType, steps: list[FollowStep], *, far: bool) -> FanOut:
+    def _fan_out(self, entity_type: EntityType, steps: list[FollowStep], *, far: bool, whole: bool) -> FanOut:
         costs = [self._costs.of[cls] for cls, _following in steps]
         kinds = {entity_type.kind, *(self._types[cls].kind for cls, _following in steps)}
         referred = {reference.kind for reference in entity_type.tracked}
-        found = self._costs.key(entity_type.kind).plus(greatest(each.key for each in costs), Size(3, 3))
+        found = self._costs.key(entity_type.kind).plus(greatest(each.key for each in costs), Size(7, 7))
+        sources = [] if whole else [entity_type]
+        sources += [self._types[cls] for cls, _following in steps if far]
         return FanOut(
             tuple(dict.fromkeys(cls.__name__ for cls, _following in steps)),
             far,
             bool(kinds & referred),
+            max((len(each.copied.selections) for each in sources if each.copied is not None), default=1),
             greatest(each.key for each in costs),
             greatest(each.root for each in costs),
-            found if not far else Size(410, found.typical),
+            found if not far else Size(414, found.typical),
             self._most(steps, "views"),
             self._most(steps, "counts"),
         )
@@ -128,7 +129,6 @@ class FanOuts:
         )
 
 
-def _routes(entity_type: EntityType) -> list[tuple[str, ...]]:
-    """The values that holders copy, as paths from the source."""
-    assert entity_type.copied is not None
-    return [tuple(route.split(".")) for route in entity_type.copied.types if route]
+def _touches(change: ChangedFields | FollowedFields, reference: Reference) -> bool:
+    """Whether a change of a source may change what a reference takes of it."""
+    return any(change.touches(tuple(route.split("."))) for route in reference.taken if route)

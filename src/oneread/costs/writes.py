@@ -147,20 +147,27 @@ class Writes:
     def _add_holders(self, total: BoundBuilder, fan: FanOut, write: WriteCall) -> tuple[int, int]:
         """Adds finding and reading the holders; returns how many follow in the commit, and how many tasks are added."""
         if not self._inline:
+            self._add_merged_tasks(total, fan, write.entities)
             return 0, write.entities
         following, scanned, tasks = self._followers(fan, write)
         sources = write.entities + (following if fan.far else 0)
         own_rows = sources * write.entities if fan.circular else 0
         found = Rows("scan", "views", "back-references", _because(fan))
         if scanned + own_rows:
-            total.add("scan", found, scanned + own_rows, fan.found, sources)
+            total.add("scan", found, scanned + own_rows, fan.found, sources * fan.scans)
         else:
-            total.add_requests(found, sources)
+            total.add_requests(found, sources * fan.scans)
+        self._add_merged_tasks(total, fan, tasks)
         # Each holder may be set aside instead, which writes a row with its error.
         size = fan.root._replace(most=max(fan.root.most, TASK.most + fan.found.most))
         holders = Rows("read", "roots", "holders", _because(fan))
         total.add("holders", holders, following, size, min(sources, max(1, following)))
         return following, tasks
+
+    def _add_merged_tasks(self, total: BoundBuilder, fan: FanOut, tasks: int) -> None:
+        """Tasks for some of the holders are read first: one that waits for others is not forgotten."""
+        if fan.scans > 1 and tasks:
+            total.add("waiting", Rows("read", "system", "tasks that wait", _because(fan)), tasks, TASK, tasks)
 
     def _followers(self, fan: FanOut, write: WriteCall) -> Followers:
         inline, entities = self._inline, write.entities

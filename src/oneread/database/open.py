@@ -19,7 +19,7 @@ from oneread.evolution.fence import Fence
 from oneread.evolution.migrate import evolve_schema
 from oneread.evolution.plan import refuse, refuse_undeclared
 from oneread.evolution.schema import Schema
-from oneread.models.versions import Past, StoredSchema
+from oneread.models.versions import FORMAT, Past, StoredSchema
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.transactions.commit import SystemCommitter
@@ -38,7 +38,8 @@ class _Fitting(NamedTuple):
 def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATIVE_SYSTEM) -> Plan[Operations]:
     """The operations of a store under a schema; a schema that is new to the store changes its schema row.
 
-    Costs one request; with a new schema a scan of one row for each model, and a transaction.
+    Costs one request; with a new schema a scan of one row for each model, and a transaction. A store of an earlier
+    format is raised to today's when it is first opened for writing, in a transaction.
 
     Raises:
         SchemaMismatch: the schema does not fit the one in the store, or changes it and may not; nothing was written.
@@ -58,6 +59,8 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
                 "the schema declares more than this store has, and it is opened read-only; open it for writing once",
                 changed=[each.field or each.name for each in evolved.differences],
             )
+    elif stored.format < FORMAT and not read_only:
+        fitting = yield from committer.together(lambda: _evolve_stored(declared))
     refuse_undeclared(fitting.stored, declared)
     return _operations(schema, fitting)
 
@@ -107,12 +110,12 @@ def _evolve_stored(declared: DeclaredSchema) -> Plan[_Fitting]:
     """Inside a transaction: reads the schema row again, and changes it if it must be."""
     stored = yield from stored_schema()
     fitting = _seen_before(stored, declared)
-    if fitting is not None:
+    if fitting is None:
+        evolved = yield from evolve_schema(declared, stored)
+        refuse(evolved)
+        fitting = _Fitting(evolved.stored, evolved.stored.version)
+    if fitting.stored is not stored:
+        refuse_undeclared(fitting.stored, declared)
+    elif stored.format == FORMAT:
         return fitting
-    evolved = yield from evolve_schema(declared, stored)
-    refuse(evolved)
-    changed = evolved.stored
-    if changed is not stored:
-        refuse_undeclared(changed, declared)
-        changed = yield from replace_schema(changed, (yield from Now()))
-    return _Fitting(changed, changed.version)
+    return fitting._replace(stored=(yield from replace_schema(fitting.stored, (yield from Now()))))

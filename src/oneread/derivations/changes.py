@@ -138,10 +138,14 @@ def decision(
         operations = first_writes(key, filled.emission)
     else:
         operations = record_diff(key, before.record, record, filled.emission.shown)
-    fans_out = entity_type.fans_out(before if seen.version else None, record) or entity_type.must_notify_again(before)
+    fans_out, unchanged = entity_type.fans_out(before if seen.version else None, record), list[bytes]()
+    if entity_type.must_notify_again(before):
+        fans_out = True
+    elif fans_out:
+        unchanged = entity_type.unchanged_selections(before, record)
     if fans_out:
         catalog.probes.check(entity_type.kind.cls, filled.entity, entity_type.used_in(record))
-    return Decision(root, operations, fans_out)
+    return Decision(root, operations, fans_out, unchanged)
 
 
 class Save(_Writing):
@@ -237,6 +241,7 @@ class Delete(_Writing):
             Root(version, None, emitted_record.encode_record(record)),
             record_diff(self.key, before.record, record, {}),
             entity_type.fans_out(before, record),
+            (),
             [holds_on(self.key)] if self._catalog.may_be_held(self.key) else [],
         )
 

@@ -1,13 +1,14 @@
 """Copies: what an entity holds of others, and how copies are filled and follow their source.
 
-A holder reads its source once, when the reference is new. Afterwards the source pushes: whenever the digest of all
-values that are copied from it changes, each holder gets the new ones. See "Copies" of the decisions page and rules 3,
-13 and 14 of the commit protocol.
+A holder reads its source once, when the reference is new. Afterwards the source pushes. What one reference takes is a
+*selection* of the source's values; whenever the digest of a selection changes, the holders that wait for it get the new
+values. See "Copies" of the decisions page, rules 3, 13 and 14 of the commit protocol, and
+docs/decisions/0040-selections-of-copied-values.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +24,7 @@ from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets, stored_form
 from oneread.models.types import unwrap
+from oneread.store.keys import selection
 
 Getter = Callable[[Any, Mapping[str, Any]], Any]
 """(entity, its hidden copies by name) to a value."""
@@ -109,6 +111,18 @@ class Reference(NamedTuple):
         """Whether the source must reach the holder when it changes."""
         return self.access.copy is not None or bool(self.hidden)
 
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The routes of all values that it takes of the source; the empty one for a copy without fields."""
+        start = len(self.name) + 1
+        found = {route for _name, route in self.routes} | {name[start:] for name, _get, _type in self.hidden}
+        return tuple(sorted(found)) or ("",)
+
+    @property
+    def selection(self) -> bytes:
+        """The name of what it takes of the source: a digest of the routes."""
+        return selection(_digest_of_routes(self.taken))
+
     def keys(self, entity: object) -> list[bytes]:
         """The root rows that the field refers to, each once; none for no entity, or one of another variant."""
         value = getattr(entity, self.name, None)
@@ -166,22 +180,32 @@ class Reference(NamedTuple):
 
 
 class CopiedValues:
-    """What holders copy from a model, as a digest of the values and one of their routes.
+    """What holders copy from a model, as a digest of the values of each selection.
 
-    The routes are part of it because programs with other declarations announce other routes: when the values happen to
-    be equal, a holder that has the wrong ones would otherwise never be updated again.
+    A selection is named by its routes because programs with other declarations announce other routes: when the values
+    happen to be equal, a holder that has the wrong ones would otherwise never be updated again.
 
-    `values` are every value that any copy takes, by route, with its type; `missing_ok` says that holders may refer to
-    an entity before it exists; `meaning` is the types as text, so that values kept under other types are not mistaken
-    for these; `sets` says that a value may be a set or hold one.
+    `values` are every value that any copy takes, by route, with its type; `selections` the routes of each selection, by
+    its name; `missing_ok` says that holders may refer to an entity before it exists; `meaning` is the types as text, so
+    that values kept under other types are not mistaken for these; `sets` says that a value may be a set or hold one.
     """
 
     def __init__(
-        self, values: Mapping[str, tuple[Getter, Any]], *, missing_ok: bool, meaning: str = "", sets: bool = False
+        self,
+        values: Mapping[str, tuple[Getter, Any]],
+        selections: Mapping[bytes, Iterable[str]],
+        *,
+        missing_ok: bool,
+        meaning: str = "",
+        sets: bool = False,
     ) -> None:
         self._values = {route: values[route] for route in sorted(values)}
+        self.selections = {name: tuple(sorted(selections[name])) for name in sorted(selections)}
         self._getters = tuple(get for get, _type in self._values.values())
-        self._routes = blake2b("\n".join(self._values).encode(), digest_size=4).digest()
+        self._selected = tuple(
+            (name, tuple(values[route][0] for route in routes)) for name, routes in self.selections.items()
+        )
+        self._routes = _digest_of_routes(self._values)
         self._meaning = blake2b(meaning.encode(), digest_size=4).digest()
         self._missing_ok = missing_ok
         self._sets = sets
@@ -204,33 +228,48 @@ class CopiedValues:
             return {}
         return {route: msgspec.convert(value, types[route][1]) for route, value in kept.items() if route in types}
 
-    def hash(self, entity: Model[Any] | None, used: Mapping[str, Any]) -> bytes:
-        """What the record keeps of the copied values."""
-        if entity is None:
-            return SOURCE_DELETED
-        values = [get(entity, used) for get in self._getters]
+    def digests(self, entity: Model[Any], used: Mapping[str, Any]) -> dict[bytes, bytes]:
+        """What the record keeps of the copied values: the digest of each selection."""
+        return {name: self._digest([get(entity, used) for get in getters]) for name, getters in self._selected}
+
+    def _digest(self, values: list[Any]) -> bytes:
         if not self._sets:
             try:
-                return _IN_ANY_ORDER + short_hash(self._pack(values)) + self._routes
+                return _IN_ANY_ORDER + short_hash(self._pack(values))
             except OverflowError:  # an int beyond 64 bits
                 pass
-        return _IN_ORDER + short_hash(stored_form(values)) + self._routes
+        return _IN_ORDER + short_hash(stored_form(values))
 
-    def is_unordered_digest(self, recorded: object, now: bytes) -> bool:
-        """Whether an earlier release recorded this digest, of the same routes, from sets in the order of one process.
+    def earlier_digest(self, entity: Model[Any], used: Mapping[str, Any]) -> bytes:
+        """What records of earlier code keep of the copied values: one digest of all, and one of their routes."""
+        return self._digest([get(entity, used) for get in self._getters]) + self._routes
+
+    def is_unordered_digest(self, recorded: object, now: object) -> bool:
+        """Whether earlier code recorded this digest, of the same routes, from sets in the order of one process.
 
         Such a digest says nothing about the values.
         """
         return (
             isinstance(recorded, bytes)
+            and isinstance(now, bytes)
             and recorded[:1] == _IN_ANY_ORDER
             and now[:1] == _IN_ORDER
             and recorded.endswith(self._routes)
         )
 
-    def may_be_awaited(self, after: bytes) -> bool:
+    def read_earlier(self, recorded: bytes, entity: Model[Any], used: Mapping[str, Any]) -> dict[bytes, bytes]:
+        """The digests that earlier code would have recorded with this entity; none if it recorded another digest."""
+        now = self.earlier_digest(entity, used)
+        is_told = recorded == now or self.is_unordered_digest(recorded, now)
+        return self.digests(entity, used) if is_told else {}
+
+    def may_be_awaited(self, after: object) -> bool:
         """Whether holders may already refer to an entity that was never written before."""
         return self._missing_ok and after != SOURCE_DELETED
+
+
+def _digest_of_routes(routes: Iterable[str]) -> bytes:
+    return blake2b("\n".join(routes).encode(), digest_size=4).digest()
 
 
 def references_of(

@@ -14,7 +14,16 @@ import msgspec
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import NO_SOURCE, CopiedValues, Reference, Source
 from oneread.derivations.derivation import CompiledView
-from oneread.derivations.emitted_record import COPIED, HELD, HIDDEN, LAST_VALUES, REFERENCES, Emission, Record
+from oneread.derivations.emitted_record import (
+    COPIED,
+    HELD,
+    HIDDEN,
+    LAST_VALUES,
+    REFERENCES,
+    Contributions,
+    Emission,
+    Record,
+)
 from oneread.derivations.keyed import reference_signature
 from oneread.models.fields import CREATED, GENERATED, UPDATED, defaults_of
 from oneread.models.layout import Layout
@@ -98,6 +107,7 @@ class EntityType:
         self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
+        self._selections = tuple((each.name, each.selection) for each in self.tracked)
         self._hidden = tuple(each for each in self.references if each.hidden)
         self.has_hidden = bool(self._hidden)
         self._empty_tokens = frozenset(self.empty_record())
@@ -199,7 +209,7 @@ class EntityType:
         for token in skipped:
             del record[token]
         if self.tracked:
-            record[REFERENCES] = list(dict.fromkeys([source for each in self.tracked for source in refs[each.name]]))
+            record[REFERENCES] = self._taken(refs)
         if self.holding:
             record[HELD] = list(dict.fromkeys([source for each in self.holding for source in refs[each.name]]))
         if self._hidden:
@@ -207,8 +217,27 @@ class EntityType:
                 {name: order_sets(used.get(name)) for name in self._hidden_names}, builtin_types=_PLAIN
             )
         if self.copied is not None:
-            record[COPIED] = self.copied.hash(entity, used)
+            record[COPIED] = self.copied.digests(entity, used)
         return into
+
+    def _taken(self, refs: Refs) -> list[bytes]:
+        """The sources that must reach the entity, each with the selection that it takes."""
+        return list(dict.fromkeys([source + taken for name, taken in self._selections for source in refs[name]]))
+
+    def in_earlier_form(self, found: Record, entity: Any, used: Mapping[str, Any], refs: Refs) -> Record:
+        """The contributions of an entity that earlier code recorded in another form, if the record found has that form.
+
+        Earlier code had one digest of all copied values, and back-references without a selection.
+        """
+        earlier: Record = {}
+        if self.copied is not None and type(found.get(COPIED)) is bytes:
+            earlier[COPIED] = self.copied.earlier_digest(entity, used)
+        if self.tracked:
+            sources = list(dict.fromkeys([source for each in self.tracked for source in refs[each.name]]))
+            recorded = found.get(REFERENCES)
+            if sources and isinstance(recorded, list) and sorted(map(repr, recorded)) == sorted(map(repr, sources)):
+                earlier[REFERENCES] = sources
+        return earlier
 
     def tombstone_record(self, before: EntityState) -> Record:
         """The record of a deleted entity: no contributions, but its last values, which holders may not have yet."""
@@ -275,15 +304,14 @@ class EntityType:
             return True
         if self.holding and sorted(record[HELD]) != sorted(self._held_sources(entity)):
             return False
-        if self.copied is None:
-            return True
-        now = self.copied.hash(entity, before.used)
-        return bool(record[COPIED] == now or self.copied.is_unordered_digest(record[COPIED], now))
+        if self.tracked and sorted(record[REFERENCES]) != sorted(self._taken(self.refs(entity))):
+            return False
+        return self.copied is None or bool(record[COPIED] == self.copied.digests(entity, before.used))
 
     @property
     def needs_state(self) -> bool:
         """Whether `is_current` needs more of a row than its record."""
-        return bool(self.holding) or self.copied is not None
+        return bool(self.holding or self.tracked) or self.copied is not None
 
     def _held_sources(self, entity: Model[Any]) -> list[bytes]:
         return list(dict.fromkeys([source for each in self.holding for source in each.keys(entity)]))
@@ -299,11 +327,21 @@ class EntityType:
             return False
         if before is None:
             return self.copied.may_be_awaited(after[COPIED])
-        digest = before.record.get(COPIED)  # None if nothing was copied when the row was written, which differs too
-        if self.copied.is_unordered_digest(digest, after[COPIED]):
-            now = self.copied.hash(before.entity, before.used)
-            digest = now if self.copied.is_unordered_digest(digest, now) else digest
-        return bool(digest != after[COPIED])
+        return bool(self._announced(before) != after[COPIED])
+
+    def unchanged_selections(self, before: EntityState, after: Record) -> list[bytes]:
+        """The selections whose holders need not be notified, because their values are what the holders were given."""
+        known, now = self._announced(before), after.get(COPIED)
+        if not isinstance(known, dict) or not isinstance(now, dict):
+            return []
+        return [name for name, digest in now.items() if known.get(name) == digest]
+
+    def _announced(self, before: EntityState) -> Contributions:
+        """What holders were given last, as a record keeps it; None if nothing was copied when the row was written."""
+        recorded = before.record.get(COPIED)
+        if self.copied is None or type(recorded) is not bytes or before.entity is None:
+            return recorded
+        return self.copied.read_earlier(recorded, before.entity, before.used)
 
     def must_notify_again(self, before: EntityState) -> bool:
         return before.must_notify and self.copied is not None

@@ -73,7 +73,16 @@ class ReferenceBuilder:
         names = self._accesses.names
         meaning = "\n".join(f"{route}: {text_of(copied[route][1], cls, route, names)}" for route in sorted(copied))
         sets = any(type_of(kind, names).holds_sets for _get, kind in copied.values())
-        return CopiedValues(copied, missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
+        return CopiedValues(copied, self._selections(cls), missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
+
+    def _selections(self, source: type[Model[Any]]) -> dict[bytes, set[str]]:
+        """What each reference takes of a source, by name; two of one name would be announced together."""
+        found: dict[bytes, set[str]] = {}
+        for references in self._references.values():
+            for each in references.values():
+                if each.tracked and each.kind.cls is source:
+                    found.setdefault(each.selection, set()).update(each.taken)
+        return found
 
     def _add_copy(self, cls: type[Model[Any]], reference: Reference, copy: type[Copy[Any]]) -> None:
         accesses = self._accesses

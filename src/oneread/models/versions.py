@@ -15,7 +15,8 @@ import msgspec
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.store.keys import view_prefix
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""Of the schema row. A store of format 1 has no selections; programs that know nothing of them refuse format 2."""
 """Of the schema row itself and of all rows that oneread writes."""
 
 ViewState: TypeAlias = Literal["readable", "building"]

@@ -29,13 +29,15 @@ CommittedRows: TypeAlias = RowCache
 class Decision(msgspec.Struct, frozen=True, gc=False):
     """What one commit does, as data.
 
-    `root` is the new root row, None to leave it as it is. With `fans_out` the holders of copies must follow. Each range
-    of `unreferenced`, in `views`, must be empty at the end, else StillReferenced.
+    `root` is the new root row, None to leave it as it is. With `fans_out` the holders of copies must follow, but for
+    those of `unchanged` selections. Each range of `unreferenced`, in `views`, must be empty at the end, else
+    StillReferenced.
     """
 
     root: Root | None
     operations: DerivedWrites = DerivedWrites()
     fans_out: bool = False
+    unchanged: Sequence[bytes] = ()
     unreferenced: Sequence[RowRange] = ()
 
 

@@ -15,6 +15,7 @@ from oneread.errors import Conflict, Corrupt, OnereadError, StillReferenced
 from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
+from oneread.store.keys import holder_part
 from oneread.store.limits import INLINE_HOLDERS, PROBES
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Row, RowRange, Table
@@ -201,7 +202,7 @@ class Cascade:
         self._room = inline
         self._probes = PROBES * inline
         self._refused = refused or {}
-        self._changed: deque[tuple[bytes, int]] = deque()
+        self._changed: deque[tuple[bytes, int, Sequence[bytes]]] = deque()
         self._unreferenced: list[tuple[bytes, RowRange]] = []
         unit.known("roots").now = now
 
@@ -230,16 +231,31 @@ class Cascade:
         """
         unit = self._unit
         while self._changed:
-            source, version = self._changed.popleft()
-            within = outbox.holders_of(source)
-            targets = (yield from unit.scan("views", within, self._room + 1)) if self._probes > 0 else []
+            source, version, unchanged = self._changed.popleft()
+            targets = (yield from self._targets(source, unchanged)) if self._probes > 0 else []
             if len(targets) > self._room or self._probes <= 0:
-                outbox.add_task(unit, source, version)
+                if unchanged:
+                    yield from unit.load("system", [outbox.task_key(source)])
+                outbox.add_task(unit, source, version, unchanged)
                 self._probes -= len(targets)
                 continue
             self._room -= len(targets)
-            yield from self._follow(source, [key[len(within.start) :] for key, _row in targets])
+            yield from self._follow(source, list(dict.fromkeys(targets)))
         yield from _refuse_referenced(unit, self._unreferenced)
+
+    def _targets(self, source: bytes, unchanged: Sequence[bytes]) -> Plan[list[bytes]]:
+        """The holders that must follow a source, one for each back-reference; one more than there is room for, at most.
+
+        One scan, and at most one more for each unchanged selection.
+        """
+        whole = outbox.holders_of(source)
+        targets: list[bytes] = []
+        for within in outbox.without_selections(whole, unchanged):
+            rows = yield from self._unit.scan("views", within, self._room + 1 - len(targets))
+            targets.extend([holder_part(key[len(whole.start) :]) for key, _row in rows])
+            if len(targets) > self._room:
+                break
+        return targets
 
     def _follow(self, source: bytes, holders: Sequence[bytes]) -> Plan[list[bytes]]:
         unit, refused = self._unit, list[bytes]()
@@ -328,7 +344,7 @@ class Cascade:
         """Notes what follows from a decision that was applied."""
         if decision.root is not None:
             if decision.fans_out:
-                self._changed.append((key, decision.root.version))
+                self._changed.append((key, decision.root.version, decision.unchanged))
             self._unreferenced.extend([(key, within) for within in decision.unreferenced])
 
 

@@ -19,7 +19,7 @@ from oneread.models.types import field_types, unwrap
 from oneread.plans.plan import Plan
 from oneread.store.keys import kind_part
 from oneread.store.rows import RowRange
-from oneread.transactions.outbox import aside_key, task_key
+from oneread.transactions.outbox import aside_key, selections_left_out, task_key
 from oneread.transactions.root import parse_root
 from oneread.verify.expected import DAMAGED, ExpectedRows
 from oneread.verify.keyspace import StoreKeyspaces
@@ -152,8 +152,14 @@ class CopyCheck:
         """Reports stale copies, but for those that wait for the source's task."""
         sources = sorted({each.source for each in differing})
         rows = yield from self._scanner.read("system", [task_key(source) for source in sources])
-        pending = {source for source, row in zip(sources, rows, strict=True) if row is not None}
-        waiting = [(each.key, each.source) for each in differing if each.source in pending]
+        left_out = {
+            source: selections_left_out(row) for source, row in zip(sources, rows, strict=True) if row is not None
+        }
+        waiting = [
+            (each.key, each.source)
+            for each in differing
+            if each.source in left_out and each.reference.selection not in left_out[each.source]
+        ]
         rows = yield from self._scanner.read("system", [aside_key(source, key) for key, source in waiting])
         excused = {each for each, row in zip(waiting, rows, strict=True) if row is None}
         for key, holder, reference, source in differing:

@@ -133,6 +133,7 @@ class RowExaminer:
         faults: tuple[RootFault, ...] = ()
         possible: PossibleFault | None = None
         if record is None or record.value != expected:
+            emission.record.update(entity_type.in_earlier_form(recorded_in(record), entity, hidden, refs))
             faults, possible = self._compare_record(entity_type, record, emission.record)
             if self._keyspaces.backfill_running:
                 _keep_pointers(record, emission.record)

@@ -14,7 +14,7 @@ from oneread.derivations.derivation import CompiledView, Keyspace
 from oneread.errors import Corrupt, SchemaMismatch, UsageError
 from oneread.models.registry import EntityKind
 from oneread.models.versions import StoredSchema
-from oneread.store.keys import KIND_BYTES, kind_part, pointed_part, pointer_part, root_key, view_part
+from oneread.store.keys import KIND_BYTES, holder_part, kind_part, pointed_part, pointer_part, root_key, view_part
 from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import MAGNITUDE, Number, decode_amounts
@@ -140,7 +140,7 @@ class StoreKeyspaces:
         keyspace = self.keyspace_of(table, key)
         try:
             if keyspace is None:
-                return pointed_part(key)[len(self.source_of(key)) :]
+                return holder_part(pointed_part(key)[len(self.source_of(key)) :])
             if keyspace.offset is None:
                 return shown if shown and kind_part(shown) == keyspace.kind.prefix else None
             return root_key(keyspace.kind.prefix, key[keyspace.offset(key) :])
@@ -189,7 +189,7 @@ class Pointers:
                 head = self._head = pointer_part(key) + self._keyspaces.source_of(key)
             except (Corrupt, ValueError, IndexError):
                 return self._first
-        holder = kind_part(key[len(head) :])
+        holder = kind_part(holder_part(key[len(head) :]))
         return holder == self._kind.prefix or (self._first and holder not in self._others)
 
 

@@ -90,6 +90,8 @@ class Mender:
         else:
             entity_type = self._catalog.type_of(expected.entity)
             record = entity_type.emission(expected.entity, expected.hidden, key, expected.refs).record
+            recorded = recorded_in(row.get(EMITTED))  # in whose form the back-references were compared
+            record |= entity_type.in_earlier_form(recorded, expected.entity, expected.hidden, expected.refs)
         now = yield from Now()
         version = next_version(now, _newest_stamp(row, now))
         emitted = emitted_record.encode_record(record)
