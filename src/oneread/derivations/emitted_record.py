@@ -6,9 +6,9 @@ architecture page and docs/formats/rows.md.
 
 A record maps a token to contributions. A token is one byte for the form of rows, which all kinds of view share, and the
 view's four-byte prefix (id, generation): `i` index rows [[key suffix, digest of the row], ...], `a` sums [[key suffix,
-amounts], ...], `q` unique values [suffix, ...]. Without a prefix: `r` sources with a back-reference [source key and
-selection, ...], `h` sources that must not be deleted [source key, ...], `u` hidden copies {name: value}, `f` the digests
-of the values that holders copy {selection: digest}, `l` the last values of a deleted entity {route: value}.
+amounts], ...], `q` unique values [suffix, ...]. Without a prefix: `r` what has a back-reference [source key and
+selection, ...], `h` sources that must not be deleted [source key, ...], `u` hidden copies {name: value}, `f` digests of
+what holders copy {selection: digest}, `l` the last values of a deleted entity {route: value}.
 """
 
 from __future__ import annotations
