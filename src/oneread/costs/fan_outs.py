@@ -5,7 +5,6 @@ See "Copies" of the decisions page, and docs/explanation/costs.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from oneread.costs.entity_costs import ChangedFields, EntityCosts, FollowedFields, touched_rows
@@ -66,28 +65,28 @@ class FanOuts:
 
     def of(self, entity_type: EntityType, change: ChangedFields | None) -> FanOut | None:
         """What follows a change of some fields, or (None) of a whole entity; None if nothing does."""
-        steps = [*self._followers(entity_type, change)]
+        steps = self._followers(entity_type, change)
         if not steps:
             return None
         seen = dict.fromkeys(steps)
         far = False
         while steps:
             cls, following = steps.pop()
-            further = [*self._followers(self._types[cls], following)]
+            further = self._followers(self._types[cls], following)
             far = far or bool(further)
             fresh = [step for step in further if step not in seen]
             seen.update(dict.fromkeys(fresh))
             steps += fresh
         return self._fan_out(entity_type, list(seen), far=far, whole=change is None)
 
-    def _followers(
-        self, entity_type: EntityType, change: ChangedFields | FollowedFields | None
-    ) -> Iterator[FollowStep]:
+    def _followers(self, source: EntityType, change: ChangedFields | FollowedFields | None) -> list[FollowStep]:
         """The classes that copy from a source what may change, and by which of their fields."""
-        for cls, each in self._types.items():
-            for reference in each.tracked:
-                if reference.kind is entity_type.kind and (change is None or _touches(change, reference)):
-                    yield cls, FollowedFields(reference.name, reference.copy is not None)
+        return [
+            (cls, FollowedFields(reference.name, reference.copy is not None))
+            for cls, each in self._types.items()
+            for reference in each.tracked
+            if reference.kind is source.kind and (change is None or _touches(change, reference))
+        ]
 
     def _fan_out(self, entity_type: EntityType, steps: list[FollowStep], *, far: bool, whole: bool) -> FanOut:
         costs = [self._costs.of[cls] for cls, _following in steps]
