@@ -260,8 +260,8 @@ class CopiedValues:
     def read_earlier(self, recorded: bytes, entity: Model[Any], used: Mapping[str, Any]) -> dict[bytes, bytes]:
         """The digests that earlier code would have recorded with this entity; none if it recorded another digest."""
         now = self.earlier_digest(entity, used)
-        is_told = recorded == now or self.is_unordered_digest(recorded, now)
-        return self.digests(entity, used) if is_told else {}
+        is_same = recorded == now or self.is_unordered_digest(recorded, now)
+        return self.digests(entity, used) if is_same else {}
 
     def may_be_awaited(self, after: object) -> bool:
         """Whether holders may already refer to an entity that was never written before."""
