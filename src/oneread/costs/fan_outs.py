@@ -77,7 +77,7 @@ class FanOuts:
             fresh = [step for step in further if step not in seen]
             seen.update(dict.fromkeys(fresh))
             steps += fresh
-        return self._fan_out(entity_type, list(seen), far=far, whole=change is None)
+        return self._fan_out(entity_type, list(seen), far=far)
 
     def _followers(self, source: EntityType, change: ChangedFields | FollowedFields | None) -> list[FollowStep]:
         """The classes that copy from a source what may change, and by which of their fields."""
@@ -88,13 +88,12 @@ class FanOuts:
             if reference.kind is source.kind and (change is None or _touches(change, reference))
         ]
 
-    def _fan_out(self, entity_type: EntityType, steps: list[FollowStep], *, far: bool, whole: bool) -> FanOut:
+    def _fan_out(self, entity_type: EntityType, steps: list[FollowStep], *, far: bool) -> FanOut:
         costs = [self._costs.of[cls] for cls, _following in steps]
         kinds = {entity_type.kind, *(self._types[cls].kind for cls, _following in steps)}
         referred = {reference.kind for reference in entity_type.tracked}
         found = self._costs.key(entity_type.kind).plus(greatest(each.key for each in costs), Size(7, 7))
-        sources = [] if whole else [entity_type]
-        sources += [self._types[cls] for cls, _following in steps if far]
+        sources = [entity_type, *(self._types[cls] for cls, _following in steps if far)]
         return FanOut(
             tuple(dict.fromkeys(cls.__name__ for cls, _following in steps)),
             far,

@@ -147,27 +147,27 @@ class Writes:
     def _add_holders(self, total: BoundBuilder, fan: FanOut, write: WriteCall) -> tuple[int, int]:
         """Adds finding and reading the holders; returns how many follow in the commit, and how many tasks are added."""
         if not self._inline:
-            self._add_merged_tasks(total, fan, write.entities)
+            self._add_merged_tasks(total, _scans(fan, write), write.entities)
             return 0, write.entities
         following, scanned, tasks = self._followers(fan, write)
         sources = write.entities + (following if fan.far else 0)
-        own_rows = sources * write.entities if fan.circular else 0
+        own_rows, scans = sources * write.entities if fan.circular else 0, _scans(fan, write)
         found = Rows("scan", "views", "back-references", _because(fan))
         if scanned + own_rows:
-            total.add("scan", found, scanned + own_rows, fan.found, sources * fan.scans)
+            total.add("scan", found, scanned + own_rows, fan.found, sources * scans)
         else:
-            total.add_requests(found, sources * fan.scans)
-        self._add_merged_tasks(total, fan, tasks)
+            total.add_requests(found, sources * scans)
+        self._add_merged_tasks(total, scans, tasks)
         # Each holder may be set aside instead, which writes a row with its error.
         size = fan.root._replace(most=max(fan.root.most, TASK.most + fan.found.most))
         holders = Rows("read", "roots", "holders", _because(fan))
         total.add("holders", holders, following, size, min(sources, max(1, following)))
         return following, tasks
 
-    def _add_merged_tasks(self, total: BoundBuilder, fan: FanOut, tasks: int) -> None:
-        """Tasks for some of the holders are read first: one that waits for others is not forgotten."""
-        if fan.scans > 1 and tasks:
-            total.add("waiting", Rows("read", "system", "tasks that wait", _because(fan)), tasks, TASK, tasks)
+    def _add_merged_tasks(self, total: BoundBuilder, scans: int, tasks: int) -> None:
+        """Where holders may be left out, the task that waits is read: what it is for is not forgotten."""
+        if scans > 1 and tasks:
+            total.add("waiting", Rows("read", "system", "tasks", "those that wait"), tasks, TASK, tasks)
 
     def _followers(self, fan: FanOut, write: WriteCall) -> Followers:
         inline, entities = self._inline, write.entities
@@ -257,6 +257,11 @@ def _rows_of_change(verb: Verb, cost: ViewCost, change: ChangedFields, *, is_new
     if verb == "patch":
         return touched_rows(cost, change)
     return max(cost.rows, touched_rows(cost, change))
+
+
+def _scans(fan: FanOut, write: WriteCall) -> int:
+    """Scans for the holders of one source: all of them follow where it is new, or deleted."""
+    return 1 if write.verb in ("create", "get_or_create", "delete") and not fan.far else fan.scans
 
 
 def _because(fan: FanOut | None) -> str:

@@ -382,14 +382,16 @@ class Oracle:
         counted["views", "holds"] = sum(len(self._holds_on(each)) for each in entities)
         return counted
 
-    def _back_references(self, entity: AnyModel) -> set[Place]:
-        wanted = {name for name, _route in self._wanted[type(entity)]}
-        fields = self._fields[type(entity)].values()
+    def _back_references(self, entity: AnyModel) -> set[tuple[Place, frozenset[Route]]]:
+        """The sources that must reach an entity, each with what one of its fields takes of it."""
+        taken: dict[str, set[Route]] = {}
+        for name, route in self._wanted[type(entity)]:
+            taken.setdefault(name, set()).add(route)
+        fields = self._fields[type(entity)]
         return {
-            target
-            for field in fields
-            if field.copy is not None or field.name in wanted
-            for target in _targets(field, entity)
+            (target, frozenset(routes - {("deleted",)}))
+            for name, routes in taken.items()
+            for target in _targets(fields[name], entity)
         }
 
     def _holds_on(self, entity: AnyModel) -> set[Place]:
