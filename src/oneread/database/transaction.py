@@ -42,7 +42,7 @@ class TransactionWork:
         if not isinstance(model, type) or model not in catalog.kinds:
             raise UsageError("a transaction reads entities only; read views before or after it", given=model)
         root_key = catalog.kinds[model].key(key)
-        yield from self._overlay.load_basis([root_key])
+        yield from self._overlay.load("roots", [root_key])
         root = parse_root(self._overlay.get("roots", root_key))
         entity = catalog.state(root_key, root).entity
         if not isinstance(entity, model):
@@ -94,9 +94,7 @@ class TransactionWork:
     def commit(self) -> Plan[list[bytes]]:
         """Checks that what was read is unchanged, and commits every change; returns the tasks that this left."""
         self._ended = True
-        loaded = self._overlay.loaded
-        rows = {key: loaded[key] for key in self._overlay.basis}
-        basis = Basis(self._now, rows, loaded.keys() - rows.keys())
+        basis = Basis(self._now, self._overlay.loaded, self._overlay.only_followed)
         if self._changes:
             return (yield from self._operations.commit(self._changes, basis))
         if len(basis.rows) > 1:  # a single row was read at one moment, and needs no check

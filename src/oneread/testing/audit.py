@@ -7,7 +7,7 @@ sources when no task is left. See rules 3-5 and 13-17 of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from oneread.database.operations import Operations
@@ -111,8 +111,10 @@ class Audit:
                 raise Offence(f"{self._catalog.name_of(key)} was changed without a new own version")
 
     def _own(self, key: bytes, root: Root) -> object:
-        """An entity without what it copies: its holder follows at the same own version."""
-        return own(self._catalog.state(key, root).entity)
+        """An entity without copies and totals, which follow at the same own version."""
+        entity = self._catalog.state(key, root).entity
+        totals = [] if entity is None else [each.field for each in self._catalog.type_of(entity).rollups]
+        return own(entity, totals)
 
     def _expected(self, key: bytes, root: Root) -> _Entity:
         found = self._known.get((key, root))
@@ -178,11 +180,11 @@ def _sorted_contributions(record: Mapping[bytes, Any]) -> dict[bytes, Any]:
     return {token: sorted(each, key=repr) if isinstance(each, list | tuple) else each for token, each in record.items()}
 
 
-def own(entity: Any) -> object:
-    """The fields of an entity that are its own: of a copy, only its reference."""
+def own(entity: Any, totals: Collection[str] = ()) -> object:
+    """The fields of an entity that are its own: all but `totals`, and of a copy, only its reference."""
     if entity is None:
         return None
-    values = {name: getattr(entity, name) for name in entity.__struct_fields__}
+    values = {name: getattr(entity, name) for name in entity.__struct_fields__ if name not in totals}
     return type(entity), {name: value.ref if isinstance(value, Copy) else value for name, value in values.items()}
 
 

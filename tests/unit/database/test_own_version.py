@@ -8,7 +8,6 @@ from oneread import Copy, Index, Key, Model, Schema, by, connect, shown
 from oneread.errors import Conflict, UsageError
 from oneread.store.requests import Read, Replace
 from oneread.transactions.root import BODY, EMITTED, parse_root
-from oneread.transactions.unit_of_work import UnitOfWork
 from tests.properties.test_dump_round_trip import dumped, load
 from tests.unit.database.faces import Awaited
 
@@ -248,12 +247,6 @@ def test_rows_that_follow_are_read_in_the_one_request_that_compares(url):
         patched = db.transact(lambda tx: tx.patch(Author, 1, name="Eve"))
         cost = db.cost(patched)
         assert (db.version(patched) > before, cost.requests, cost.rows) == (True, 5, 7)
-
-
-def test_only_what_was_asked_for_is_the_basis():
-    unit = UnitOfWork()
-    list(unit.load_basis([]))
-    assert unit.basis == {}
 
 
 # Any history.
