@@ -266,20 +266,6 @@ def every_selection_counts_as_unchanged(patch):
     patch.setattr(EntityType, "unchanged_selections", lambda self, _before, _after: list(self.copied.selections))
 
 
-def a_task_forgets_the_selections_that_waited(patch):
-    """A change that concerns others replaces the task that waits."""
-    put = outbox.add_task
-    patch.setattr(
-        outbox, "add_task", lambda unit, source, version, unchanged: _alone(put, unit, source, version, unchanged)
-    )
-
-
-def _alone(put, unit, source, version, unchanged):
-    unit.known("system").pop(outbox.task_key(source), None)
-    unit.known("system")[outbox.task_key(source)] = None
-    return put(unit, source, version, unchanged)
-
-
 def a_leaf_copy_does_not_follow(patch):
     """A holder whose record stays the same is left as it is."""
     decide = FollowSource.decide
@@ -386,7 +372,6 @@ MUTATIONS = {
     a_holder_that_followed_has_no_fan_out: 0,
     more_than_the_bound_is_forgotten: 0,
     every_selection_counts_as_unchanged: 0,
-    a_task_forgets_the_selections_that_waited: 0,
     a_leaf_copy_does_not_follow: 1,
     a_change_keeps_the_own_version: 0,
     a_followed_holder_keeps_its_rows_version: 0,
