@@ -15,7 +15,7 @@ from oneread.cli.program import COMMANDS, load_command
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = re.compile(r"^<!-- options of: oneread (?P<name>[\w -]+) -->$", re.MULTILINE)
-SHARED = ("--schema", "--db", "--json", "--quiet", "--help")
+SHARED = frozenset({"--schema", "--db", "--json", "--quiet", "--help"})
 """Options of every command, which the page lists once."""
 
 
@@ -45,7 +45,6 @@ def options_table(name: str) -> str:
     rows = [
         f"| <code>{_cell(shown)}</code> | {_cell(meaning)} |"
         for shown, meaning in _records(command, context)
-        if not any(each in shown for each in SHARED)
     ]
     if not rows:
         return "Only the [options of every command](#options-of-every-command)."
@@ -53,7 +52,8 @@ def options_table(name: str) -> str:
 
 
 def _records(command: Any, context: Any) -> list[tuple[str, str]]:
-    found = [each.get_help_record(context) for each in command.get_params(context)]
+    own = [each for each in command.get_params(context) if not SHARED.intersection(each.opts)]
+    found = [each.get_help_record(context) for each in own]
     return [record for record in found if record is not None]
 
 

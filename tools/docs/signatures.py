@@ -59,10 +59,10 @@ def _without_protocols(annotation: str | griffe.Expr | None) -> str | griffe.Exp
 
 
 def _value(default: str | griffe.Expr | None, function: griffe.Function) -> str | griffe.Expr | None:
-    """The value of a constant; `...` for a private one, which only says that nothing was given."""
+    """The value of a constant; `...` for one which only says that nothing was given."""
     if not isinstance(default, griffe.ExprName):
         return default
-    if default.name.startswith("_"):
+    if default.name.startswith("_") or default.name == "UNSET":
         return "..."
     try:
         found = function.module.modules_collection[default.canonical_path]
