@@ -1,4 +1,4 @@
-"""The built site: it builds without a warning, its search finds what people type, and its tables and headings read well.
+"""The built site: it builds without a warning, its search finds what people type, its tables and headings read well.
 
 The search is asked through the theme's own code in node, which basedpyright brings as a wheel.
 """

@@ -42,10 +42,7 @@ def options_table(name: str) -> str:
     if inner:
         command = command.commands[inner]
         context = command.make_context(inner, [], parent=context, resilient_parsing=True)
-    rows = [
-        f"| <code>{_cell(shown)}</code> | {_cell(meaning)} |"
-        for shown, meaning in _records(command, context)
-    ]
+    rows = [f"| <code>{_cell(shown)}</code> | {_cell(meaning)} |" for shown, meaning in _records(command, context)]
     if not rows:
         return "Only the [options of every command](#options-of-every-command)."
     return "\n".join(["| argument or option | meaning |", "|---|---|", *rows])

@@ -83,7 +83,7 @@ def _is_literal(text: str) -> bool:
 def _is_struct(found: griffe.Class) -> bool:
     """Whether msgspec makes a class's constructor from its fields; so for the structs that it is derived from."""
     return any(
-        str(base).rpartition(".")[2] == "Struct" or (inner := _resolved(base)) is not None and _is_struct(inner)
+        str(base).rpartition(".")[2] == "Struct" or ((inner := _resolved(base)) is not None and _is_struct(inner))
         for base in found.bases
     )
 
