@@ -1,4 +1,4 @@
-"""The tutorial, followed literally: each block is pasted at the end of the file that it names, then they are run.
+"""The tutorial, followed literally: each block is pasted at the end of the file that it names, then they are run."""
 
 import re
 import shlex

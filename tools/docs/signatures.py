@@ -73,11 +73,12 @@ def _value(default: str | griffe.Expr | None, function: griffe.Function) -> str 
 
 
 def _is_literal(text: str) -> bool:
+    """Whether an expression names nothing, so that a reader knows its value: 1000, "save", 1 << 20, {}."""
     try:
-        ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+        parsed = ast.parse(text, mode="eval")
+    except SyntaxError:
         return False
-    return True
+    return not any(isinstance(node, ast.Name | ast.Call | ast.Attribute) for node in ast.walk(parsed))
 
 
 def _is_struct(found: griffe.Class) -> bool:
@@ -89,11 +90,15 @@ def _is_struct(found: griffe.Class) -> bool:
 
 
 def _resolved(base: str | griffe.Expr) -> griffe.Class | None:
-    try:
-        found = base.resolved if isinstance(base, griffe.ExprName) else None
-        return found.final_target if isinstance(found, griffe.Alias) else found  # type: ignore[return-value]
-    except (griffe.AliasResolutionError, griffe.NameResolutionError, AttributeError):
+    if not isinstance(base, griffe.ExprName):
         return None
+    try:
+        target: Any = base.resolved
+        if isinstance(target, griffe.Alias):
+            target = target.final_target
+    except (griffe.AliasResolutionError, griffe.NameResolutionError):
+        return None
+    return target if isinstance(target, griffe.Class) else None
 
 
 def _fields(found: griffe.Class) -> dict[str, griffe.Parameter]:
