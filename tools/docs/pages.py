@@ -17,6 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 MARK = re.compile(r"^<!-- options of: oneread (?P<name>[\w -]+) -->$", re.MULTILINE)
 SHARED = frozenset({"--schema", "--db", "--json", "--quiet", "--help"})
 """Options of every command, which the page lists once."""
+FOR_DEVELOPERS = ("decisions/", "design/", "formats/")
+WEIGHT = 0.0003
+"""In search, so that a heading of theirs counts less than the text of a page for users."""
 
 
 def on_config(config: Any) -> Any:
@@ -27,8 +30,10 @@ def on_config(config: Any) -> Any:
     return config
 
 
-def on_page_markdown(markdown: str, **_context: Any) -> str:
-    """Replaces each mark by the table of its command."""
+def on_page_markdown(markdown: str, page: Any, **_context: Any) -> str:
+    """Replaces each mark by the table of its command, and weighs the page for the search."""
+    if page.file.src_uri.startswith(FOR_DEVELOPERS):
+        page.meta.setdefault("search", {"boost": WEIGHT})
     return MARK.sub(lambda found: options_table(found["name"]), markdown)
 
 
