@@ -29,7 +29,7 @@ TOP_HITS = {
     "unique": "explanation/indexes/",
     "group by": "explanation/aggregates/",
     "count": "explanation/aggregates/",
-    "leaderboard": "explanation/aggregates/",
+    "leaderboard": "explanation/rollups/",
     "foreign key": "reference/declarations/",
     "primary key": "reference/declarations/",
     "enum": "reference/declarations/",

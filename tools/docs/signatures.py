@@ -96,8 +96,8 @@ def _resolved(base: str | griffe.Expr) -> griffe.Class | None:
         target: Any = base.resolved
         if isinstance(target, griffe.Alias):
             target = target.final_target
-    except (griffe.AliasResolutionError, griffe.NameResolutionError):
-        return None
+    except (griffe.AliasResolutionError, griffe.NameResolutionError, AttributeError):
+        return None  # a dotted name of another package has no attribute that griffe could resolve it by
     return target if isinstance(target, griffe.Class) else None
 
 
