@@ -61,7 +61,9 @@ def connect(
     Raises:
         InvalidUrl: the scheme or an option is unknown.
         SchemaMismatch: the store was written under another schema, or by a newer release.
-        Unavailable, LimitExceeded, Corrupt: the store cannot be opened, for the reason in the message.
+        Unavailable: the store did not open in time.
+        LimitExceeded: the disk is full.
+        Corrupt: the file is damaged, or belongs to another program.
     """
     _check(cursor_secret, workers, observers, telemetry=telemetry)
     _check_time(clock, timeout)
@@ -112,7 +114,9 @@ def migration(
 
     Raises:
         InvalidUrl: the scheme or an option is unknown.
-        Unavailable, LimitExceeded, Corrupt: the store cannot be opened, for the reason in the message.
+        Unavailable: the store did not open in time.
+        LimitExceeded: the disk is full.
+        Corrupt: the file is damaged, or belongs to another program.
     """
     _check_time(clock, timeout)
     _check_schema(schema)

@@ -191,6 +191,12 @@ class Database:
             NotFound: there is no such entity.
             InvalidKey: the key has other parts than declared.
             NotReady: the view is still being built.
+
+        Examples:
+            ```python
+            purchase = db.get(Purchase, "537626", 1)
+            sales = db.get(ProductSales, "85123A")
+            ```
         """
         try:
             find = self._finders.get(model)  # type: ignore[call-overload]
@@ -206,7 +212,14 @@ class Database:
         return entity
 
     def find(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R | None:
-        """Like `get`, but None when there is none."""
+        """Like `get`, but None when there is none.
+
+        Examples:
+            ```python
+            customer = db.find(Customer, 99)
+            assert customer is None
+            ```
+        """
         try:
             find = self._finders.get(model)  # type: ignore[call-overload]
         except TypeError:
@@ -225,11 +238,24 @@ class Database:
         return entity
 
     def exists(self, model: Located[Any, *KeyTypes], *key: *KeyTypes) -> bool:
-        """Whether there is such an entity. One request, one row."""
+        """Whether there is such an entity. One request, one row.
+
+        Examples:
+            ```python
+            assert db.exists(Customer, 12347)
+            ```
+        """
         return self.find(model, *key) is not None
 
     def get_many(self, model: type[M], keys: Iterable[tuple[Any, ...]]) -> list[M | None]:
-        """Entities by key, in the order of `keys`, None for each that is absent. One request, a row for each key."""
+        """Entities by key, in the order of `keys`, None for each that is absent. One request, a row for each key.
+
+        Examples:
+            ```python
+            ada, absent = db.get_many(Customer, [(12347,), (99,)])
+            assert absent is None
+            ```
+        """
         check_iterable(keys, "get_many takes keys as tuples: [(1,), (2,)]")
         trace = Trace(self._observers)
         found = self._driver.run(self.operations.get_many(model, list(keys)), trace)
@@ -272,6 +298,13 @@ class Database:
             InvalidQuery: the limit is out of bounds, or the view cannot answer this.
             InvalidCursor: the cursor was tampered with or belongs to another page.
             NotReady: the view is still being built.
+
+        Examples:
+            ```python
+            page = db.page(PurchasesOfBuyer, 12347, limit=10)
+            older = db.page(PurchasesOfBuyer, 12347, limit=10, cursor=page.next)
+            since_december = db.page(PurchasesOfBuyer, 12347, since=datetime(2010, 12, 1, tzinfo=UTC))
+            ```
         """
         try:
             of = self._lists.get(view)
@@ -301,6 +334,12 @@ class Database:
 
         Each page costs what `page` costs with `limit=batch`, by default 500 or the view's `max_limit` where that is
         less; keep `page.next` to continue later.
+
+        Examples:
+            ```python
+            for page in db.scan(Purchase):
+                print(len(page))
+            ```
         """
         rows: int = min(SCAN_BATCH, getattr(view, "max_limit", SCAN_BATCH)) if batch is None else batch
         if type(rows) is not int:
@@ -329,17 +368,35 @@ class Database:
             AlreadyExists: a unique value is taken; `owner` names the entity that has it.
             Conflict: the stored entity has another version than `if_version`.
             LimitExceeded: the entity is too large, or the store is full.
+
+        Examples:
+            ```python
+            saved = db.save(Customer(number=7, name="Bea", country="Norway"))
+            db.save(Customer(number=7, name="Bea", country="Iceland"), if_version=db.version(saved))
+            ```
         """
         saved: M = (self._write(self.operations.save(entity, "save", if_version))).entity
         return saved
 
     def create(self, entity: M) -> M:
-        """Like `save`, but raises AlreadyExists when the key exists."""
+        """Like `save`, but raises AlreadyExists when the key exists.
+
+        Examples:
+            ```python
+            db.create(Customer(number=7, name="Bea", country="Norway"))
+            ```
+        """
         saved: M = (self._write(self.operations.save(entity, "create"))).entity
         return saved
 
     def get_or_create(self, entity: M) -> tuple[M, bool]:
-        """Returns the stored entity of this key, or creates this one; and whether it was created."""
+        """Returns the stored entity of this key, or creates this one; and whether it was created.
+
+        Examples:
+            ```python
+            customer, created = db.get_or_create(Customer(number=7, name="Bea", country="Norway"))
+            ```
+        """
         written = self._write(self.operations.save(entity, "keep"))
         return written.entity, written.created
 
@@ -347,6 +404,11 @@ class Database:
         """Creates the entity, or changes these fields of the stored one.
 
         `db.upsert(Visit(page="/", count=1), count=add(1))`.
+
+        Examples:
+            ```python
+            db.upsert(Customer(number=7, name="Bea", country="Norway"), country="Norway")
+            ```
         """
         saved: M = (self._write(self.operations.upsert(entity, changes))).entity
         return saved
@@ -364,6 +426,12 @@ class Database:
         Raises:
             NotFound: there is no such entity.
             InvalidValue: a field is unknown, part of the key, or does not take the value.
+
+        Examples:
+            ```python
+            db.patch(Product, "85123A", name="White heart")
+            db.patch(Purchase, "537626", 1, quantity=add(4))
+            ```
         """
         plan = self.operations.patch(model, key, changes, own_version(model, changes, if_version))
         patched: R = (self._write(plan)).entity
@@ -374,6 +442,11 @@ class Database:
 
         Raises:
             StillReferenced: others refer to it with on_delete="refuse".
+
+        Examples:
+            ```python
+            db.delete(Purchase, "537626", 1)
+            ```
         """
         tasks = self._driver.run(self.operations.delete(model, key, if_version), Trace(self._observers))
         self._wake(tasks)
@@ -382,6 +455,11 @@ class Database:
         """Saves entities in transactions of at most `batch`, each all or nothing; returns them as stored.
 
         A refused entity ends the call: earlier batches are stored, its own and later ones are not.
+
+        Examples:
+            ```python
+            db.save_all([Customer(number=number, name="Guest", country="Norway") for number in range(5)])
+            ```
         """
         if type(batch) is not int or batch < 1:
             raise UsageError("a batch is at least one entity", batch=batch)
@@ -412,6 +490,16 @@ class Database:
 
         Raises:
             Conflict: an entity had changed in each of `attempts` attempts.
+
+        Examples:
+            ```python
+            def buy_one_more(tx):
+                purchase = tx.get(Purchase, "537626", 1)
+                tx.patch(Purchase, "537626", 1, quantity=purchase.quantity + 1)
+
+
+            db.transact(buy_one_more)
+            ```
         """
         if not callable(body):
             raise UsageError("transact takes a function of a transaction", given=body)
@@ -446,6 +534,11 @@ class Database:
 
         Raises:
             StoreError: the store failed; the remaining tasks stay in the outbox.
+
+        Examples:
+            ```python
+            db.drain()
+            ```
         """
         batches = 0
         if retry:
@@ -455,18 +548,38 @@ class Database:
         return batches
 
     def tasks(self, result: object) -> Tasks:
-        """The tasks of an operation: `db.tasks(saved).wait()` returns when every copy is right."""
+        """The tasks of an operation: `db.tasks(saved).wait()` returns when every copy is right.
+
+        Examples:
+            ```python
+            renamed = db.patch(Product, "85123A", name="White heart")
+            db.tasks(renamed).wait()
+            ```
+        """
         return Tasks(self, results.tasks_of(result))
 
     def version(self, entity: object) -> int:
         """The version of an entity that this database returned: milliseconds since 1970, growing with each commit.
 
         For `if_version`.
+
+        Examples:
+            ```python
+            ada = db.get(Customer, 12347)
+            db.patch(Customer, 12347, country="Norway", if_version=db.version(ada))
+            ```
         """
         return results.version_of(entity)
 
     def cost(self, result: object) -> Cost:
-        """The cost of the operation that returned this: requests, rows, bytes, skipped rows."""
+        """The cost of the operation that returned this: requests, rows, bytes, skipped rows.
+
+        Examples:
+            ```python
+            purchase = db.get(Purchase, "537626", 1)
+            assert db.cost(purchase).requests == 1
+            ```
+        """
         return results.cost_of(result)
 
     @property
@@ -522,6 +635,12 @@ class Database:
         Raises:
             SchemaMismatch: the store has a newer schema than this program.
             Unsupported: the engine's transactions do not span rows, or the store was opened read-only.
+
+        Examples:
+            ```python
+            built = db.backfill(pace=5_000)
+            assert built.done
+            ```
         """
         options = BackfillOptions(pace, fence, quiet, wait, progress)
         try:
@@ -558,6 +677,12 @@ class Database:
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             Unsupported: the engine has no snapshots.
+
+        Examples:
+            ```python
+            found = db.verify()
+            assert found.clean
+            ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
         return self.run(Verifier(self.operations.catalog, options).plan())
@@ -588,6 +713,11 @@ class Database:
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             Unsupported: the engine has no snapshots or its transactions do not span rows.
+
+        Examples:
+            ```python
+            repaired = db.repair()
+            ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
         operations = self.operations
@@ -627,6 +757,13 @@ class Database:
         Raises:
             UsageError: a bound is not a whole number above 0.
             InvalidValue: the checkpoint's name is empty or too long.
+
+        Examples:
+            ```python
+            with db.bulk() as bulk:
+                for number in range(5):
+                    bulk.save(Customer(number=number, name="Guest", country="Norway"))
+            ```
         """
         limits = Limits(batch, batch_bytes, max_tasks)
         key = None if checkpoint is None else checkpoints.key_of(checkpoint)
