@@ -170,12 +170,22 @@ def _show(output: Output, found: Planned) -> None:
         output.text(f"refused: {model}.{field}: rows of type {was} may exist; declare retyped({field!r}, was=...)")
     output.text(f"version {found.version} -> {found.becomes}")
     if found.cuts_off:
-        versions = ", ".join(map(str, found.cuts_off))
-        output.text(f"writes of programs under version {versions} are refused: start the newer ones")
+        output.text(f"cuts off programs under {_versions(found.cuts_off)}: their writes are refused, because")
+        for reason in found.why:
+            output.text(f"  {reason}")
+    if found.goes_on:
+        output.text(
+            f"programs under {_versions(found.goes_on)} may go on, and be started again, until a backfill ends that: "
+            "they keep what they do not know"
+        )
     if found.builds:
         output.text(f"not readable until a backfill has finished: {', '.join(found.builds)}")
     for name, rows in found.rows.items():
         output.text(f"a backfill rewrites {counted(rows, 'row', 'rows')} of {name}")
+
+
+def _versions(numbers: Sequence[int]) -> str:
+    return f"version{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def _show_differences(output: Output, differences: Sequence[Difference]) -> None:

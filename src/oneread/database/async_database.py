@@ -298,7 +298,7 @@ class AsyncDatabase:
             if found is not None:
                 return found
         trace = Trace(self._observers)
-        return await self._driver.run(page(of, query, self._cipher, trace), trace)
+        return await self._driver.run(self.operations.reading(lambda: page(of, query, self._cipher, trace)), trace)
 
     async def scan(
         self,

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,7 +15,7 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, follower
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.entity_type import EntityType
-from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
+from oneread.errors import InvalidKey, InvalidQuery, NotFound, SchemaMismatch, UsageError
 from oneread.evolution.fence import Fence
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.registry import EntityKind
@@ -28,6 +28,8 @@ from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FOLLOW
 from oneread.transactions.root import BODY, parse_root
 from oneread.transactions.tasks import FollowHandler, TaskRunner
+
+R = TypeVar("R")
 
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
@@ -139,8 +141,19 @@ class Operations:
         except (KeyError, TypeError):
             raise UsageError("not a model of the schema", given=model) from None
 
+    def reading(self, read: Callable[[], Plan[R]]) -> Plan[R]:
+        """Runs a read; once more when it met a row of a newer program, after reading what that program has added."""
+        try:
+            return (yield from read())
+        except SchemaMismatch:
+            yield from self.refresh()
+        return (yield from read())
+
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
         """An entity and its version, or the row of a view; None for an absent one."""
+        return self.reading(lambda: self._find(model, key))
+
+    def _find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
         view = self.catalog.views.get(model)
         if view is not None:
             yield from self.fence.check_readable(model)
@@ -168,8 +181,12 @@ class Operations:
         for key in keys:
             if not isinstance(key, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
                 raise InvalidKey("get_many takes keys as tuples: [(1,), (2,)]", model=kind.cls, key=key)
-        rows = yield from Read("roots", [kind.key(key) for key in keys])
-        return [self._entity(model, row) for row in rows]
+
+        def read() -> Plan[list[tuple[Any, int]]]:
+            rows = yield from Read("roots", [kind.key(key) for key in keys])
+            return [self._entity(model, row) for row in rows]
+
+        return (yield from self.reading(read))
 
     def refresh(self) -> Plan[None]:
         """Reads what other programs changed in the schema, and drops the lists of retired views."""

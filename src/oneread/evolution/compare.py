@@ -290,6 +290,12 @@ class Comparison:
             if name in before and before[name] != text:
                 self._report("changed", name, before[name], text)
 
+    def is_compatible(self, difference: Difference) -> bool:
+        """Whether programs that do not know a difference may go on: a field more, or another order of fields."""
+        if difference.what == "reordered":
+            return not difference.field
+        return difference.what == "added" and difference.field in self.declared.addable
+
     @property
     def is_same(self) -> bool:
         """Whether stored documents can stay as they are."""

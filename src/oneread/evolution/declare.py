@@ -20,7 +20,7 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.evolution.declared import DeclaredModel, DeclaredRule, DeclaredSchema, DeclaredView, Far, rule_text
 from oneread.models.evolving import Retyped, steps_of
-from oneread.models.fields import defaults_of
+from oneread.models.fields import Marker, defaults_of
 from oneread.models.fingerprints import describe, text_of
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -56,17 +56,19 @@ class _Declarer:
         types = types_of(cls, self._names)
         copies = {each.name: each.copy for each in entity_type.references if each.copy is not None}
         nested = _nested(types.values())
+        blanks = frozenset(
+            name for name, _text, has_default in describe(cls, self._names) if has_default or _may_be_none(types[name])
+        )
+        guarded = {each.name for each in entity_type.references if each.copy is not None or each.on_delete != "keep"}
+        stamped = {name for name, default in defaults_of(cls).items() if _is_stamp(default)}
         return DeclaredModel(
             stored_name(cls),
             stored_name(root_model(cls)),
             self._fields_of(cls),
             cls.__name__,
             key_names(cls),
-            blanks=frozenset(
-                name
-                for name, _text, has_default in describe(cls, self._names)
-                if has_default or _may_be_none(types[name])
-            ),
+            blanks=blanks,
+            addable=blanks - guarded - stamped,
             nullable=frozenset(
                 each.name
                 for each in entity_type.references
@@ -177,6 +179,10 @@ class _Declarer:
 
 def _promises(reference: Reference) -> str:
     return f"on_delete={reference.on_delete}, missing_ok={reference.missing_ok}"
+
+
+def _is_stamp(default: object) -> bool:
+    return isinstance(default, Marker) and default.what != "reference"
 
 
 def _may_be_none(given: FieldType) -> bool:

@@ -23,9 +23,11 @@ class Far(msgspec.Struct, frozen=True):
 class DeclaredModel(msgspec.Struct, frozen=True):
     """An entity class as declared; `name`, `kind` and `targets` are stored names, types are described as text.
 
-    `blanks` are fields that a stored entity may lack: they have a default, or may be None. `nullable` are copies whose
-    fields may be None whatever their type. `nested` holds `Class.field` of the fields of nested classes that have a
-    default, `arrays` the nested classes stored as arrays. `copied` are shown and `hidden` are hidden copies;
+    `blanks` are fields that a stored entity may lack: they have a default, or may be None. `addable` are those of them
+    that a program which does not know them can leave alone: plain values and references without a guard. `nullable`
+    are copies whose fields may be None whatever their type. `nested` holds `Class.field` of the fields of nested
+    classes that have a default, `arrays` the nested classes stored as arrays. `copied` are shown and `hidden` are
+    hidden copies;
     `copied_from` are paths of the values that holders copy from this kind. `steps`, `copy_steps` and `was` are the
     declared renamings and former types, of the class, of its copies by field, and by path.
     """
@@ -36,6 +38,7 @@ class DeclaredModel(msgspec.Struct, frozen=True):
     cls: str
     keys: tuple[str, ...]
     blanks: frozenset[str] = frozenset()
+    addable: frozenset[str] = frozenset()
     nullable: frozenset[str] = frozenset()
     nested: frozenset[str] = frozenset()
     arrays: tuple[str, ...] = ()

@@ -49,7 +49,8 @@ class Planned(msgspec.Struct, frozen=True):
 
     A refused difference has the reason and what to do. `missing` are (model, field, type) for which `retyped` must be
     declared, because rows of that type may exist. `cuts_off` are versions that may write now and could not any more,
-    `builds` views that are not readable until a backfill is done, `rows` entities that it rewrites, by model.
+    `why` the reasons for that, and `goes_on` versions that may write until a backfill ends it. `builds` are views that
+    are not readable until a backfill is done, `rows` entities that it rewrites, by model.
     """
 
     version: int
@@ -59,6 +60,8 @@ class Planned(msgspec.Struct, frozen=True):
     cuts_off: tuple[int, ...]
     builds: tuple[str, ...]
     rows: dict[str, int]
+    why: tuple[str, ...] = ()
+    goes_on: tuple[int, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -163,16 +166,17 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
         if count and kind in stored.kinds:
             rows[kind] = yield from _count(_rows_of(stored.kinds, kind))
     names = {each.name for each in declared.views}
+    writers = tuple(sorted({past.version for past in stored.history if past.version >= stored.writers}))
     return Planned(
         stored.version,
         after.version,
         evolved.differences,
         tuple(undeclared(after, declared)),
-        tuple(sorted({past.version for past in stored.history if past.version >= stored.writers}))
-        if evolved.cuts_off
-        else (),
+        writers if evolved.reasons else (),
         tuple(name for name in building if name in names),
         rows,
+        evolved.reasons if writers else (),
+        () if evolved.reasons or after.version == stored.version else writers,
     )
 
 

@@ -264,7 +264,7 @@ def field_path(path: str, fields: tuple[FieldShape, ...]) -> str:
 
 
 class Older(Protocol):
-    """A decoder of the documents of an older layout."""
+    """A decoder of the documents of another layout of a class, an older or a newer one."""
 
     cls: type
     prefix: bytes
@@ -276,12 +276,14 @@ class Older(Protocol):
 
     def whole(self, doc: bytes) -> Any: ...
 
+    def keeping(self, before: bytes) -> Callable[[bytes], bytes] | None: ...
+
 
 class Layouts:
     """The layouts of one model and its variants, picked by the first two bytes of a document.
 
-    `last` is the last number that the store had given when it was opened: a document with a greater one was written by
-    a program with a newer schema.
+    `last` is the last number that the store had given to declarations of this program's schema: a document with a
+    greater one was written by a program with a newer schema.
     """
 
     def __init__(self, last: int = LAST_NUMBER) -> None:
@@ -301,14 +303,14 @@ class Layouts:
         self._readers[layout.wide_prefix] = layout.decode
 
     def add_older(self, older: Older) -> None:
-        """Adds the decoder of an older layout."""
+        """Adds the decoder of an older or a newer layout."""
         for prefix in (older.prefix, older.wide_prefix):
             self._older[prefix] = older
             self._classes[prefix] = older.cls
             self._readers[prefix] = older.decode
 
     def older(self, doc: bytes) -> Older | None:
-        """The decoder of a document of an older layout; None for a current one."""
+        """The decoder of a document of an older or a newer layout; None for a current one."""
         return self._older.get(doc[:2]) if self._older else None
 
     def decode(self, doc: bytes) -> Any:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from oneread.derivations.catalog import Catalog, stored_name
+from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import InvalidValue
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
@@ -62,7 +63,9 @@ class CsvDump:
 
         Raises:
             InvalidValue: a value has no exact form in CSV; dump JSON lines instead.
+            SchemaMismatch: a newer program has added fields, which this dump would lack.
         """
+        self._catalog.refuse_older((yield from stored_schema()))
         self._line(self.columns)
         within = RowRange.under(self._form.entity_type.kind.prefix)
         yield from scan_all("roots", within, self._batch, BATCH, fetch_data)

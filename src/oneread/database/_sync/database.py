@@ -295,7 +295,7 @@ class Database:
             if found is not None:
                 return found
         trace = Trace(self._observers)
-        return self._driver.run(page(of, query, self._cipher, trace), trace)
+        return self._driver.run(self.operations.reading(lambda: page(of, query, self._cipher, trace)), trace)
 
     def scan(
         self,
