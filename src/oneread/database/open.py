@@ -14,7 +14,7 @@ from oneread.database.operations import Operations
 from oneread.derivations.catalog import stored_name
 from oneread.derivations.schema_rows import fence, replace_schema, stored_schema
 from oneread.errors import SchemaMismatch
-from oneread.evolution.declared import DeclaredSchema
+from oneread.evolution.declare import DeclaredSchema
 from oneread.evolution.fence import Fence
 from oneread.evolution.migrate import evolve_schema
 from oneread.evolution.plan import refuse, refuse_undeclared
@@ -39,10 +39,8 @@ class _Fitting(NamedTuple):
 def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATIVE_SYSTEM) -> Plan[Operations]:
     """The operations of a store under a schema; a schema that is new to the store changes its schema row.
 
-    Costs one request; with a new schema a scan of one row for each model, and a transaction.
-
-    Raises:
-        SchemaMismatch: the schema does not fit the one in the store, or changes it and may not; nothing was written.
+    Costs one request; with a new schema a scan of one row for each model, and a transaction. Raises SchemaMismatch,
+    with nothing written, where the schema does not fit the one in the store, or changes it and may not.
     """
     stored = yield from stored_schema()
     declared = schema.declared()
@@ -59,12 +57,8 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
                 "the schema declares more than this store has, and it is opened read-only; open it for writing once",
                 changed=[each.field or each.name for each in evolved.differences],
             )
-    refuse_undeclared(fitting.stored, declared)
-    return _operations(schema, declared, fitting)
-
-
-def _operations(schema: Schema, declared: DeclaredSchema, fitting: _Fitting) -> Operations:
     stored = fitting.stored
+    refuse_undeclared(stored, declared)
     numbers = numbers_of(stored, declared, fitting.version)
     if numbers is None:
         raise _refusal(stored, fitting.version)
@@ -77,8 +71,7 @@ def _operations(schema: Schema, declared: DeclaredSchema, fitting: _Fitting) -> 
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:
     """Finds a declared schema in a store's history, the newest of several versions; None for a new one.
 
-    Raises:
-        SchemaMismatch: it may not write any more.
+    One that may not write any more raises SchemaMismatch.
     """
     versions = [past for past in stored.history if past.declared == declared.digest]
     if not versions:

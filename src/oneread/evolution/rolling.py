@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from oneread.derivations.catalog import SchemaNumbers
 from oneread.evolution.compare import Comparison
-from oneread.evolution.declared import DeclaredModel, DeclaredSchema
+from oneread.evolution.declare import DeclaredModel, DeclaredSchema
 from oneread.models.versions import StoredLayout, StoredSchema
 
 
@@ -48,7 +48,7 @@ def _says(layout: StoredLayout, model: DeclaredModel, aliases: dict[str, str]) -
     """Whether a stored layout is what a model declares, names of classes apart."""
     compared = Comparison(layout, model, aliases, free=False)
     compared.compare({})
-    return compared.is_same
+    return not compared.differences
 
 
 def _numbers(stored: StoredSchema, declared: DeclaredSchema, layouts: dict[str, int]) -> Iterator[int]:
