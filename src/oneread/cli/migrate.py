@@ -147,7 +147,8 @@ def _show(output: Output, found: Planned) -> None:
     _show_differences(output, found.differences)
     for model, field, was in found.missing:
         output.text(f"refused: {model}.{field}: rows of type {was} may exist; declare retyped({field!r}, was=...)")
-    output.text(f"version {found.version} -> {found.becomes}")
+    if found.becomes != found.version:
+        output.text(f"version {found.version} -> {found.becomes}")
     if found.cuts_off:
         output.text(f"cuts off programs under {_versions(found.cuts_off)}: their writes are refused, because")
         for reason in found.why:

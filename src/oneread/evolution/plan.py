@@ -304,11 +304,8 @@ class _Evolution:
                 self._views[name] = StoredView(self._number(), 1, state, view.kind, view.fields, view.model)
             return
         own = [name for name in self._stored.views if name.rpartition(".")[0] == view.name]
-        if self._is_same_view(known, view) and set(own) == set(view.hidden):
-            for name in (view.name, *view.hidden):
-                self._views[name] = msgspec.structs.replace(
-                    self._stored.views[name], fields=view.fields, model=view.model
-                )
+        if self._is_same_view(known, view) and len(own) == len(view.hidden):
+            self._keep_view(known, view, own)
             return
         before, after = _rules(known.fields, view.fields), _rules(view.fields, known.fields)
         self._differences.append(Difference("new generation", "view", view.name, "", before, after))
@@ -318,6 +315,24 @@ class _Evolution:
             del self._views[name]
         for name in (view.name, *view.hidden):
             self._views[name] = self._next_generation(name, view, state)
+
+    def _keep_view(self, known: StoredView, view: DeclaredView, own: list[str]) -> None:
+        """Keeps a view's rows, which hold no names: fields may be called otherwise.
+
+        A least or greatest has a keyspace by its name, which programs under the old name look for.
+        """
+        renames = {old: rule.name for (old, _text), rule in zip(known.fields, view.rules, strict=False)}
+        for name in own:
+            del self._views[name]
+        for name in (view.name, *own):
+            field = name.removeprefix(f"{view.name}.")
+            kept = name if name == view.name else f"{view.name}.{renames[field]}"
+            self._views[kept] = msgspec.structs.replace(self._stored.views[name], fields=view.fields, model=view.model)
+            if kept != name:
+                self._reasons.append(f"{kept}: {_BREAKING['renamed']}")
+        for old, new in renames.items():
+            if old != new:
+                self._differences.append(Difference("renamed", "view", view.name, new, old, new))
 
     def _next_generation(self, name: str, view: DeclaredView, state: ViewState) -> StoredView:
         before = self._stored.views.get(name)
@@ -335,7 +350,9 @@ class _Evolution:
                 return False
             if any(self._is_touched(self._kind(on), step, whole=False) for on, step in through):
                 return False
-        return known.fields == self._as_before(view)
+        before, rules = self._as_before(view), len(view.rules)
+        texts = [text for _name, text in known.fields[:rules]], [text for _name, text in before[:rules]]
+        return texts[0] == texts[1] and known.fields[rules:] == before[rules:]
 
     def _as_before(self, view: DeclaredView) -> tuple[tuple[str, str], ...]:
         """A view's rules as the store would describe them with the stored names and types."""
