@@ -30,7 +30,7 @@ from oneread.store.limits import LAST_NUMBER
 
 _CLASS_MISSING: Final = (
     "the store holds this and the schema does not declare it; declare it (`stored_as` after a rename of the class), "
-    "or drop it: oneread migrate apply --drop NAME"
+    "or drop it first: oneread migrate apply --drop NAME, in Python migration(url, schema).apply(drop=[NAME])"
 )
 _UNDECLARED: Final = (
     "stored rows hold this field as another type; declare retyped(...) until a backfill has rewritten them"
