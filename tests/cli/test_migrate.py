@@ -36,29 +36,24 @@ def test_a_plan_says_what_is_to_be_done_and_refused(bare, store):
 
 def test_a_plan_says_who_is_cut_off_and_why(bare, store):
     ran = bare("migrate", "plan", "--drop", "NotesByText", "--schema", NEW, "--db", store)
-    assert (
-        ran.out.splitlines()[-9:-3]
-        == [
-            "version 1 -> 2",
-            "cuts off programs under version 1: their writes are refused, because",
-            "  NotesByText is dropped, and they go on with it",
-            "  Note.title: they know it under its old name",
-            "  Note.stars: they expect it",
-            "not readable until a backfill has finished: NotesByTag",
-        ]
-        or ran.out.splitlines() == []
-    ), ran.out
+    assert ran.out.splitlines()[-7:-1] == [
+        "version 1 -> 2",
+        "cuts off programs under version 1: their writes are refused, because",
+        "  NotesByText is dropped, and they still use it",
+        "  Note.title: they know it under its old name",
+        "  Note.stars: they expect it",
+        "not readable until a backfill has finished: NotesByTag",
+    ]
 
 
 def test_a_plan_says_who_may_go_on(bare, store):
     ran = bare("migrate", "plan", "--schema", ADDED, "--db", store)
-    assert ran.out.splitlines()[-3:] == [
-        "version 1 -> 2",
-        "programs under version 1 may go on, and be started again, until a backfill ends that: "
-        "they keep what they do not know",
-        "a backfill rewrites 3 rows of Note",
-    ]
-    assert bare("migrate", "plan", "--schema", ADDED, "--db", store, "--json").document(Planned).goes_on == (1,)
+    version, continues, rewrites = ran.out.splitlines()[-3:]
+    assert (version, rewrites) == ("version 1 -> 2", "a backfill rewrites 3 rows of Note")
+    assert continues.startswith(
+        "programs under version 1 may continue, and be started again, until a backfill ends that"
+    )
+    assert bare("migrate", "plan", "--schema", ADDED, "--db", store, "--json").document(Planned).continues == (1,)
     assert bare("migrate", "apply", "--schema", ADDED, "--db", store).code == 0
     assert "t1" in bare("get", "Note", "1", "--schema", OLD, "--db", store).out
     refused = bare("dump", "--schema", OLD, "--db", store)

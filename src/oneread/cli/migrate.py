@@ -153,10 +153,10 @@ def _show(output: Output, found: Planned) -> None:
         output.text(f"cuts off programs under {_versions(found.cuts_off)}: their writes are refused, because")
         for reason in found.why:
             output.text(f"  {reason}")
-    if found.goes_on:
+    if found.continues:
         output.text(
-            f"programs under {_versions(found.goes_on)} may go on, and be started again, until a backfill ends that: "
-            "they keep what they do not know"
+            f"programs under {_versions(found.continues)} may continue, and be started again, until a backfill ends "
+            "that: they keep what they do not know"
         )
     if found.builds:
         output.text(f"not readable until a backfill has finished: {', '.join(found.builds)}")

@@ -268,7 +268,7 @@ class Comparison:
                 self._report("changed", name, before[name], text)
 
     def is_compatible(self, difference: Difference) -> bool:
-        """Whether programs that do not know a difference may go on: a field more, or another order of fields."""
+        """Whether programs that do not know a difference may continue: a field more, or another order of fields."""
         if difference.what == "reordered":
             return not difference.field
         return difference.what == "added" and difference.field in self.declared.addable

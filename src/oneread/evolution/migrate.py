@@ -49,8 +49,8 @@ class Planned(msgspec.Struct, frozen=True):
 
     A refused difference has the reason and what to do. `missing` are (model, field, type) for which `retyped` must be
     declared, because rows of that type may exist. `cuts_off` are versions that may write now and could not any more,
-    `why` the reasons for that, and `goes_on` versions that may write until a backfill ends it. `builds` are views that
-    are not readable until a backfill is done, `rows` entities that it rewrites, by model.
+    `why` the reasons for that, and `continues` versions that may write until a backfill ends it. `builds` are views
+    that are not readable until a backfill is done, `rows` entities that it rewrites, by model.
     """
 
     version: int
@@ -61,7 +61,7 @@ class Planned(msgspec.Struct, frozen=True):
     builds: tuple[str, ...]
     rows: dict[str, int]
     why: tuple[str, ...] = ()
-    goes_on: tuple[int, ...] = ()
+    continues: tuple[int, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -160,11 +160,11 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
     builds = tuple(name for name in building if name in names)
     may_write = tuple(sorted({past.version for past in stored.history if past.version >= stored.writers}))
     reasons = evolved.reasons if may_write else ()
-    goes_on = () if reasons or after.version == stored.version else may_write
+    continues = () if reasons or after.version == stored.version else may_write
     cuts_off = may_write if reasons else ()
     missing = tuple(undeclared(after, declared))
     numbers = stored.version, after.version
-    return Planned(*numbers, evolved.differences, missing, cuts_off, builds, rows, reasons, goes_on)
+    return Planned(*numbers, evolved.differences, missing, cuts_off, builds, rows, reasons, continues)
 
 
 def _count(within: RowRange) -> Plan[int]:

@@ -198,7 +198,7 @@ class _Evolution:
     def _report_missing(self, of: Literal["model", "view"], name: str) -> None:
         why = "" if name in self._drop else _CLASS_MISSING
         self._differences.append(Difference("dropped", of, name, refused=why, loses=of == "model"))
-        self._reasons.append(f"{name} is dropped, and they go on with it")
+        self._reasons.append(f"{name} is dropped, and they still use it")
 
     def _retire(self, name: str) -> None:
         known = self._stored.views[name]

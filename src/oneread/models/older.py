@@ -112,7 +112,7 @@ class OlderLayout(Generic[E]):
             raise self._corrupt(reason=str(error)) from error
         return self._decoded(made, wide=doc[:2] == self.wide_prefix)
 
-    def keeping(self, before: bytes) -> Callable[[bytes], bytes] | None:  # noqa: ARG002 - a newer layout's is needed
+    def keeping(self, doc: bytes) -> Callable[[bytes], bytes] | None:  # noqa: ARG002 - a newer layout's is needed
         """None: a document of an older layout has nothing that an entity of the current one lacks."""
         return None
 
@@ -185,21 +185,21 @@ class NewerLayout(OlderLayout[E]):
         self._known = known
         self._unknown = sorted({each.place for each in self._stored_fields.values()} - {*known})
 
-    def keeping(self, before: bytes) -> Callable[[bytes], bytes]:
-        """The function that brings a document of the current layout to this one, with the unknown elements of `before`.
+    def keeping(self, doc: bytes) -> Callable[[bytes], bytes]:
+        """The function that brings a document of the current layout to this one, with the unknown elements of `doc`.
 
         A document of another layout, as that of another variant, is left as it is.
         """
         current = self._current
 
-        def keep(doc: bytes) -> bytes:
-            if doc[:2] not in (current.prefix, current.wide_prefix):
-                return doc
-            elements, given = _unpack(before[2:]), _unpack(doc[2:])
+        def keep(body: bytes) -> bytes:
+            if body[:2] not in (current.prefix, current.wide_prefix):
+                return body
+            elements, given = _unpack(doc[2:]), _unpack(body[2:])
             for place, element in zip(self._known, given, strict=True):
                 elements[place] = element
-            is_wide = doc[:2] == current.wide_prefix or (
-                before[:2] == self.wide_prefix and any(_is_wide(elements[place]) for place in self._unknown)
+            is_wide = body[:2] == current.wide_prefix or (
+                doc[:2] == self.wide_prefix and any(_is_wide(elements[place]) for place in self._unknown)
             )
             head = self.wide_prefix if is_wide else self.prefix
             return b"".join([head, _header(len(elements)), *elements])

@@ -188,7 +188,7 @@ class TestAnOlderProgram:
         assert (found.done, found.old_code) == (False, "Note(5)")
         old.patch(OLD, 2, c=1)
 
-    def test_goes_on_when_a_third_version_adds_more(self, both, store):
+    def test_continues_when_a_third_version_adds_more(self, both, store):
         old, new = both
         third = note({"first": int | None, "a": str, "b": list[int], "z": str, "c": int}, first=None, b=[], c=0, z="zz")
         with store.open(third) as newest:
@@ -268,7 +268,7 @@ CUTS = {
         note({"a": bytes, "b": int}, b=0, evolution=(retyped("a", was=str, by=str.encode),)),
     ),
 }
-GOES_ON = {
+CONTINUES = {
     "a default more": lambda: (PERSON, of("b", int, b=1)),
     "a field that may be None": lambda: (PERSON, of("b", int | None)),
     "a plain reference": lambda: (PERSON, of("p", Ref[PERSON] | None, p=None)),
@@ -291,17 +291,17 @@ def test_what_cuts_older_programs_off_says_so_beforehand_and_does(store, change)
     assert not plan.refused, plan
     assert plan.cuts_off == (1,)
     assert plan.why
-    assert plan.goes_on == ()
+    assert plan.continues == ()
     store.open(*CUTS[change]()).close()
     with pytest.raises(SchemaMismatch):
         store.open(PERSON, note({"a": str}))
 
 
-@pytest.mark.parametrize("change", GOES_ON)
+@pytest.mark.parametrize("change", CONTINUES)
 def test_what_lets_older_programs_go_on_says_so_beforehand_and_does(store, change):
-    _db, plan = planned(store, GOES_ON[change]())
-    assert (plan.cuts_off, plan.why, plan.goes_on) == ((), (), (1,))
-    declarations = GOES_ON[change]()
+    _db, plan = planned(store, CONTINUES[change]())
+    assert (plan.cuts_off, plan.why, plan.continues) == ((), (), (1,))
+    declarations = CONTINUES[change]()
     newer = declarations[1]
     with store.open(*declarations) as new:
         new.patch(newer, 1, a="new")
@@ -383,7 +383,7 @@ def test_a_program_that_is_started_again_reads_by_its_own_numbers(store):
         assert [(row.a, row.b) for row in db.page(one)] == [(10, 20), (10, 20)]
 
 
-def test_a_version_that_is_opened_again_after_its_classes_were_renamed_goes_on(store):
+def test_a_version_that_is_opened_again_after_its_classes_were_renamed_continues(store):
     def world(copy, *, more=False):
         shows = made(copy, Copy[PERSON], {"name": str})
         return made(
