@@ -50,9 +50,7 @@ def test_a_plan_says_who_may_go_on(bare, store):
     ran = bare("migrate", "plan", "--schema", ADDED, "--db", store)
     version, continues, rewrites = ran.out.splitlines()[-3:]
     assert (version, rewrites) == ("version 1 -> 2", "a backfill rewrites 3 rows of Note")
-    assert continues.startswith(
-        "programs under version 1 may continue, and be started again, until a backfill ends that"
-    )
+    assert continues.startswith("programs under version 1 may continue, and be started again, until a backfill ends")
     assert bare("migrate", "plan", "--schema", ADDED, "--db", store, "--json").document(Planned).continues == (1,)
     assert bare("migrate", "apply", "--schema", ADDED, "--db", store).code == 0
     assert "t1" in bare("get", "Note", "1", "--schema", OLD, "--db", store).out

@@ -560,6 +560,7 @@ class AsyncDatabase:
 
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
+            SchemaMismatch: a newer program has changed a model or a view; that program can verify.
             Unsupported: the engine has no snapshots.
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
@@ -590,6 +591,7 @@ class AsyncDatabase:
 
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
+            SchemaMismatch: a newer program has changed a model or a view; that program can repair.
             Unsupported: the engine has no snapshots or its transactions do not span rows.
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
@@ -661,6 +663,7 @@ class AsyncDatabase:
 
         Raises:
             UsageError: a class is not a model of the schema.
+            SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
         for model in models:
             self.operations.kind(model)
@@ -678,6 +681,7 @@ class AsyncDatabase:
         Raises:
             UsageError: the class is not a model of the schema.
             InvalidValue: a value has no exact form in CSV.
+            SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
         self.operations.kind(model)
         work = CsvDump(self.operations.catalog, model, write, progress)
