@@ -143,6 +143,8 @@ def _finish(given: Invocation, found: Planned, *, backfill: bool) -> None:
 def _show(output: Output, found: Planned) -> None:
     if found.nothing:
         output.text(f"nothing to do: the store is at version {found.version}")
+        if found.continues:
+            output.text(f"this schema is version {found.continues[0]}; its programs may continue until a backfill")
         return
     _show_differences(output, found.differences)
     for model, field, was in found.missing:

@@ -144,13 +144,9 @@ class Catalog:
         for cls, entity_type in self.entity_types.items():
             newest = stored.layouts.get(stored_name(cls))
             if newest is not None and newest.number != entity_type.layout.layout_id:
-                names = [name for name, _text in newest.fields if "." not in name]
-                raise SchemaMismatch(
-                    _UNKNOWN,
-                    model=cls,
-                    unknown=[name for name in names if name not in cls.__struct_fields__],
-                    newest=stored.version,
-                )
+                known = {field.name for field in entity_type.layout.fields}
+                unknown = [name for name, _text in newest.fields if "." not in name and name not in known]
+                raise SchemaMismatch(_UNKNOWN, model=cls, unknown=unknown, newest=stored.version)
 
     def _add_probes(self, accesses: Accesses) -> Probes:
         """The checks of new values that copies and views of other entities take."""

@@ -136,8 +136,9 @@ def plan_migration(declared: DeclaredSchema, drop: Collection[str] = (), *, coun
     if version not in (0, stored.version) and not drop:
         versions = f"version {stored.version}", f"version {version}"
         cut = Difference("changed", "model", "the whole schema", "", *versions, _OLDER)
-        cuts = () if version >= stored.writers else (cut,)
-        return Planned(stored.version, stored.version, cuts, (), (), (), {})
+        may_write = version >= stored.writers
+        cuts, continues = ((), (version,)) if may_write else ((cut,), ())
+        return Planned(stored.version, stored.version, cuts, (), (), (), {}, continues=continues)
     return (yield from _described(stored, declared, (yield from evolve_schema(declared, stored, drop)), count=count))
 
 

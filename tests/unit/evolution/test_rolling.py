@@ -452,3 +452,36 @@ def test_the_schema_row_keeps_earlier_releases_out_while_older_layouts_are_writt
     store.open(note({"c": int, "d": int}, c=0, d=0)).close()
     with store.open(note({"c": int, "d": int}, c=0, d=0)) as db:
         assert db.run(stored_schema()).format == 1
+
+
+def test_variants_of_a_newer_program_are_kept_each_under_its_own_layout(store):
+    def world(more):
+        extra, default = ({"x": int}, {"x": 0}) if more else ({}, {})
+        post = made("Post", Model, extra | {"number": Key[int], "a": str}, **default)
+        question = made(
+            "Question", post, {"title": str} | ({"y": int} if more else {}), title="", **({"y": 0} if more else {})
+        )
+        return post, question, made("Answer", post, {"score": int}, score=0)
+
+    older, newer = world(more=False), world(more=True)
+    with store.open(*older) as old, store.open(*newer) as new:
+        new.save(newer[1](number=1, a="q", x=1, y=2))
+        new.save_all([newer[2](number=2, a="a", x=3), newer[0](number=3, a="p", x=4)])
+        for number in (1, 2, 3):
+            old.patch(older[0], number, a="changed")
+        assert old.get(older[1], 1) == older[1](number=1, a="changed")
+        assert [(type(row).__name__, row.a, row.x) for row in new.page(newer[0])] == [
+            ("Question", "changed", 1), ("Answer", "changed", 3), ("Post", "changed", 4),
+        ]  # fmt: skip
+        assert new.get(newer[1], 1).y == 2
+        with store.open(*older) as again:
+            assert [type(row).__name__ for row in again.page(older[0])] == ["Question", "Answer", "Post"]
+        assert new.verify().clean
+
+
+def test_a_schema_of_before_is_told_that_it_may_continue(store):
+    store.open(OLD).close()
+    with store.open(NEW) as db:
+        plan = db.run(plan_migration(Schema(OLD).declared()))
+        assert (plan.nothing, plan.continues) == (True, (1,))
+        assert db.run(plan_migration(Schema(NEW).declared())).continues == ()
