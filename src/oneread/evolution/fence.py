@@ -32,10 +32,11 @@ class Fence:
     def __init__(self, catalog: Catalog, version: int, seen: bytes, building: frozenset[type]) -> None:
         self.version = version
         self.is_stale = False
-        self._catalog = catalog
         self._seen = seen
         self._prefixes: dict[type, bytes] = {view: each.prefix for view, each in catalog.views.items()}
         self._building = building
+        self._catalog = catalog
+        catalog.withhold(building)
         self._newer: StoredSchema | None = None
         self.retired: frozenset[type] = frozenset()
 
@@ -72,6 +73,7 @@ class Fence:
             self._catalog.learn(stored)
         self._building = frozenset(view for view, place in self._prefixes.items() if states.get(place) == "building")
         self.retired = frozenset(view for view, place in self._prefixes.items() if place not in states)
+        self._catalog.withhold(self._building)
 
     def is_readable(self, view: Any) -> bool:
         """Whether a view may be read, as of the last refresh; `check_readable` raises the reason why not."""

@@ -10,6 +10,7 @@ from msgspec import Meta
 from oneread import (
     CREATED,
     UPDATED,
+    Aggregate,
     Copy,
     Index,
     Key,
@@ -19,8 +20,10 @@ from oneread import (
     by,
     connect,
     connect_async,
+    count,
     reference,
     retyped,
+    rollup,
     shown,
     within,
 )
@@ -485,3 +488,36 @@ def test_a_schema_of_before_is_told_that_it_may_continue(store):
         plan = db.run(plan_migration(Schema(OLD).declared()))
         assert (plan.nothing, plan.continues) == (True, (1,))
         assert db.run(plan_migration(Schema(NEW).declared())).continues == ()
+
+
+def test_a_total_more_cuts_off_and_a_total_that_both_know_is_kept(store):
+    """Votes count in posts; the older program votes, the newer one added a field to posts and to votes."""
+
+    def world(more, *, total=True):
+        extra, default = ({"x": int}, {"x": 0}) if more else ({}, {})
+        vote = made("Vote", Model, extra | {"number": Key[int], "post": Ref["Post"], "value": int}, **default)
+        votes = made("Votes", Aggregate[vote], {"post": Ref["Post"], "votes": int}, post=by(vote.post), votes=count())
+        shows = {"votes": rollup(votes.votes)} if total else {}
+        post = made(
+            "Post", Model, extra | {"number": Key[int], "a": str} | dict.fromkeys(shows, int), **default, **shows
+        )
+        return vote, votes, post
+
+    with store.open(*world(more=False, total=False)) as db:
+        plan = db.run(plan_migration(Schema(*world(more=False)).declared()))
+        assert plan.cuts_off == (1,)
+    older, newer = world(more=False), world(more=True)
+    with store.open(*older) as old, store.open(*newer) as new:
+        new.save(newer[2](number=1, a="p", x=BIG))
+        old.save_all([older[0](number=number, post=older[2].at(1), value=1) for number in range(3)])
+        old.patch(older[2], 1, a="q")
+        new.save(newer[0](number=3, post=newer[2].at(1), value=1, x=5))
+        old.delete(older[0], 0)
+        old.patch(older[0], 3, value=2)
+        row = new.get(newer[2], 1)
+        assert (row.a, row.x, row.votes) == ("q", BIG, 3)
+        assert old.get(older[2], 1).votes == 3
+        assert new.get(newer[0], 3).x == 5
+        assert new.verify().clean
+        assert new.backfill(fence=True).done
+        assert new.verify().clean
