@@ -482,7 +482,7 @@ def test_variants_of_a_newer_program_are_kept_each_under_its_own_layout(store):
         assert new.verify().clean
 
 
-def test_a_schema_of_before_is_told_that_it_may_continue(store):
+def test_an_older_schema_is_planned_to_continue(store):
     store.open(OLD).close()
     with store.open(NEW) as db:
         plan = db.run(plan_migration(Schema(OLD).declared()))
