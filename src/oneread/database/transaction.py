@@ -52,7 +52,8 @@ class TransactionWork:
 
     def _entity(self, key: bytes, root: Root) -> Plan[Any]:
         yield from ()
-        return self._operations.catalog.state(key, root).entity
+        catalog = self._operations.catalog
+        return catalog.kind_of(key).layouts.shown(catalog.state(key, root).entity)
 
     def get(self, model: Any, key: tuple[Any, ...]) -> Plan[Any]:
         """`find`, with NotFound for an absent one."""

@@ -134,7 +134,7 @@ class Catalog:
             numbers = [each.number for each in known]
             own = entity_type.layout.layout_id
             for newer in known[numbers.index(own) + 1 :] if own in numbers else ():
-                entity_type.kind.layouts.add_older(NewerLayout(newer, entity_type.layout, self.names))
+                entity_type.kind.layouts.add_newer(NewerLayout(newer, entity_type.layout, self.names))
 
     def refuse_older(self, stored: StoredSchema) -> None:
         """Raises SchemaMismatch when a newer program has given an entity class another layout than this one's."""

@@ -304,11 +304,17 @@ class Layouts:
         self._readers[layout.wide_prefix] = layout.decode
 
     def add_older(self, older: Older) -> None:
-        """Adds the decoder of an older or a newer layout."""
+        """Adds the decoder of an older layout."""
         for prefix in (older.prefix, older.wide_prefix):
             self._older[prefix] = older
             self._classes[prefix] = older.cls
             self._readers[prefix] = older.decode
+
+    def add_newer(self, newer: Older) -> None:
+        """Adds the decoder of a newer layout, which has every field of the current one."""
+        self.add_older(newer)
+        for prefix in (newer.prefix, newer.wide_prefix):
+            self._readers[prefix] = lambda doc: self.shown(newer.decode(doc))
 
     def older(self, doc: bytes) -> Older | None:
         """The decoder of a document of an older or a newer layout; None for a current one."""
@@ -333,6 +339,16 @@ class Layouts:
     def _stored(self, doc: bytes) -> Any:
         cls = self.class_of(doc)
         return next(each for each in self._by_prefix.values() if each.cls is cls).decode(doc)
+
+    def shown(self, entity: Any) -> Any:
+        """An entity as users see it: without the fields that are withheld."""
+        names = self._withheld.get(type(entity)) if self._withheld else None
+        if not names:
+            return entity
+        found = msgspec.structs.replace(entity)
+        for name in names:
+            getattr(type(found), name).__delete__(found)
+        return found
 
     def withhold(self, fields: Mapping[type, Sequence[str]]) -> None:
         """Leaves these fields of entities empty in what `decode` and `decode_many` return from now on."""
