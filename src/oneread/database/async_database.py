@@ -323,7 +323,7 @@ class AsyncDatabase:
             if found is not None:
                 return found
         trace = Trace(self._observers)
-        return await self._driver.run(page(of, query, self._cipher, trace), trace)
+        return await self._driver.run(self.operations.reading(lambda: page(of, query, self._cipher, trace)), trace)
 
     async def scan(
         self,
@@ -679,6 +679,7 @@ class AsyncDatabase:
 
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
+            SchemaMismatch: a newer program has changed a model or a view; that program can verify.
             Unsupported: the engine has no snapshots.
 
         Examples:
@@ -715,6 +716,7 @@ class AsyncDatabase:
 
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
+            SchemaMismatch: a newer program has changed a model or a view; that program can repair.
             Unsupported: the engine has no snapshots or its transactions do not span rows.
 
         Examples:
@@ -798,6 +800,7 @@ class AsyncDatabase:
 
         Raises:
             UsageError: a class is not a model of the schema.
+            SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
         for model in models:
             self.operations.kind(model)
@@ -815,6 +818,7 @@ class AsyncDatabase:
         Raises:
             UsageError: the class is not a model of the schema.
             InvalidValue: a value has no exact form in CSV.
+            SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
         self.operations.kind(model)
         work = CsvDump(self.operations.catalog, model, write, progress)

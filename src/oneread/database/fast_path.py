@@ -15,7 +15,7 @@ from oneread.database.operations import Operations
 from oneread.database.pages import AnyOf, BoundQuery, Page, PageRows, Query
 from oneread.database.results import METADATA_ATTRIBUTE, Outcome, attach_outcome
 from oneread.derivations.derivation import CompiledView, LocalFind
-from oneread.errors import InvalidKey
+from oneread.errors import InvalidKey, SchemaMismatch
 from oneread.models.registry import EntityKind
 from oneread.plans.allowance import CURRENT
 from oneread.plans.trace import Cost
@@ -69,7 +69,10 @@ def _find_entity(cls: type, kind: EntityKind, engine: LocalReads) -> Finder:
             allowance.charge(1, 1, 0 if cell is None else len(cell.value))
         if cell is None:
             return ABSENT
-        entity = decode(cell.value)
+        try:
+            entity = decode(cell.value)
+        except SchemaMismatch:  # a newer program wrote it
+            return None
         entity.__dict__[metadata] = cell
         return entity if whole or isinstance(entity, cls) else ABSENT
 

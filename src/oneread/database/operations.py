@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
-from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
+from oneread.errors import InvalidKey, InvalidQuery, NotFound, SchemaMismatch, UsageError
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.models.fields import GENERATED, Marker, uuid7
@@ -28,6 +28,8 @@ from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FOLLOW
 from oneread.transactions.root import BODY, parse_root
 from oneread.transactions.tasks import FollowHandler, TaskRunner
+
+R = TypeVar("R")
 
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
@@ -131,8 +133,19 @@ class Operations:
         except (KeyError, TypeError):
             raise UsageError("not a model of the schema", given=model) from None
 
+    def reading(self, read: Callable[[], Plan[R]]) -> Plan[R]:
+        """Runs a read; once more when it met a row of a newer program, after reading what that program has added."""
+        try:
+            return (yield from read())
+        except SchemaMismatch:
+            yield from self.refresh()
+        return (yield from read())
+
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
         """An entity and its version, or the row of a view; None for an absent one."""
+        return self.reading(lambda: self._find(model, key))
+
+    def _find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
         view = self.catalog.views.get(model)
         if view is not None:
             yield from self.fence.check_readable(model)
@@ -156,8 +169,13 @@ class Operations:
 
     def get_many(self, model: Any, keys: Sequence[tuple[Any, ...]]) -> Plan[list[tuple[Any, int]]]:
         """Entities by key in one round trip, None for each absent one."""
-        rows = yield from Read("roots", root_keys(self.kind(model), keys))
-        return [self._entity(model, row) for row in rows]
+        places = root_keys(self.kind(model), keys)
+
+        def read() -> Plan[list[tuple[Any, int]]]:
+            rows = yield from Read("roots", places)
+            return [self._entity(model, row) for row in rows]
+
+        return self.reading(read)
 
     def backfill(self, options: BackfillOptions) -> Backfill:
         return Backfill(self.catalog, self.committer, self.outbox, self.fence.version, options)

@@ -6,7 +6,7 @@ See "Tables" and "Bodies" of the decisions page.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -21,16 +21,21 @@ from oneread.derivations.probes import Probes
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
 from oneread.derivations.views import Aggregate, Index, View
-from oneread.errors import Corrupt, InvalidDeclaration, UsageError
+from oneread.errors import Corrupt, InvalidDeclaration, SchemaMismatch, UsageError
 from oneread.models.layout import Layout
 from oneread.models.model import Model
-from oneread.models.older import OlderLayout
+from oneread.models.older import NewerLayout, OlderLayout
 from oneread.models.registry import EntityKind, root_model
 from oneread.models.types import Named
-from oneread.models.versions import StoredLayout
+from oneread.models.versions import StoredLayout, StoredSchema
 from oneread.store.keys import kind_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.root import Root
+
+_UNKNOWN: Final = (
+    "a newer program has changed this model, so that this one cannot dump, verify or repair its entities; run that "
+    "with the program whose schema is the newest"
+)
 
 VIEW_KINDS[Index] = ViewKind(IndexView, check_unique, options=unique_option)
 VIEW_KINDS[Aggregate] = ViewKind(AggregateView, check_folds, keyspace_fields)
@@ -42,11 +47,11 @@ class SchemaNumbers(msgspec.Struct, frozen=True):
     kinds: Mapping[str, int]
     """Of models."""
     layouts: Mapping[str, int]
-    """Of the current layouts of entity classes."""
+    """Of the layouts of entity classes, as the program declares them."""
     views: Mapping[str, tuple[int, int]]
     """(id, generation) of views, and of `view.field` for fields with a keyspace of their own."""
     older: Mapping[str, tuple[StoredLayout, ...]] = {}
-    """Layouts that rows of an entity class may still have."""
+    """Layouts before that one, which rows of an entity class may still have."""
     last: int = LAST_NUMBER
     """The last number that was given."""
 
@@ -119,6 +124,27 @@ class Catalog:
             rollups.check_reference(cls, reference)
         return EntityType(cls, kind, layout, references, derivations, rollups)
 
+    def learn(self, stored: StoredSchema) -> None:
+        """Learns the layouts that newer programs use, of which this one knows every field but those that they added.
+
+        Only a program that may still write has such newer layouts.
+        """
+        for cls, entity_type in self.entity_types.items():
+            known = stored.layouts_of(stored_name(cls)) if stored_name(cls) in stored.layouts else ()
+            numbers = [each.number for each in known]
+            own = entity_type.layout.layout_id
+            for newer in known[numbers.index(own) + 1 :] if own in numbers else ():
+                entity_type.kind.layouts.add_newer(NewerLayout(newer, entity_type.layout, self.names))
+
+    def refuse_older(self, stored: StoredSchema) -> None:
+        """Raises SchemaMismatch when a newer program has given an entity class another layout than this one's."""
+        for cls, entity_type in self.entity_types.items():
+            newest = stored.layouts.get(stored_name(cls))
+            if newest is not None and newest.number != entity_type.layout.layout_id:
+                known = {field.name for field in entity_type.layout.fields}
+                unknown = [name for name, _text in newest.fields if "." not in name and name not in known]
+                raise SchemaMismatch(_UNKNOWN, model=cls, unknown=unknown, newest=stored.version)
+
     def _add_probes(self, accesses: Accesses) -> Probes:
         """The checks of new values that copies and views of other entities take."""
         probes = Probes(accesses)
@@ -168,7 +194,7 @@ class Catalog:
             return EntityState(entity, self.entity_types[type(entity)].used_in(record), record)
         entity = older.whole(root.body)
         used = {} if older.stored.renew else self.entity_types[type(entity)].used_in(record)
-        return EntityState(entity, used, record, older.unfilled, older.stored.notify_again)
+        return EntityState(entity, used, record, older.unfilled, older.stored.notify_again, older.keeping(root.body))
 
     def source(self, key: bytes, root: Root) -> Source:
         """A root row as its holders see it."""

@@ -264,7 +264,7 @@ def field_path(path: str, fields: tuple[FieldShape, ...]) -> str:
 
 
 class Older(Protocol):
-    """A decoder of the documents of an older layout."""
+    """A decoder of the documents of another layout of a class, an older or a newer one."""
 
     cls: type
     prefix: bytes
@@ -276,12 +276,14 @@ class Older(Protocol):
 
     def whole(self, doc: bytes) -> Any: ...
 
+    def keeping(self, doc: bytes) -> Callable[[bytes], bytes] | None: ...
+
 
 class Layouts:
     """The layouts of one model and its variants, picked by the first two bytes of a document.
 
-    `last` is the last number that the store had given when it was opened: a document with a greater one was written by
-    a program with a newer schema.
+    `last` is the last number that the store had given to declarations of this program's schema: a document with a
+    greater one was written by a program with a newer schema.
     """
 
     def __init__(self, last: int = LAST_NUMBER) -> None:
@@ -308,8 +310,14 @@ class Layouts:
             self._classes[prefix] = older.cls
             self._readers[prefix] = older.decode
 
+    def add_newer(self, newer: Older) -> None:
+        """Adds the decoder of a newer layout, which has every field of the current one."""
+        self.add_older(newer)
+        for prefix in (newer.prefix, newer.wide_prefix):
+            self._readers[prefix] = lambda doc: self.shown(newer.decode(doc))
+
     def older(self, doc: bytes) -> Older | None:
-        """The decoder of a document of an older layout; None for a current one."""
+        """The decoder of a document of an older or a newer layout; None for a current one."""
         return self._older.get(doc[:2]) if self._older else None
 
     def decode(self, doc: bytes) -> Any:

@@ -18,6 +18,12 @@ from oneread.store.keys import view_prefix
 FORMAT: Final = 1
 """Of the schema row itself and of all rows that oneread writes."""
 
+ROLLING: Final = 2
+"""Of the schema row while programs under older layouts may write.
+
+An earlier release refuses the store then: it would take the newest layout for that of its own classes.
+"""
+
 ViewState: TypeAlias = Literal["readable", "building"]
 """A building view lacks entities that are older than the view; nothing is served from it."""
 
@@ -123,6 +129,10 @@ class StoredSchema(msgspec.Struct, frozen=True):
     history: tuple[Past, ...] = ()
     dropped: tuple[str, ...] = ()
 
+    def layouts_of(self, name: str) -> tuple[StoredLayout, ...]:
+        """The layouts that rows of an entity class may have, oldest first, the current one last."""
+        return (*self.older.get(name, ()), self.layouts[name])
+
     @property
     def unfinished(self) -> bool:
         """Whether a backfill has work: rows may lack what is declared, or hold what is not."""
@@ -140,9 +150,9 @@ def decode(data: bytes) -> StoredSchema:
         stored = msgspec.msgpack.decode(data, type=StoredSchema)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Corrupt("the schema row of this store cannot be read") from error
-    if stored.format > FORMAT:
+    if stored.format > ROLLING:
         raise SchemaMismatch(
-            "a newer release of oneread wrote this store; upgrade this program", format=stored.format, known=FORMAT
+            "a newer release of oneread wrote this store; upgrade this program", format=stored.format, known=ROLLING
         )
     return stored
 
@@ -159,7 +169,9 @@ def mark_built(stored: StoredSchema) -> StoredSchema:
     former = {
         name: (*stored.former.get(name, ()), *stored.older.get(name, ())) for name in {**stored.former, **stored.older}
     }
-    return msgspec.structs.replace(stored, views=views, older={}, former=former, retired=(), writers=stored.version)
+    return msgspec.structs.replace(
+        stored, format=FORMAT, views=views, older={}, former=former, retired=(), writers=stored.version
+    )
 
 
 def digest_of(declared: object) -> bytes:

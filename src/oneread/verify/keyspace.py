@@ -67,9 +67,9 @@ class StoreKeyspaces:
 
     def _refuse_newer(self, catalog: Catalog, stored: StoredSchema) -> None:
         """Rows of declarations that came after this program's cannot be judged by its own."""
-        for cls, entity_type in catalog.entity_types.items():
-            layout = stored.layouts.get(stored_name(cls))
-            if layout is None or layout.number != entity_type.layout.layout_id:
+        catalog.refuse_older(stored)
+        for cls in catalog.entity_types:
+            if stored_name(cls) not in stored.layouts:
                 raise SchemaMismatch(_CHANGED, model=cls)
         for view in catalog.views.values():
             known = stored.views.get(stored_name(view.cls))

@@ -45,6 +45,7 @@ PROBLEM_TYPES: Final[dict[type[OnereadError], ProblemType]] = {
     errors.Conflict: ProblemType(409, "The resource was changed concurrently"),
     errors.NotReady: ProblemType(503, "The list is still being built", 5),
     errors.Unavailable: ProblemType(503, "The store did not answer in time", 1),
+    errors.SchemaMismatch: ProblemType(503, "The server is being replaced by a newer one", 5),
     errors.Closed: ProblemType(503, "The server is shutting down", 1),
     errors.StaleCopies: ProblemType(500, "Copies could not be updated"),
     errors.LimitExceeded: ProblemType(507, "A limit of the store was reached"),

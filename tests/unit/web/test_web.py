@@ -4,6 +4,7 @@ import asyncio
 import logging
 import subprocess
 import sys
+import types
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 
-from oneread import Schema, connect, connect_async, errors, to_json
+from oneread import Key, Model, Schema, connect, connect_async, errors, renamed, to_json
 from oneread.errors import BudgetExceeded, InvalidDeclaration, InvalidValue, UsageError
 from oneread.models.json_form import JsonForm, form
 from oneread.web import BudgetMiddleware, PageQuery, database, database_called, entity_of, etag, if_version, lifespan
@@ -159,11 +160,11 @@ def test_every_error_of_the_tree_has_a_status():
     found = {each.__name__: problem_type(each("no")).status for each in classes}
     assert set(PROBLEM_TYPES) <= set(classes)
     assert {name for name, status in found.items() if status == 500} == {
-        "OnereadError", "UsageError", "InvalidDeclaration", "InvalidUrl", "SchemaMismatch", "StoreError", "Unsupported",
+        "OnereadError", "UsageError", "InvalidDeclaration", "InvalidUrl", "StoreError", "Unsupported",
         "Corrupt", "OutcomeUnknown", "StaleCopies", "StoreReplaced",
     }  # fmt: skip
     assert {name for name, status in found.items() if status == 503} == {
-        "Closed", "Unavailable", "NotReady", "BudgetExceeded",
+        "Closed", "Unavailable", "NotReady", "BudgetExceeded", "SchemaMismatch",
     }  # fmt: skip
     assert problem_type(errors.LimitExceeded("no", limit=1, bytes=2)).status == 413
     assert problem_type(errors.LimitExceeded("no")).status == 507
@@ -180,6 +181,28 @@ def test_faults_of_the_server_are_logged_in_full_and_say_when_to_come_back(caplo
     assert (answer.status_code, answer.headers["retry-after"], answer.json()["retryable"]) == (503, "1", True)
     assert "secret" not in answer.text
     assert "secret" in caplog.text
+
+
+def test_a_process_that_a_newer_program_has_cut_off_is_unavailable(tmp_path):
+    """The same request is answered by the newer program's process, so a proxy or client may try again."""
+    url, later = f"lmdb://{tmp_path}/store?durability=none", made("Maker", {"number": Key[int], "title": str})
+
+    async def write(_request):
+        return PlainTextResponse(old.save(Maker(number=2, name="Bea")).name)
+
+    from_route = starlette()
+    from_route.routes.append(Route("/write", write))
+    with connect(url, Schema(Maker), workers=0) as old, TestClient(from_route) as client:
+        assert client.get("/write").status_code == 200
+        connect(url, Schema(later), workers=0).close()
+        answer = client.get("/write")
+    assert (answer.status_code, answer.headers["retry-after"], answer.json()["retryable"]) == (503, "5", True)
+    assert answer.json()["type"] == "urn:oneread:error:SchemaMismatch"
+
+
+def made(name, fields):
+    space = {"__annotations__": fields, "__module__": __name__, "evolution": (renamed("name", to="title"),)}
+    return types.new_class(name, (Model,), {}, lambda into: into.update(space))
 
 
 @pytest.mark.parametrize(

@@ -320,7 +320,7 @@ class Database:
             if found is not None:
                 return found
         trace = Trace(self._observers)
-        return self._driver.run(page(of, query, self._cipher, trace), trace)
+        return self._driver.run(self.operations.reading(lambda: page(of, query, self._cipher, trace)), trace)
 
     def scan(
         self,
@@ -676,6 +676,7 @@ class Database:
 
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
+            SchemaMismatch: a newer program has changed a model or a view; that program can verify.
             Unsupported: the engine has no snapshots.
 
         Examples:
@@ -712,6 +713,7 @@ class Database:
 
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
+            SchemaMismatch: a newer program has changed a model or a view; that program can repair.
             Unsupported: the engine has no snapshots or its transactions do not span rows.
 
         Examples:
@@ -795,6 +797,7 @@ class Database:
 
         Raises:
             UsageError: a class is not a model of the schema.
+            SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
         for model in models:
             self.operations.kind(model)
@@ -812,6 +815,7 @@ class Database:
         Raises:
             UsageError: the class is not a model of the schema.
             InvalidValue: a value has no exact form in CSV.
+            SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
         self.operations.kind(model)
         work = CsvDump(self.operations.catalog, model, write, progress)
