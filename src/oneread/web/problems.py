@@ -8,6 +8,7 @@ docs/reference/web.md.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,7 +17,8 @@ from starlette.responses import Response
 
 from oneread import errors
 from oneread.errors import OnereadError, shown
-from oneread.web.conditional import is_conditional
+from oneread.models.json_body import FieldFault
+from oneread.web.conditional import CONDITIONS, is_conditional
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -46,6 +48,8 @@ PROBLEM_TYPES: Final[dict[type[OnereadError], ProblemType]] = {
     errors.NotReady: ProblemType(503, "The list is still being built", 5),
     errors.Unavailable: ProblemType(503, "The store did not answer in time", 1),
     errors.Closed: ProblemType(503, "The server is shutting down", 1),
+    # At run time only: the store's schema left this program behind, and a newer one takes its place.
+    errors.SchemaMismatch: ProblemType(503, "The server is being replaced by a newer version", 10),
     errors.StaleCopies: ProblemType(500, "Copies could not be updated"),
     errors.LimitExceeded: ProblemType(507, "A limit of the store was reached"),
     errors.BudgetExceeded: ProblemType(503, "The request exceeds its budget"),
@@ -54,6 +58,13 @@ _TOO_LARGE: Final = ProblemType(413, "Content too large")
 _PRECONDITION_FAILED: Final = ProblemType(412, "The resource has another version")
 
 _SHOWN_FACTS: Final = ("field", "model", "view", "limit", "max_limit", "bytes")
+_PARTS: Final[dict[type[OnereadError], str]] = {
+    errors.InvalidValue: "body",
+    errors.MissingReference: "body",
+    errors.InvalidQuery: "query",
+    errors.InvalidCursor: "query",
+}
+"""The part of the request that an error's field is in, unless it is a header."""
 _SERVER_FAULT: Final = 500
 _INT_BITS: Final = 64
 """Ints of fewer bits are numbers in a response, larger ones text."""
@@ -98,7 +109,22 @@ def _body(error: OnereadError, kind: ProblemType) -> dict[str, object]:
         "detail": error.message,
         "retryable": kind.status != _PRECONDITION_FAILED.status and (error.retryable or kind.retry_after is not None),
         **facts,
+        **_located(error, facts),
     }
+
+
+def _located(error: OnereadError, facts: Mapping[str, object]) -> dict[str, object]:
+    """The places in the request that are wrong, each with its reason; `loc` is as in FastAPI's own errors."""
+    part = _PARTS.get(type(error))
+    if part is None or "holder" in error.facts:
+        return {}
+    faults: Sequence[FieldFault] = error.facts.get("faults", ())  # type: ignore[assignment]
+    field = "cursor" if isinstance(error, errors.InvalidCursor) else facts.get("field")
+    if not faults and field is not None:
+        faults = [FieldFault((str(field),), str(facts.get("reason", error.message)))]
+    where = "header" if field in CONDITIONS else part
+    found = [{"loc": [where, *map(_plain, each.place)], "msg": _plain(each.reason)} for each in faults]
+    return {"errors": found} if found else {}
 
 
 def _plain(fact: object) -> object:

@@ -1,0 +1,187 @@
+"""What a client may send: some fields of a class, of which some may be left out, as JSON.
+
+A reference of one part is that part, and may be sent as the list of it too. See "Bodies" in docs/reference/web.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+
+from oneread.errors import InvalidValue
+from oneread.models.references import Ref
+from oneread.models.shadow import FieldShape, revive
+
+FAULTS: Final = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
+"""What msgspec raises for JSON that does not fit, or cannot be written."""
+_PLACE: Final = re.compile(r"(?P<reason>.*) - at `(?:key in )?\$(?P<place>.*)`", re.DOTALL)
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+"""How msgspec says where a value is wrong: "Expected `int`, got `str` - at `$.lines[2].price`"."""
+_NAMED: Final = re.compile(r"field `(\w+)`")
+"""The field that is missing or unknown."""
+_MOST_FAULTS: Final = 20
+_NAME_LENGTH: Final = 64
+"""The most characters of an unknown field's name in an error."""
+
+
+class FieldFault(NamedTuple):
+    """Where a body is wrong, and why."""
+
+    place: tuple[str | int, ...]
+    reason: str
+
+
+class BodyRules(NamedTuple):
+    """How the fields of one class are sent; a body may have some of them."""
+
+    spelled: Mapping[str, str]
+    """Names in JSON by declared names."""
+    optional: frozenset[str]
+    """The declared names of those that may be left out."""
+    accepted: Callable[[FieldShape], Any]
+    """The type that is taken."""
+    documented: Callable[[FieldShape], Any]
+    """The type that a schema shows: one form only."""
+    detailed: bool
+    """Whether an error names all fields that are wrong, which costs more than one."""
+
+
+class JsonBody:
+    """The JSON of some fields of a class, called `name` in schemas; a partial body may lack any of them."""
+
+    def __init__(self, name: str, fields: Sequence[FieldShape], rules: BodyRules, *, partial: bool) -> None:
+        self.name = name
+        self.fields = tuple(fields)
+        self.partial = partial
+        self.optional = frozenset(each.name for each in fields) if partial else rules.optional
+        self.spelled = {each.name: rules.spelled[each.name] for each in fields}
+        self._rules = rules
+
+    @functools.cached_property
+    def types(self) -> dict[str, Any]:
+        """The type of what may be sent for each field, by its name in JSON."""
+        return {self.spelled[each.name]: self._rules.accepted(each) for each in self.fields}
+
+    @functools.cached_property
+    def struct(self) -> Any:
+        """A class that takes the whole body; a field that was not sent is UNSET, because None is a value."""
+        return self._struct(self._rules.accepted)
+
+    @functools.cached_property
+    def documented(self) -> Any:
+        """A class with the JSON schema of the body."""
+        return self._struct(self._rules.documented)
+
+    def _struct(self, type_of: Callable[[FieldShape], Any]) -> Any:
+        fields: list[Any] = []
+        for each in self.fields:
+            inner = type_of(each)
+            may_lack = each.name in self.optional
+            fields.append((each.name, inner | msgspec.UnsetType, msgspec.UNSET) if may_lack else (each.name, inner))
+        return msgspec.defstruct(self.name, fields, rename=self.spelled, forbid_unknown_fields=True, kw_only=True)
+
+    @functools.cached_property
+    def decode_struct(self) -> Callable[[bytes], Any]:
+        """Decodes JSON to the struct."""
+        return msgspec.json.Decoder(self.struct, dec_hook=revive).decode
+
+    def decode(self, body: bytes) -> dict[str, Any]:
+        """The fields that were sent, as the class holds them.
+
+        Raises:
+            InvalidValue: the body is not JSON, or fields are unknown, missing, or of another type; `faults` has them.
+        """
+        try:
+            return dict(self._held(self.decode_struct(body)))
+        except FAULTS as error:
+            raise self._refusal(error, lambda: msgspec.json.decode(body)) from error
+
+    def convert(self, given: object, *, strict: bool = True) -> dict[str, Any]:
+        """`decode` of JSON that was parsed before; unless `strict`, numbers and instants may be text."""
+        try:
+            sent = msgspec.convert(given, self.struct, strict=strict, str_keys=True, dec_hook=revive)
+            return dict(self._held(sent))
+        except FAULTS as error:
+            raise self._refusal(error, lambda: given) from error
+
+    def convert_field(self, spelled: str, given: object) -> object:
+        """One field's value in JSON that was parsed before, as `types` has it. Raises ValueError with the reason."""
+        try:
+            return msgspec.convert(given, self.types[spelled], str_keys=True, dec_hook=revive)
+        except FAULTS as error:
+            raise ValueError(str(error)) from error
+
+    def held(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields by their names in JSON, each converted, as the class holds them."""
+        return {
+            each.name: held_as(each, sent[self.spelled[each.name]])
+            for each in self.fields
+            if self.spelled[each.name] in sent
+        }
+
+    def _held(self, sent: object) -> Iterator[tuple[str, Any]]:
+        for field in self.fields:
+            value = getattr(sent, field.name, msgspec.UNSET)
+            if value is not msgspec.UNSET:
+                yield field.name, held_as(field, value)
+
+    def _refusal(self, error: Exception, parse: Callable[[], object]) -> InvalidValue:
+        """The error that names every wrong field; fields are converted one by one only after all at once failed."""
+        reason = str(error)
+        first = located(reason)
+        facts: dict[str, object] = {}
+        if self._rules.detailed:
+            try:
+                found = list(islice(self._find_faults(parse()), _MOST_FAULTS))
+            except FAULTS:  # not JSON at all
+                found = []
+            facts["faults"] = found or [first]
+            first = first if first.place or not found else found[0]
+        field = first.place[0] if first.place else None
+        return InvalidValue("the JSON does not fit the model", model=self.name, field=field, reason=reason, **facts)
+
+    def _find_faults(self, given: object) -> Iterator[FieldFault]:
+        if not isinstance(given, Mapping):
+            return
+        sent = cast("Mapping[object, object]", given)
+        for each in self.fields:
+            name = self.spelled[each.name]
+            if name in sent:
+                try:
+                    self.convert_field(name, sent[name])
+                except ValueError as error:
+                    fault = located(str(error))
+                    yield FieldFault((name, *fault.place), fault.reason)
+            elif each.name not in self.optional:
+                yield FieldFault((name,), "this field is required")
+        for name in sent:
+            if name not in self.types:
+                yield FieldFault((str(name)[:_NAME_LENGTH],), "there is no such field")
+
+
+def located(reason: str) -> FieldFault:
+    """The place in a message of msgspec, and the rest of the message."""
+    found = _PLACE.fullmatch(reason)
+    if found is not None:
+        steps = [int(number) if number else name for name, number in _STEP.findall(found["place"])]
+        return FieldFault(tuple(steps), found["reason"])
+    named = _NAMED.search(reason)
+    return FieldFault((named[1],) if named else (), reason)
+
+
+def held_as(field: FieldShape, sent: Any) -> Any:
+    """A value that was sent, as the class holds it; the fields of a copy are not filled."""
+    if sent is None or field.kind == "plain":
+        return sent
+    if field.kind == "copy":
+        return field.cls.of(*_parts(getattr(sent, "ref", sent)))
+    return Ref(_parts(sent)) if field.kind == "ref" else [Ref(_parts(each)) for each in sent]
+
+
+def _parts(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
