@@ -49,8 +49,7 @@ class JsonForm(Generic[E]):
         self._names = Named(())
         self._shapes = Shapes(self._names, frozenset())
         self.fields = fields or self._shapes.of(cls)
-        own = _struct_fields(cls)
-        self.spelled = dict(zip(own, _encode_fields(cls) if self.shows_copies else own, strict=True))
+        self.spelled = _spelled(cls) if self.shows_copies else {each.name: each.name for each in self.fields}
         made = _Writer(self._count_parts if self.shows_copies else None).compile(cls, self.fields, self.spelled)
         self.write, self.write_all = made["write"], made["write_all"]
         defaults = {name: each for name, each in defaults_of(cls).items() if not _is_required(each)}
@@ -152,7 +151,7 @@ class JsonForm(Generic[E]):
         if field.kind != "copy":
             return self._documented(field)
         own = Copy.__struct_fields__
-        spelled = dict(zip(_struct_fields(field.cls), _encode_fields(field.cls), strict=True))
+        spelled = _spelled(field.cls)
         # The fields of a row's grouping copy are not there; of a source that does not exist yet they are None.
         absent = (
             msgspec.UnsetType | None if field.cls.missing_ok or field.cls.on_delete == "clear" else msgspec.UnsetType
@@ -202,14 +201,9 @@ def _is_required(default: object) -> bool:
     return default is msgspec.NODEFAULT or (isinstance(default, Marker) and default.what == "reference")
 
 
-def _struct_fields(cls: Any) -> tuple[str, ...]:
-    names: tuple[str, ...] = cls.__struct_fields__
-    return names
-
-
-def _encode_fields(cls: Any) -> tuple[str, ...]:
-    names: tuple[str, ...] = cls.__struct_encode_fields__
-    return names
+def _spelled(cls: Any) -> dict[str, str]:
+    """The names of the fields in JSON."""
+    return dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
 
 
 class _Writer:
@@ -260,7 +254,7 @@ class _Writer:
         if self._count_parts is None:
             return key
         own = Copy.__struct_fields__
-        spelled = dict(zip(_struct_fields(field.cls), _encode_fields(field.cls), strict=True))
+        spelled = _spelled(field.cls)
         copied = [each for each in field.fields if each.name not in own]
         shown = "".join(f"{spelled[each.name]!r}: {self._value(f'{here}.{each.name}', each)}, " for each in copied)
         whole = f"{{'ref': {key}, 'deleted': {here}.deleted, {shown}}}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Final, TypeVar, cast
 
@@ -34,6 +35,7 @@ _AWARE: Final = msgspec.Meta(tz=True)
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
+@dataclass(eq=False)
 class PageQuery:
     """The query parameters of a list: in FastAPI `Annotated[PageQuery, Depends()]`, else `PageQuery.of(request)`.
 
@@ -47,25 +49,14 @@ class PageQuery:
             alone is midnight in UTC where the field is an instant.
     """
 
-    def __init__(
-        self,
-        limit: int | None = None,
-        cursor: str | None = None,
-        backward: bool = False,  # noqa: FBT001, FBT002 - FastAPI makes a query parameter of it
-        since: str | None = None,
-        until: str | None = None,
-        starts_with: str | None = None,
-        request: HTTPConnection = _NONE,
-        response: Response = _NONE,
-    ) -> None:
-        self._request: HTTPConnection | None = request
-        self._response: Response | None = response
-        self.limit = limit
-        self.cursor = cursor
-        self.backward = backward
-        self.since = since
-        self.until = until
-        self.starts_with = starts_with
+    limit: int | None = None
+    cursor: str | None = None
+    backward: bool = False
+    since: str | None = None
+    until: str | None = None
+    starts_with: str | None = None
+    request: HTTPConnection = field(default=_NONE, repr=False)
+    response: Response = field(default=_NONE, repr=False)
 
     @classmethod
     def of(cls, connection: HTTPConnection, *, others: Collection[str] = ()) -> PageQuery:
@@ -135,10 +126,10 @@ class PageQuery:
             budget=budget,
             **bounded,
         )
-        if self._request is not None:
-            links = note_links(self._request, cast("Page[object]", found))
-            if links and self._response is not None:
-                self._response.headers["Link"] = links
+        if self.request is not _NONE:
+            links = note_links(self.request, cast("Page[object]", found))
+            if links and self.response is not _NONE:
+                self.response.headers["Link"] = links
         return found
 
 
