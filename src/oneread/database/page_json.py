@@ -139,9 +139,8 @@ def page_schema(row: Any) -> Definition:
         parts = found.parts | {found.name: found.schema}
         rows = {"type": "array", "items": {"$ref": found.name}, "maxItems": limit_of(row)}
     properties = {"rows": rows, "next": _CURSOR, "previous": _CURSOR, "truncated": {"type": "boolean"}}
-    name = _page_name(row)
     required = ["rows", "next", "previous"]
-    return Definition(name, {"title": name, "type": "object", "properties": properties, "required": required}, parts)
+    return Definition(_page_name(row), {"type": "object", "properties": properties, "required": required}, parts)
 
 
 def _core_schema(cls: Any, source: object, _handler: object) -> Json:

@@ -5,7 +5,7 @@ See "OpenAPI" in docs/reference/web.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import cleandoc
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
@@ -41,6 +41,8 @@ def define(cls: type, stand_in: Any, defaults: Mapping[str, object]) -> Definiti
         raise InvalidDeclaration(
             "a field of this class has no JSON schema", declaration=cls, reason=str(error)
         ) from error
+    for part in parts.values():
+        part.pop("title", None)  # the name says it, and generators of clients take two equal titles for one class
     schema: Json = parts.pop(found["$ref"])
     if not schema["required"]:
         del schema["required"]
@@ -61,8 +63,8 @@ def _of_reference(_type: object) -> Json:
 
 def replace_refs(schema: Any, point: Callable[[str], Json]) -> Any:
     """A copy of a schema in which `point` makes each reference from the name of what it refers to."""
-    if isinstance(schema, list):
-        return [replace_refs(each, point) for each in cast("list[Any]", schema)]
+    if isinstance(schema, (list, tuple)):
+        return [replace_refs(each, point) for each in cast("Sequence[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
     given = cast("Json", schema)

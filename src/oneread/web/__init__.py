@@ -9,7 +9,7 @@ from oneread.database.shapes import CreateShape, PatchShape, PublicShape
 from oneread.web.budgets import BudgetMiddleware
 from oneread.web.conditional import etag, if_version
 from oneread.web.databases import database, database_called, lifespan
-from oneread.web.openapi import component_schemas, describe_problems, problem_responses
+from oneread.web.openapi import component_schemas, problem_responses
 from oneread.web.problems import exception_handlers, problem
 from oneread.web.queries import PageQuery
 from oneread.web.responses import OnereadResponse, respond
@@ -26,7 +26,6 @@ __all__ = [
     "component_schemas",
     "database",
     "database_called",
-    "describe_problems",
     "entity_of",
     "etag",
     "exception_handlers",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final, get_args, get_origin
 
+import msgspec
+
 from oneread.database.page_json import page_schema, row_schema
 from oneread.database.pages import Page
 from oneread.database.shapes import sent_definition
@@ -25,7 +27,6 @@ _NUMBER: Final[Json] = {"type": "integer"}
 
 PROBLEM_SCHEMAS: Final[dict[str, Json]] = {
     _PROBLEM: {
-        "title": _PROBLEM,
         "type": "object",
         "description": "An error (RFC 9457). `retryable`: the same request may succeed later.",
         "properties": {
@@ -37,7 +38,6 @@ PROBLEM_SCHEMAS: Final[dict[str, Json]] = {
         "required": ["type", "title", "status", "detail", "retryable"],
     },
     _FAULT: {
-        "title": _FAULT,
         "type": "object",
         "description": 'Where the request is wrong, as `["body", "author"]`, and why.',
         "properties": {"loc": {"type": "array", "items": {"anyOf": [_TEXT, _NUMBER]}}, "msg": _TEXT},
@@ -70,7 +70,7 @@ _METHODS: Final[Mapping[str, tuple[int, ...]]] = {
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The responses of an operation that can fail: `@app.get(..., responses=problem_responses(404, 503))`.
 
-    They refer to the component `Problem`, which `describe_problems` and `component_schemas` add to a document.
+    They refer to the component `Problem`, which `component_schemas` has. With FastAPI `use_problems` adds both.
 
     Raises:
         InvalidDeclaration: a status that no problem has.
@@ -87,27 +87,12 @@ def _response(status: int) -> Json:
     return {"description": _MEANINGS[status], **headers, "content": content}
 
 
-def describe_problems(app: Any) -> None:
-    """Adds the problem responses of each operation to the OpenAPI document of a FastAPI application.
+def add_problems(document: Json) -> None:
+    """Adds to each operation of a document the problems that it can answer with; a second time changes nothing.
 
-    Call it once, when the application is made. A write can be 409, 412, 413, 422; a path with a key 404 and 422, a list
-    400; everything 503. What a route declares in `responses=` stays.
-
-    Arguments:
-        app: the application, or anything with a method `openapi` that returns a document.
+    A write can be 409, 412, 413 and 422, a path with a key 404 and 422, a list 400, and everything 503. What an
+    operation declares itself stays, but for FastAPI's own 422.
     """
-    make = app.openapi
-
-    def openapi() -> Json:
-        document: Json = make()
-        _add_problems(document)
-        return document
-
-    app.openapi = openapi
-
-
-def _add_problems(document: Json) -> None:
-    """Changes the document in place; a second time changes nothing."""
     schemas: dict[str, Json] = document.setdefault("components", {}).setdefault("schemas", {})
     for name, schema in PROBLEM_SCHEMAS.items():
         if schemas.setdefault(name, schema) != schema:
@@ -116,6 +101,9 @@ def _add_problems(document: Json) -> None:
         for method, operation in operations.items():
             if method in _METHODS:
                 _add_responses(path, method, operation)
+    for name in ("HTTPValidationError", "ValidationError"):  # the first refers to the second
+        if f'"{_AT}{name}"' not in msgspec.json.encode(document).decode():
+            schemas.pop(name, None)
 
 
 def _add_responses(path: str, method: str, operation: Json) -> None:
@@ -125,10 +113,11 @@ def _add_responses(path: str, method: str, operation: Json) -> None:
     if any(each.get("name") == "cursor" for each in operation.get("parameters", ())):
         statuses.add(400)
     responses: dict[str, Json] = operation.setdefault("responses", {})
-    for status in sorted(statuses):
-        found = responses.setdefault(str(status), _response(status))
-        if status == 422:  # noqa: PLR2004 - FastAPI has an error of its own for what it refuses itself
-            found.setdefault("content", {}).setdefault(MEDIA_TYPE, {"schema": {"$ref": _AT + _PROBLEM}})
+    own = responses.get("422", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    if own.get("$ref") == f"{_AT}HTTPValidationError":
+        responses["422"] = _response(422)
+    for status in statuses:
+        responses.setdefault(str(status), _response(status))
     operation["responses"] = dict(sorted(responses.items()))
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, overload
 
 import msgspec
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
+from starlette.websockets import WebSocket, WebSocketState
 
 from oneread import errors
 from oneread.errors import OnereadError, shown
@@ -66,6 +67,9 @@ _PARTS: Final[dict[type[OnereadError], str]] = {
 }
 """The part of the request that an error's field is in, unless it is a header."""
 _SERVER_FAULT: Final = 500
+_UNAVAILABLE: Final = 503
+_DENIAL: Final = "websocket.http.response"
+"""The extension of ASGI by which a socket that was not accepted has a response."""
 _INT_BITS: Final = 64
 """Ints of fewer bits are numbers in a response, larger ones text."""
 
@@ -79,19 +83,41 @@ def problem_type(error: OnereadError, *, conditional: bool = False) -> ProblemTy
     return next(PROBLEM_TYPES[each] for each in type(error).__mro__ if each in PROBLEM_TYPES)
 
 
-async def problem(connection: HTTPConnection, error: Exception) -> Response:
+@overload
+async def problem(connection: Request, error: Exception) -> Response: ...
+@overload
+async def problem(connection: HTTPConnection, error: Exception) -> Response | None: ...
+async def problem(connection: HTTPConnection, error: Exception) -> Response | None:
     """The response to an error of oneread, as `application/problem+json`; a server error is logged in full.
 
-    For a route that catches errors itself; `exception_handlers` does it for a whole application.
+    For a route that catches errors itself; `exception_handlers` does it for a whole application. A web socket that is
+    open already is closed instead, with code 1013 where a retry may help, 1011 for other server errors, and 1008 for
+    errors of the client; then there is no response.
     """
     found = error if isinstance(error, OnereadError) else OnereadError("the server failed")
     kind = problem_type(found, conditional=connection.scope["type"] == "http" and is_conditional(connection))
     if kind.status >= _SERVER_FAULT:
         _LOG.error("%s %s: %s", connection.scope.get("method", ""), connection.scope["path"], error, exc_info=error)
+    if isinstance(connection, WebSocket) and _is_open(connection):
+        await connection.close(_close_code(kind), kind.title)
+        return None
     headers = {} if kind.retry_after is None else {"Retry-After": str(kind.retry_after)}
     return Response(
         msgspec.json.encode(_body(found, kind)), status_code=kind.status, headers=headers, media_type=MEDIA_TYPE
     )
+
+
+def _is_open(socket: WebSocket) -> bool:
+    """Whether a socket was accepted, or may have been: an endpoint that is a class accepts by a socket of its own."""
+    is_unknown = isinstance(socket.scope.get("endpoint"), type) or _DENIAL not in socket.scope.get("extensions", {})
+    return is_unknown or socket.application_state is WebSocketState.CONNECTED
+
+
+def _close_code(kind: ProblemType) -> int:
+    """The code of RFC 6455, section 7.4, and of its registry."""
+    if kind.status < _SERVER_FAULT:
+        return 1008
+    return 1013 if kind.status == _UNAVAILABLE else 1011
 
 
 def _body(error: OnereadError, kind: ProblemType) -> dict[str, object]:
@@ -114,12 +140,14 @@ def _located(error: OnereadError, facts: Mapping[str, object]) -> dict[str, obje
     part = _PARTS.get(type(error))
     if part is None or "holder" in error.facts:
         return {}
+    located: Sequence[FieldFault] = error.facts.get("located", ())  # type: ignore[assignment]
     faults: Sequence[FieldFault] = error.facts.get("faults", ())  # type: ignore[assignment]
     field = "cursor" if isinstance(error, errors.InvalidCursor) else facts.get("field")
     if not faults and field is not None:
         faults = [FieldFault((str(field),), str(facts.get("reason", error.message)))]
     where = "header" if field in CONDITIONS else part
-    found = [{"loc": [where, *map(_plain, each.place)], "msg": _plain(each.reason)} for each in faults]
+    placed = [*located, *(FieldFault((where, *each.place), each.reason) for each in faults)]
+    found = [{"loc": [*map(_plain, each.place)], "msg": _plain(each.reason)} for each in placed]
     return {"errors": found} if found else {}
 
 

@@ -38,12 +38,12 @@ from oneread.web import (
     PublicShape,
     body_of,
     database,
-    describe_problems,
     exception_handlers,
     if_version,
     lifespan,
     respond,
 )
+from oneread.web.fastapi import use_problems
 
 
 class Mood(Enum):
@@ -184,9 +184,9 @@ async def in_a_struct(db: Db, query: Query, request: Request) -> Response:
 
 
 def fastapi():
-    app = FastAPI(lifespan=lifespan(connect_async("memory://", SCHEMA)), exception_handlers=exception_handlers)
+    app = FastAPI(lifespan=lifespan(connect_async("memory://", SCHEMA)))
     app.include_router(routes)
-    describe_problems(app)
+    use_problems(app)
     return app
 
 

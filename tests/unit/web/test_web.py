@@ -9,15 +9,27 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 from starlette.applications import Starlette
+from starlette.endpoints import WebSocketEndpoint
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocketDisconnect
 
 from oneread import Key, Model, Schema, connect, connect_async, errors, to_json
 from oneread.errors import BudgetExceeded, InvalidDeclaration, InvalidValue, UsageError
 from oneread.models.json_form import JsonForm, form
-from oneread.web import BudgetMiddleware, PageQuery, database, database_called, entity_of, etag, if_version, lifespan
+from oneread.web import (
+    BudgetMiddleware,
+    PageQuery,
+    database,
+    database_called,
+    entity_of,
+    etag,
+    exception_handlers,
+    if_version,
+    lifespan,
+)
 from oneread.web.problems import PROBLEM_TYPES, problem_type
 from tests.unit.web.applications import (
     SCHEMA,
@@ -27,6 +39,7 @@ from tests.unit.web.applications import (
     TestClient,
     Thing,
     ThingsOfMaker,
+    WebSocketDenialResponse,
     fastapi,
     starlette,
     thing,
@@ -258,7 +271,7 @@ def test_every_wrong_field_is_named_with_its_place():
         many = client.patch("/things/a", json={f"f{n}": 1 for n in range(99)}).json()["errors"]
         assert len(many) == 20
         assert client.put("/things/a", json={"code": "a", "maker": {"ref": 9}}).json()["errors"] == [
-            {"loc": ["body", "maker"], "msg": "the referenced entity does not exist"}
+            {"loc": ["body", "maker"], "msg": "this refers to an entity that does not exist"}
         ]
         assert client.get("/things?since=x").json()["errors"][0]["loc"] == ["query", "since"]
         assert client.get("/things?cursor=x").json()["errors"][0]["loc"] == ["query", "cursor"]
@@ -388,18 +401,38 @@ def test_a_request_reports_its_cost_and_ends_beyond_its_budget():
         assert client.get("/summary").headers["x-oneread-cost"].startswith("requests=2,")
 
 
-def sockets(*, middleware):
+async def answer(websocket, text):
+    """Reads as often as the text says."""
+    if not text.isdigit():
+        raise InvalidValue("expected a number", field="text")
+    for _ in range(int(text)):
+        await database(websocket).get(Maker, 1)
+    await websocket.send_text("done")
+
+
+class Endpoint(WebSocketEndpoint):
+    encoding = "text"
+
+    async def on_receive(self, websocket, data):
+        await answer(websocket, data)
+
+
+def sockets(*, middleware, as_class=False, exception_handlers=None, before=None):
     """An application of one web socket: each text is a number of reads, and is answered when they are done."""
 
     async def socket(websocket):
+        if before is not None:
+            raise before
         await websocket.accept()
         async for text in websocket.iter_text():
-            for _ in range(int(text)):
-                await database(websocket).get(Maker, 1)
-            await websocket.send_text("done")
+            await answer(websocket, text)
 
-    opening = lifespan(connect_async("memory://", SCHEMA))
-    return Starlette(routes=[WebSocketRoute("/", socket)], lifespan=opening, middleware=middleware)
+    return Starlette(
+        routes=[WebSocketRoute("/", Endpoint if as_class else socket)],
+        lifespan=lifespan(connect_async("memory://", SCHEMA)),
+        middleware=middleware,
+        exception_handlers=exception_handlers,
+    )
 
 
 def test_a_web_socket_has_one_budget_from_its_handshake_to_its_end():
@@ -413,6 +446,52 @@ def test_a_web_socket_has_one_budget_from_its_handshake_to_its_end():
                     assert socket.receive_text() == "done"
                 socket.send_text("1")
                 socket.receive_text()
+
+
+def ask_socket(client, *reads):
+    """What a socket answers to each message, and the code with which it is closed."""
+    answers = []
+    with client.websocket_connect("/") as socket:
+        try:
+            for each in reads:
+                socket.send_text(str(each))
+                answers.append(socket.receive_text())
+        except WebSocketDisconnect as closed:
+            return answers, closed.code
+    return answers, None
+
+
+def test_a_web_socket_may_have_a_budget_for_each_message():
+    with TestClient(sockets(middleware=[Middleware(BudgetMiddleware, requests=2, per_message=True)])) as client:
+        client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
+        assert ask_socket(client, 2, 1, 2, 2) == (["done"] * 4, None)
+        with pytest.raises(BudgetExceeded):
+            ask_socket(client, 1, 3)
+
+
+def test_a_budget_around_that_of_a_message_is_for_the_whole_socket():
+    middleware = [Middleware(BudgetMiddleware, requests=3), Middleware(BudgetMiddleware, requests=2, per_message=True)]
+    with TestClient(sockets(middleware=middleware)) as client:
+        client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
+        with pytest.raises(BudgetExceeded):
+            ask_socket(client, 2, 2)
+
+
+@pytest.mark.parametrize("as_class", [False, True])
+def test_a_web_socket_beyond_its_budget_is_closed_with_a_code(as_class):
+    limited = [Middleware(BudgetMiddleware, requests=2, per_message=True)]
+    app = sockets(middleware=limited, as_class=as_class, exception_handlers=exception_handlers)
+    with TestClient(app) as client:
+        client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
+        assert ask_socket(client, 2, 1, 3, 1) == (["done"] * 2, 1013)
+        assert ask_socket(client, 1, "x") == (["done"], 1008)
+
+
+def test_a_web_socket_that_is_refused_before_it_is_open_has_a_response():
+    app = sockets(middleware=[], exception_handlers=exception_handlers, before=errors.NotReady("not yet"))
+    with TestClient(app) as client, pytest.raises(WebSocketDenialResponse) as refused, client.websocket_connect("/"):
+        pass
+    assert (refused.value.status_code, refused.value.headers["retry-after"]) == (503, "5")
 
 
 def test_requests_at_the_same_time_spend_their_own_budgets():
