@@ -43,7 +43,7 @@ class SpentBudget:
         return Cost(self.requests, self.rows, self.bytes)
 
     def renew(self) -> None:
-        """Counts from zero again, as for the next message of a long connection; a budget around this one goes on."""
+        """Counts from zero again, as for the next message of a socket; a budget around this one keeps its count."""
         self._allowance.renew()
 
     def __repr__(self) -> str:

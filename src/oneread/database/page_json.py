@@ -18,7 +18,7 @@ from oneread.database.shapes import PublicShape, limit_of
 from oneread.models.declared import Declared
 from oneread.models.json_form import form
 from oneread.models.json_schema import Definition, Json
-from oneread.models.pydantic_hook import install, response_schema, with_definitions
+from oneread.models.pydantic_hook import SchemaHandler, install, response_schema, with_definitions
 from oneread.models.set_order import order_sets
 from oneread.models.wide import digits_of
 
@@ -86,9 +86,8 @@ def plain(value: Any) -> object:
 
 def _fields(value: Any) -> object:
     """A struct or dataclass of the program's own, which may hold entities; one with a form of its own as it is."""
-    kind = type(value)
-    if not isinstance(kind, msgspec.StructMeta):
-        return {name: plain(getattr(value, name)) for name in kind.__dataclass_fields__}
+    if not isinstance(value, msgspec.Struct):
+        return {name: plain(getattr(value, name)) for name in type(value).__dataclass_fields__}
     config = value.__struct_config__
     if config.array_like or config.omit_defaults or config.tag is not None:
         return value
@@ -118,11 +117,11 @@ def _check_page(value: object) -> object:
     return cast("Page[object]", value)
 
 
-def row_schema(row: Any) -> Definition | None:
+def row_schema(row: object) -> Definition | None:
     """The JSON schema of a declared class or public shape; None for other classes."""
     is_declared = isinstance(row, Declared)
     if is_declared:
-        return form(row).schema()
+        return form(cast("type[Any]", row)).schema()
     return row.definition() if isinstance(row, type) and issubclass(row, PublicShape) else None
 
 
@@ -130,7 +129,7 @@ def _page_name(row: object) -> str:
     return f"{getattr(row, '__name__', '')}Page"
 
 
-def page_schema(row: Any) -> Definition:
+def page_schema(row: object) -> Definition:
     """The JSON schema of `Page[row]`, which is called `PurchasesPage` for rows of Purchases."""
     found = row_schema(row)
     rows: Json = {"type": "array", "items": {}}
@@ -152,7 +151,7 @@ def _core_schema(cls: Any, source: object, _handler: object) -> Json:
     return core | {"metadata": {"oneread_row": row}, "ref": ref}
 
 
-def _json_schema(_cls: object, core: Json, handler: Any) -> Json:
+def _json_schema(_cls: object, core: Json, handler: SchemaHandler) -> Json:
     row = core["metadata"]["oneread_row"]
     return with_definitions(page_schema(row), getattr(row, "__module__", ""), handler)
 

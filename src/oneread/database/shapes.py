@@ -17,8 +17,9 @@ from oneread.models.json_body import JsonBody
 from oneread.models.json_form import JsonForm, form
 from oneread.models.json_schema import Definition, Json
 from oneread.models.model import Model
-from oneread.models.pydantic_hook import body_schema, ref_of, response_schema, with_definitions
+from oneread.models.pydantic_hook import SchemaHandler, body_schema, ref_of, response_schema, with_definitions
 from oneread.models.shadow import FieldShape
+from oneread.models.types import Annotation
 
 M = TypeVar("M", bound="Model[*tuple[Any, ...]]")
 D = TypeVar("D")
@@ -41,7 +42,7 @@ class _ShapeForm(NamedTuple):
 _FORMS: Final[dict[Any, _ShapeForm]] = {}
 
 
-def form_of(annotation: Any) -> _ShapeForm:
+def form_of(annotation: Annotation) -> _ShapeForm:
     """The form of `CreateShape[Post]`, or of a class that extends a shape; made once.
 
     Raises:
@@ -65,14 +66,14 @@ def form_of(annotation: Any) -> _ShapeForm:
     return made
 
 
-def _model_of(annotation: Any) -> Any:
-    arguments = get_args(annotation)
-    if not arguments:
-        arguments = next(filter(None, map(get_args, getattr(annotation, "__orig_bases__", ()))), (None,))
+def _model_of(annotation: Annotation) -> type[Any]:
+    written = (annotation, *getattr(annotation, "__orig_bases__", ()))
+    arguments: tuple[Any, ...] = next(filter(None, map(get_args, written)), (None,))
     is_declared = isinstance(arguments[0], Declared)
     if not is_declared:
         raise InvalidDeclaration(_NOT_A_MODEL, shape=annotation, given=arguments[0])
-    return arguments[0]
+    found: type[Any] = arguments[0]
+    return found
 
 
 class _Shape:
@@ -110,14 +111,14 @@ class _SentShape(_Shape, Mapping[str, Any]):
         return f"{self._shape.name}({', '.join(f'{name}={value!r}' for name, value in self._sent.items())})"
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, annotation: Any, _handler: object) -> Json:
+    def __get_pydantic_core_schema__(cls, annotation: Annotation, _handler: object) -> Json:
         shape = form_of(annotation)
         core = body_schema(shape.body, lambda sent: cls(shape, sent), cls, dict)
         ref = f"{shape.of.cls.__module__}.{shape.name}:{id(annotation)}"
         return core | {"ref": ref, "metadata": {"oneread_shape": shape}}
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core: Json, handler: Any) -> Json:
+    def __get_pydantic_json_schema__(cls, core: Json, handler: SchemaHandler) -> Json:
         shape: _ShapeForm = core["metadata"]["oneread_shape"]
         return with_definitions(shape.of.sent_schema(shape.body), shape.of.cls.__module__, handler)
 
@@ -173,7 +174,7 @@ def decode(annotation: type[S], body: bytes) -> S:
     return made
 
 
-def sent_definition(annotation: Any) -> Definition:
+def sent_definition(annotation: Annotation) -> Definition:
     """The JSON schema of what is sent as `CreateShape[Post]`."""
     shape = form_of(annotation)
     return shape.of.sent_schema(shape.body)
@@ -222,7 +223,7 @@ class PublicShape(_Shape, Generic[D]):
         return core | {"ref": ref_of(cls)}
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, _core: Json, handler: Any) -> Json:
+    def __get_pydantic_json_schema__(cls, _core: Json, handler: SchemaHandler) -> Json:
         return with_definitions(cls.definition(), cls.__module__, handler)
 
 

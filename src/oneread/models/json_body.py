@@ -16,13 +16,14 @@ import msgspec
 from oneread.errors import InvalidValue
 from oneread.models.references import Ref
 from oneread.models.shadow import FieldShape, revive
+from oneread.models.types import Annotation
 
 FAULTS: Final = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
 """What msgspec raises for JSON that does not fit, or cannot be written."""
 _PLACE: Final = re.compile(r"(?P<reason>.*) - at `(?:key in )?\$(?P<place>.*)`", re.DOTALL)
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 """How msgspec says where a value is wrong: "Expected `int`, got `str` - at `$.lines[2].price`"."""
-_NAMED: Final = re.compile(r"field `(\w+)`")
+_NAMED: Final = re.compile(r"field `([^`]+)`")
 """The field that is missing or unknown."""
 _MOST_FAULTS: Final = 20
 _NAME_LENGTH: Final = 64
@@ -43,9 +44,9 @@ class BodyRules(NamedTuple):
     """Names in JSON by declared names."""
     optional: frozenset[str]
     """The declared names of those that may be left out."""
-    accepted: Callable[[FieldShape], Any]
+    accepted: Callable[[FieldShape], Annotation]
     """The type that is taken."""
-    documented: Callable[[FieldShape], Any]
+    documented: Callable[[FieldShape], Annotation]
     """The type that a schema shows: one form only."""
     detailed: bool
     """Whether an error names all fields that are wrong, which costs more than one."""
@@ -63,21 +64,21 @@ class JsonBody:
         self._rules = rules
 
     @functools.cached_property
-    def types(self) -> dict[str, Any]:
+    def types(self) -> dict[str, Annotation]:
         """The type of what may be sent for each field, by its name in JSON."""
         return {self.spelled[each.name]: self._rules.accepted(each) for each in self.fields}
 
     @functools.cached_property
-    def struct(self) -> Any:
+    def struct(self) -> Annotation:
         """A class that takes the whole body; a field that was not sent is UNSET, because None is a value."""
         return self._struct(self._rules.accepted)
 
     @functools.cached_property
-    def documented(self) -> Any:
+    def documented(self) -> Annotation:
         """A class with the JSON schema of the body."""
         return self._struct(self._rules.documented)
 
-    def _struct(self, type_of: Callable[[FieldShape], Any]) -> Any:
+    def _struct(self, type_of: Callable[[FieldShape], Annotation]) -> Annotation:
         fields: list[Any] = []
         for each in self.fields:
             inner = type_of(each)
@@ -159,9 +160,9 @@ class JsonBody:
                     yield FieldFault((name, *fault.place), fault.reason)
             elif each.name not in self.optional:
                 yield FieldFault((name,), "this field is required")
-        for name in sent:
-            if name not in self.types:
-                yield FieldFault((str(name)[:_NAME_LENGTH],), "there is no such field")
+        for given_name in sent:
+            if given_name not in self.types:
+                yield FieldFault((str(given_name)[:_NAME_LENGTH],), "there is no such field")
 
 
 def located(reason: str) -> FieldFault:
@@ -174,14 +175,16 @@ def located(reason: str) -> FieldFault:
     return FieldFault((named[1],) if named else (), reason)
 
 
-def held_as(field: FieldShape, sent: Any) -> Any:
+def held_as(field: FieldShape, sent: object) -> object:
     """A value that was sent, as the class holds it; the fields of a copy are not filled."""
     if sent is None or field.kind == "plain":
         return sent
     if field.kind == "copy":
         return field.cls.of(*_parts(getattr(sent, "ref", sent)))
-    return Ref(_parts(sent)) if field.kind == "ref" else [Ref(_parts(each)) for each in sent]
+    if field.kind == "ref":
+        return Ref(_parts(sent))
+    return [Ref(_parts(each)) for each in cast("list[object]", sent)]
 
 
-def _parts(key: Any) -> tuple[Any, ...]:
+def _parts(key: object) -> tuple[Any, ...]:
     return key if isinstance(key, tuple) else (key,)

@@ -24,7 +24,7 @@ from oneread.models.model import Model, key_names
 from oneread.models.references import Copy
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, Shapes, wrapped
-from oneread.models.types import Named
+from oneread.models.types import Annotation, Named
 
 E = TypeVar("E")
 
@@ -50,7 +50,7 @@ class JsonForm(Generic[E]):
         self._shapes = Shapes(self._names, frozenset())
         self.fields = fields or self._shapes.of(cls)
         self.spelled = _spelled(cls) if self.shows_copies else {each.name: each.name for each in self.fields}
-        made = _Writer(self._count_parts if self.shows_copies else None).compile(cls, self.fields, self.spelled)
+        made = _JsonWriter(self._count_parts if self.shows_copies else None).compile(cls, self.fields, self.spelled)
         self.write, self.write_all = made["write"], made["write_all"]
         defaults = {name: each for name, each in defaults_of(cls).items() if not _is_required(each)}
         self.defaults = {self.spelled[name]: each for name, each in defaults.items()}
@@ -61,7 +61,7 @@ class JsonForm(Generic[E]):
 
     def make_writer(self, fields: tuple[FieldShape, ...]) -> Callable[[E], dict[str, object]]:
         """Makes the function that writes these fields only."""
-        return _Writer(self._count_parts).compile(self.cls, fields, self.spelled)["write"]
+        return _JsonWriter(self._count_parts).compile(self.cls, fields, self.spelled)["write"]
 
     def body(self, name: str, fields: Sequence[FieldShape], *, partial: bool) -> JsonBody:
         """What may be sent for some of the fields: those with a default, or all, may be left out."""
@@ -111,21 +111,21 @@ class JsonForm(Generic[E]):
     def _count_parts(self, field: FieldShape) -> int:
         return len(self._shapes.key_types(field.reference()))
 
-    def _key(self, field: FieldShape) -> Any:
+    def _key(self, field: FieldShape) -> Annotation:
         """The type of the key that a field refers by, as it is written."""
         types = self._shapes.key_types(field.reference())
         return types[0] if len(types) == 1 else GenericAlias(tuple, types)
 
-    def _either_key(self, field: FieldShape) -> Any:
+    def _either_key(self, field: FieldShape) -> Annotation:
         """The type of a key as it may be sent: one of one part also as the list of that part."""
         types = self._shapes.key_types(field.reference())
         whole = GenericAlias(tuple, types)
         return Union[types[0], whole] if len(types) == 1 else whole  # noqa: UP007 - `|` does not take every type
 
-    def _accepted(self, field: FieldShape) -> Any:
+    def _accepted(self, field: FieldShape) -> Annotation:
         return _sendable(field, self._either_key)
 
-    def _documented(self, field: FieldShape) -> Any:
+    def _documented(self, field: FieldShape) -> Annotation:
         return _sendable(field, self._key)
 
     def schema(self, *, sent: bool = False) -> Definition:
@@ -147,7 +147,7 @@ class JsonForm(Generic[E]):
         typed = [(each.name, self._showable(each)) for each in fields]
         return define(self.cls, msgspec.defstruct(name, typed, rename=spelled, kw_only=True), {})
 
-    def _showable(self, field: FieldShape) -> Any:
+    def _showable(self, field: FieldShape) -> Annotation:
         if field.kind != "copy":
             return self._documented(field)
         own = Copy.__struct_fields__
@@ -159,9 +159,9 @@ class JsonForm(Generic[E]):
         shown = [
             (each.name, self._documented(each) | absent, msgspec.UNSET) for each in field.fields if each.name not in own
         ]
-        ref: Any = ("ref", self._key(field))
+        ref: tuple[str, Annotation] = ("ref", self._key(field))
         parts: list[Any] = [ref, ("deleted", bool | msgspec.UnsetType, msgspec.UNSET), *shown]
-        found: Any = msgspec.defstruct(field.cls.__name__, parts, rename=spelled, kw_only=True)
+        found: Annotation = msgspec.defstruct(field.cls.__name__, parts, rename=spelled, kw_only=True)
         return found | None if field.optional else found
 
 
@@ -183,12 +183,12 @@ def to_plain(value: object) -> object:
     return form(type(value)).write(value) if hasattr(type(value), "reserved_names") else value
 
 
-def _sendable(field: FieldShape, key: Callable[[FieldShape], Any]) -> Any:
+def _sendable(field: FieldShape, key: Callable[[FieldShape], Annotation]) -> Annotation:
     """The type of a field that refers by a key of this type; of a copy only its `ref` is taken."""
     if field.kind == "plain":
         return field.concrete
     if field.kind == "copy":
-        found: Any = msgspec.defstruct(field.cls.__name__, [("ref", key(field))])
+        found: Annotation = msgspec.defstruct(field.cls.__name__, [("ref", key(field))])
     else:
         found = key(field)
         if field.kind == "refs":
@@ -206,7 +206,7 @@ def _spelled(cls: Any) -> dict[str, str]:
     return dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
 
 
-class _Writer:
+class _JsonWriter:
     """Writes the code of `write`: an expression for each field.
 
     `count_parts` counts the parts of the key that a field refers by; None for dumps, where a copy is its key and each

@@ -14,6 +14,7 @@ import msgspec
 from oneread.errors import InvalidDeclaration
 from oneread.models.fields import FACTORY, Marker
 from oneread.models.set_order import order_sets
+from oneread.models.types import Annotation
 
 Json: TypeAlias = dict[str, Any]
 
@@ -29,7 +30,7 @@ class Definition(NamedTuple):
     parts: dict[str, Json]
 
 
-def define(cls: type, stand_in: Any, defaults: Mapping[str, object]) -> Definition:
+def define(cls: type, stand_in: Annotation, defaults: Mapping[str, object]) -> Definition:
     """The schema of a class, taken from a struct with its fields, with its docstring and defaults by name in JSON.
 
     Raises:
@@ -50,7 +51,7 @@ def define(cls: type, stand_in: Any, defaults: Mapping[str, object]) -> Definiti
     if text:
         schema["description"] = cleandoc(text)
     for name, given in defaults.items():
-        default = _EMPTY.get(given.factory, given) if isinstance(given, FACTORY) else given
+        default = _EMPTY.get(getattr(given, "factory", None), given)
         if not isinstance(default, (Marker, FACTORY)):
             schema["properties"][name]["default"] = msgspec.to_builtins(order_sets(default), str_keys=True)
     return Definition(stand_in.__name__, schema, parts)
@@ -61,10 +62,10 @@ def _of_reference(_type: object) -> Json:
     return {"type": "array", "prefixItems": [{"type": "array"}], "items": False}
 
 
-def replace_refs(schema: Any, point: Callable[[str], Json]) -> Any:
+def replace_refs(schema: object, point: Callable[[str], Json]) -> Any:
     """A copy of a schema in which `point` makes each reference from the name of what it refers to."""
     if isinstance(schema, (list, tuple)):
-        return [replace_refs(each, point) for each in cast("Sequence[Any]", schema)]
+        return [replace_refs(each, point) for each in cast("Sequence[object]", schema)]
     if not isinstance(schema, dict):
         return schema
     given = cast("Json", schema)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -17,6 +17,14 @@ from oneread.models.declared import Declared
 from oneread.models.json_body import JsonBody
 from oneread.models.json_form import form, to_plain
 from oneread.models.json_schema import Definition, Json, replace_refs
+
+
+class SchemaHandler(Protocol):
+    """Pydantic's handler of JSON schemas."""
+
+    mode: str
+
+    def __call__(self, core: Json, /) -> Json: ...
 
 
 def builtins(value: object) -> object:
@@ -83,12 +91,12 @@ def core_schema(cls: Any, _source: object, _handler: object) -> Json:
     return body_schema(found.whole, found.make, cls, builtins) | {"ref": ref_of(cls)}
 
 
-def json_schema(cls: Any, _core: object, handler: Any) -> Json:
+def json_schema(cls: Any, _core: object, handler: SchemaHandler) -> Json:
     """Pydantic's `__get_pydantic_json_schema__`."""
     return with_definitions(form(cls).schema(sent=handler.mode == "validation"), cls.__module__, handler)
 
 
-def with_definitions(definition: Definition, module: str, handler: Any) -> Json:
+def with_definitions(definition: Definition, module: str, handler: SchemaHandler) -> Json:
     """A schema for pydantic's document, which takes the definitions under their names.
 
     A definition is known by its name and content, so that equal ones are one. Pydantic finds another name for two that
@@ -101,12 +109,13 @@ def with_definitions(definition: Definition, module: str, handler: Any) -> Json:
     }
 
     def point(name: str) -> Json:
-        found: Json = handler({"type": "definition-ref", "schema_ref": refs[name]})
-        return found
+        return handler({"type": "definition-ref", "schema_ref": refs[name]})
 
     def core(name: str, part: Json) -> Json:
-        made = [lambda _core, _handler: replace_refs(part, point)]
-        return {"type": "any", "ref": refs[name], "metadata": {"pydantic_js_functions": made}}
+        def describe(_core: object, _handler: object) -> object:
+            return replace_refs(part, point)
+
+        return {"type": "any", "ref": refs[name], "metadata": {"pydantic_js_functions": [describe]}}
 
     definitions = [core(name, part) for name, part in definition.parts.items()]
     handler({"type": "definitions", "schema": {"type": "any"}, "definitions": definitions})

@@ -5,16 +5,16 @@ See "OpenAPI" in docs/reference/web.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from starlette.requests import HTTPConnection
+from starlette.requests import Request
 from starlette.responses import Response
 
 from oneread.errors import InvalidValue
-from oneread.models.json_body import FieldFault
+from oneread.models.json_body import FieldFault, located
 from oneread.web.openapi import add_problems
 from oneread.web.problems import exception_handlers, problem
 
@@ -30,7 +30,8 @@ def use_problems(app: FastAPI) -> None:
     other. A write can be 409, 412, 413 and 422, a path with a key 404 and 422, a list 400, and everything 503; what a
     route declares in `responses=` stays.
     """
-    for kind, handler in (*exception_handlers.items(), (RequestValidationError, _refuse)):
+    handlers = {**exception_handlers, RequestValidationError: _refuse}
+    for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)
     make = app.openapi
 
@@ -42,8 +43,13 @@ def use_problems(app: FastAPI) -> None:
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's own way to extend the document
 
 
-async def _refuse(connection: HTTPConnection, error: Exception) -> Response | None:
+async def _refuse(request: Request, error: Exception) -> Response:
     """The response to a request that FastAPI refuses; its input is not repeated."""
     found = cast("Sequence[dict[str, Any]]", cast("RequestValidationError", error).errors())
-    faults = [FieldFault(tuple(each["loc"]), str(each["msg"]).removeprefix(_PREFIX)) for each in found]
-    return await problem(connection, InvalidValue("the request is not valid", located=faults))
+    return await problem(request, InvalidValue("the request is not valid", located=[*map(_fault, found)]))
+
+
+def _fault(found: Mapping[str, Any]) -> FieldFault:
+    """A fault as pydantic reports it; the message of a field's conversion says where inside the field it is wrong."""
+    inside = located(str(found["msg"]).removeprefix(_PREFIX))
+    return FieldFault((*found["loc"], *inside.place), inside.reason)

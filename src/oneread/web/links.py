@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from starlette.requests import HTTPConnection
@@ -11,10 +11,10 @@ from oneread.database.pages import Page
 
 _REPLACED: Final = ("cursor", "backward")
 """The query parameters that a cursor replaces."""
-_SCOPE_KEY: Final = "oneread.links"
+_SCOPE_KEY: Final = "oneread.page"
 
 
-def links_of(connection: HTTPConnection, page: Page[object]) -> str:
+def links_of(connection: HTTPConnection, page: Page[Any]) -> str:
     """The value of the Link header of a page; empty when it is the only one.
 
     The links are relative, so that a forged Host header cannot redirect a client.
@@ -23,15 +23,14 @@ def links_of(connection: HTTPConnection, page: Page[object]) -> str:
     return ", ".join(f'<{_page_url(connection, cursor)}>; rel="{way}"' for way, cursor in ways if cursor is not None)
 
 
-def note_links(connection: HTTPConnection, page: Page[object]) -> str:
-    """The links of the page that the request's query chose, which its response sends whatever it is made of."""
-    found = connection.scope[_SCOPE_KEY] = links_of(connection, page)
-    return found
+def note_page(connection: HTTPConnection, page: Page[Any]) -> None:
+    """Notes the page that the request's query chose: its links are in the response, whatever the response holds."""
+    connection.scope[_SCOPE_KEY] = page
 
 
-def found_links(connection: HTTPConnection) -> str:
-    """What `note_links` noted; empty where the request read no such page."""
-    found: str = connection.scope.get(_SCOPE_KEY, "")
+def noted_page(connection: HTTPConnection) -> Page[Any] | None:
+    """What `note_page` noted."""
+    found: Page[Any] | None = connection.scope.get(_SCOPE_KEY)
     return found
 
 

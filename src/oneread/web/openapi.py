@@ -6,7 +6,7 @@ See "OpenAPI" in docs/reference/web.md.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final, cast, get_args, get_origin
 
 import msgspec
 
@@ -121,7 +121,7 @@ def _add_responses(path: str, method: str, operation: Json) -> None:
     operation["responses"] = dict(sorted(responses.items()))
 
 
-def component_schemas(*shown: Any, sent: Collection[Any] = ()) -> dict[str, Json]:
+def component_schemas(*shown: object, sent: Collection[object] = ()) -> dict[str, Json]:
     """The schemas of a hand-written document's `components`, by name, those of problems among them.
 
     `component_schemas(Post, Page[PostsOfAuthor], sent=[CreateShape[Post]])`. Refer to one by its name:
@@ -139,12 +139,16 @@ def component_schemas(*shown: Any, sent: Collection[Any] = ()) -> dict[str, Json
     for each in shown:
         _add_definition(found, _definition_of(each), sent=False)
     for each in sent:
-        is_declared = isinstance(each, Declared)
-        _add_definition(found, form(each).schema(sent=True) if is_declared else sent_definition(each), sent=True)
+        _add_definition(found, _definition_of_sent(each), sent=True)
     return found
 
 
-def _definition_of(given: Any) -> Definition:
+def _definition_of_sent(given: object) -> Definition:
+    is_declared = isinstance(given, Declared)
+    return form(cast("type[Any]", given)).schema(sent=True) if is_declared else sent_definition(given)
+
+
+def _definition_of(given: object) -> Definition:
     found = page_schema(next(iter(get_args(given)), None)) if get_origin(given) is Page else row_schema(given)
     if found is None:
         raise InvalidDeclaration("a component is a model, view, copy, public shape, or a page of one", given=given)

@@ -142,7 +142,9 @@ def _located(error: OnereadError, facts: Mapping[str, object]) -> dict[str, obje
         return {}
     located: Sequence[FieldFault] = error.facts.get("located", ())  # type: ignore[assignment]
     faults: Sequence[FieldFault] = error.facts.get("faults", ())  # type: ignore[assignment]
-    field = "cursor" if isinstance(error, errors.InvalidCursor) else facts.get("field")
+    field = facts.get("field", "limit" if "max_limit" in facts else None)
+    if isinstance(error, errors.InvalidCursor):
+        field = "cursor"
     if not faults and field is not None:
         faults = [FieldFault((str(field),), str(facts.get("reason", error.message)))]
     where = "header" if field in CONDITIONS else part

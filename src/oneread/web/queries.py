@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, Final, TypeVar, cast
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from starlette.requests import HTTPConnection
@@ -23,7 +23,7 @@ from oneread.errors import InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.store.limits import BUDGET
-from oneread.web.links import note_links
+from oneread.web.links import links_of, note_page
 
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 
@@ -127,8 +127,8 @@ class PageQuery:
             **bounded,
         )
         if self.request is not _NONE:
-            links = note_links(self.request, cast("Page[object]", found))
-            if links and self.response is not _NONE:
+            note_page(self.request, found)
+            if self.response is not _NONE and (links := links_of(self.request, found)):
                 self.response.headers["Link"] = links
         return found
 

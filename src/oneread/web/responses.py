@@ -6,7 +6,7 @@ See "JSON" in docs/reference/web.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from oneread.database.page_json import to_json
 from oneread.database.pages import Page
 from oneread.web.conditional import SAFE, entity_in, is_known, tag_of
-from oneread.web.links import found_links, links_of
+from oneread.web.links import links_of, noted_page
 
 _OK: Final = 200
 
@@ -46,8 +46,10 @@ def respond(
         headers: additional headers; an ETag among them replaces the computed one.
     """
     sent = dict(headers or {})
-    links = links_of(request, cast("Page[object]", result)) if isinstance(result, Page) else found_links(request)
-    if links:
+    page = noted_page(request)
+    if page is None and isinstance(result, Page):
+        page = cast("Page[Any]", result)
+    if page is not None and (links := links_of(request, page)):
         sent["Link"] = links
     response: Response = OnereadResponse(result, status_code=status_code, headers=sent)
     if entity_in(result) is not None or (request.method in SAFE and status_code == _OK):

@@ -123,6 +123,13 @@ def test_a_body_that_fastapi_refuses_is_a_problem_that_repeats_no_input():
             {"loc": ["body", "x"], "msg": "Extra inputs are not permitted"},
         ]
         assert "secret" not in refused.text
+        inside = client.post(
+            "/posts", json={"title": "t", "topic": "a", "place": {"city": "x", "near": [{}]}, "tags": [1]}
+        )
+        assert inside.json()["errors"] == [
+            {"loc": ["body", "tags", 0], "msg": "Expected `str | array`, got `int`"},
+            {"loc": ["body", "place", "near", 0], "msg": "Object missing required field `city`"},
+        ]
         assert client.get("/users/x").json()["errors"][0]["loc"] == ["path", "number"]
         assert client.get("/users?limit=x").json()["errors"][0]["loc"] == ["query", "limit"]
 

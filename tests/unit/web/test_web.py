@@ -274,6 +274,7 @@ def test_every_wrong_field_is_named_with_its_place():
             {"loc": ["body", "maker"], "msg": "this refers to an entity that does not exist"}
         ]
         assert client.get("/things?since=x").json()["errors"][0]["loc"] == ["query", "since"]
+        assert client.get("/things?limit=0").json()["errors"][0]["loc"] == ["query", "limit"]
         assert client.get("/things?cursor=x").json()["errors"][0]["loc"] == ["query", "cursor"]
         assert client.put("/things/a", json=thing(), headers={"If-Match": "x"}).json()["errors"][0]["loc"] == [
             "header", "If-Match",
