@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import NoneType
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from oneread.errors import InvalidValue
 from oneread.models.references import Ref
 from oneread.models.shadow import FieldShape, revive
-from oneread.models.types import Annotation
+from oneread.models.types import Annotation, FieldType
 
 FAULTS: Final = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
 """What msgspec raises for JSON that does not fit, or cannot be written."""
@@ -44,12 +45,10 @@ class BodyRules(NamedTuple):
     """Names in JSON by declared names."""
     optional: frozenset[str]
     """The declared names of those that may be left out."""
-    accepted: Callable[[FieldShape], Annotation]
-    """The type that is taken."""
-    documented: Callable[[FieldShape], Annotation]
-    """The type that a schema shows: one form only."""
-    detailed: bool
-    """Whether an error names all fields that are wrong, which costs more than one."""
+    type_of: Callable[[FieldShape], Annotation]
+    """The type of what is sent for a field."""
+    count_parts: Callable[[FieldShape], int] | None
+    """The parts of the key that a field refers by; None in dumps, which have lists of parts and name one fault only."""
 
 
 class JsonBody:
@@ -66,22 +65,14 @@ class JsonBody:
     @functools.cached_property
     def types(self) -> dict[str, Annotation]:
         """The type of what may be sent for each field, by its name in JSON."""
-        return {self.spelled[each.name]: self._rules.accepted(each) for each in self.fields}
+        return {self.spelled[each.name]: self._rules.type_of(each) for each in self.fields}
 
     @functools.cached_property
     def struct(self) -> Annotation:
         """A class that takes the whole body; a field that was not sent is UNSET, because None is a value."""
-        return self._struct(self._rules.accepted)
-
-    @functools.cached_property
-    def documented(self) -> Annotation:
-        """A class with the JSON schema of the body."""
-        return self._struct(self._rules.documented)
-
-    def _struct(self, type_of: Callable[[FieldShape], Annotation]) -> Annotation:
         fields: list[Any] = []
         for each in self.fields:
-            inner = type_of(each)
+            inner = self._rules.type_of(each)
             may_lack = each.name in self.optional
             fields.append((each.name, inner | msgspec.UnsetType, msgspec.UNSET) if may_lack else (each.name, inner))
         return msgspec.defstruct(self.name, fields, rename=self.spelled, forbid_unknown_fields=True, kw_only=True)
@@ -100,22 +91,58 @@ class JsonBody:
         try:
             return dict(self._held(self.decode_struct(body)))
         except FAULTS as error:
-            raise self._refusal(error, lambda: msgspec.json.decode(body)) from error
+            try:
+                # Not by a union of both forms: msgspec 0.22 crashes where a text with a constraint may be a tuple too.
+                again = msgspec.json.encode(self._shorten(_decode_exactly(body)))
+            except FAULTS:
+                raise self._refusal(error, None) from error
+        try:
+            return dict(self._held(self.decode_struct(again)))
+        except FAULTS as error:
+            raise self._refusal(error, msgspec.json.decode(body)) from error
 
     def convert(self, given: object, *, strict: bool = True) -> dict[str, Any]:
         """`decode` of JSON that was parsed before; unless `strict`, numbers and instants may be text."""
         try:
-            sent = msgspec.convert(given, self.struct, strict=strict, str_keys=True, dec_hook=revive)
+            sent = msgspec.convert(self._shorten(given), self.struct, strict=strict, str_keys=True, dec_hook=revive)
             return dict(self._held(sent))
         except FAULTS as error:
-            raise self._refusal(error, lambda: given) from error
+            raise self._refusal(error, given) from error
 
     def convert_field(self, spelled: str, given: object) -> object:
         """One field's value in JSON that was parsed before, as `types` has it. Raises ValueError with the reason."""
         try:
-            return msgspec.convert(given, self.types[spelled], str_keys=True, dec_hook=revive)
+            value = self._shorten_field(spelled, given)
+            return msgspec.convert(value, self.types[spelled], str_keys=True, dec_hook=revive)
         except FAULTS as error:
             raise ValueError(str(error)) from error
+
+    @functools.cached_property
+    def _of_one_part(self) -> dict[str, FieldShape]:
+        """The fields that refer by keys of one part, which may be sent as the list of it, by their names in JSON."""
+        count = self._rules.count_parts
+        if count is None:
+            return {}
+        referring = [each for each in self.fields if each.kind != "plain" or several_references(each) is not None]
+        return {self.spelled[each.name]: each for each in referring if count(each) == 1}
+
+    def _shorten(self, given: object) -> object:
+        """What was sent, with the long forms of references replaced by the short ones."""
+        if not (isinstance(given, dict) and self._of_one_part):
+            return given
+        sent = cast("dict[str, object]", given)
+        return {name: self._shorten_field(name, value) for name, value in sent.items()}
+
+    def _shorten_field(self, name: str, value: object) -> object:
+        field = self._of_one_part.get(name)
+        if field is None:
+            return value
+        if field.kind == "copy":
+            copy = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+            return copy | {"ref": _only_part(copy["ref"])} if "ref" in copy else value
+        if field.kind == "ref":
+            return _only_part(value)
+        return [*map(_only_part, cast("list[object]", value))] if isinstance(value, list) else value
 
     def held(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         """Fields by their names in JSON, each converted, as the class holds them."""
@@ -131,16 +158,13 @@ class JsonBody:
             if value is not msgspec.UNSET:
                 yield field.name, held_as(field, value)
 
-    def _refusal(self, error: Exception, parse: Callable[[], object]) -> InvalidValue:
+    def _refusal(self, error: Exception, given: object) -> InvalidValue:
         """The error that names every wrong field; fields are converted one by one only after all at once failed."""
         reason = str(error)
         first = located(reason)
         facts: dict[str, object] = {}
-        if self._rules.detailed:
-            try:
-                found = list(islice(self._find_faults(parse()), _MOST_FAULTS))
-            except FAULTS:  # not JSON at all
-                found = []
+        if self._rules.count_parts is not None:
+            found = list(islice(self._find_faults(given), _MOST_FAULTS))
             facts["faults"] = found or [first]
             first = first if first.place or not found else found[0]
         field = first.place[0] if first.place else None
@@ -165,6 +189,16 @@ class JsonBody:
                 yield FieldFault((str(given_name)[:_NAME_LENGTH],), "there is no such field")
 
 
+def _only_part(key: object) -> object:
+    """The part in a list of one; other values as they are, to be refused."""
+    parts = cast("list[object]", key) if isinstance(key, list) else []
+    return parts[0] if len(parts) == 1 and not isinstance(parts[0], (list, NoneType)) else key
+
+
+_decode_exactly: Final = msgspec.json.Decoder(float_hook=lambda text: msgspec.Raw(text.encode())).decode
+"""Decodes JSON with its fractions as they are written, so that encoding it again gives the same Decimals."""
+
+
 def located(reason: str) -> FieldFault:
     """The place in a message of msgspec, and the rest of the message."""
     found = _PLACE.fullmatch(reason)
@@ -177,13 +211,22 @@ def located(reason: str) -> FieldFault:
 
 def held_as(field: FieldShape, sent: object) -> object:
     """A value that was sent, as the class holds it; the fields of a copy are not filled."""
-    if sent is None or field.kind == "plain":
+    if sent is None:
         return sent
     if field.kind == "copy":
         return field.cls.of(*_parts(getattr(sent, "ref", sent)))
     if field.kind == "ref":
         return Ref(_parts(sent))
-    return [Ref(_parts(each)) for each in cast("list[object]", sent)]
+    if several_references(field) is None:
+        return sent
+    several = cast("Iterable[object]", sent)  # of a set in a dump they are references already
+    return field.type.present.cls(each if isinstance(each, Ref) else Ref(_parts(each)) for each in several)
+
+
+def several_references(field: FieldShape) -> FieldType | None:
+    """The references of a field that is a list or set of them; None for other fields."""
+    element = field.type.present.several
+    return element.present if element is not None and element.present.kind == "reference" else None
 
 
 def _parts(key: object) -> tuple[Any, ...]:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import GenericAlias
-from typing import Any, ClassVar, Final, Generic, TypeVar, Union
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
 from oneread.encoding.codegen import function
 from oneread.errors import InvalidValue
 from oneread.models.fields import Marker, defaults_of
-from oneread.models.json_body import FAULTS, BodyRules, JsonBody
+from oneread.models.json_body import FAULTS, BodyRules, JsonBody, several_references
 from oneread.models.json_schema import Definition, define
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy
@@ -65,7 +65,7 @@ class JsonForm(Generic[E]):
 
     def body(self, name: str, fields: Sequence[FieldShape], *, partial: bool) -> JsonBody:
         """What may be sent for some of the fields: those with a default, or all, may be left out."""
-        rules = BodyRules(self.spelled, self.optional, self._accepted, self._documented, self.shows_copies)
+        rules = BodyRules(self.spelled, self.optional, self._sendable, self._count_parts if self.shows_copies else None)
         return JsonBody(name, fields, rules, partial=partial)
 
     @functools.cached_property
@@ -109,24 +109,28 @@ class JsonForm(Generic[E]):
             ) from error
 
     def _count_parts(self, field: FieldShape) -> int:
-        return len(self._shapes.key_types(field.reference()))
+        return len(self._key_types(field))
+
+    def _key_types(self, field: FieldShape) -> tuple[Annotation, ...]:
+        """The types of the key's parts that a field refers by."""
+        return self._shapes.key_types(several_references(field) or field.reference())
 
     def _key(self, field: FieldShape) -> Annotation:
         """The type of the key that a field refers by, as it is written."""
-        types = self._shapes.key_types(field.reference())
+        types = self._key_types(field)
         return types[0] if len(types) == 1 else GenericAlias(tuple, types)
 
-    def _either_key(self, field: FieldShape) -> Annotation:
-        """The type of a key as it may be sent: one of one part also as the list of that part."""
-        types = self._shapes.key_types(field.reference())
-        whole = GenericAlias(tuple, types)
-        return Union[types[0], whole] if len(types) == 1 else whole  # noqa: UP007 - `|` does not take every type
-
-    def _accepted(self, field: FieldShape) -> Annotation:
-        return _sendable(field, self._either_key)
-
-    def _documented(self, field: FieldShape) -> Annotation:
-        return _sendable(field, self._key)
+    def _sendable(self, field: FieldShape) -> Annotation:
+        """The type of what is sent for a field; of a copy only its `ref` is taken."""
+        if several_references(field) is not None:
+            several = GenericAlias(field.type.present.cls, (self._key(field),))
+            return wrapped(several, field.type.metadata, optional=field.optional)
+        if field.kind == "plain":
+            return field.concrete
+        found: Annotation = self._key(field)
+        if field.kind == "copy":
+            found = msgspec.defstruct(field.cls.__name__, [("ref", found)])
+        return found | None if field.optional else found
 
     def schema(self, *, sent: bool = False) -> Definition:
         """The JSON schema of what a client reads, or of what it may send.
@@ -139,7 +143,7 @@ class JsonForm(Generic[E]):
     def sent_schema(self, body: JsonBody) -> Definition:
         """The JSON schema of what a client may send."""
         defaults = {} if body.partial else self.defaults
-        return define(self.cls, body.documented, {name: each for name, each in defaults.items() if name in body.types})
+        return define(self.cls, body.struct, {name: each for name, each in defaults.items() if name in body.types})
 
     def shown_schema(self, name: str, fields: Sequence[FieldShape]) -> Definition:
         """The JSON schema of what a client reads, of these fields."""
@@ -149,7 +153,7 @@ class JsonForm(Generic[E]):
 
     def _showable(self, field: FieldShape) -> Annotation:
         if field.kind != "copy":
-            return self._documented(field)
+            return self._sendable(field)
         own = Copy.__struct_fields__
         spelled = _spelled(field.cls)
         # The fields of a row's grouping copy are not there; of a source that does not exist yet they are None.
@@ -157,7 +161,7 @@ class JsonForm(Generic[E]):
             msgspec.UnsetType | None if field.cls.missing_ok or field.cls.on_delete == "clear" else msgspec.UnsetType
         )
         shown = [
-            (each.name, self._documented(each) | absent, msgspec.UNSET) for each in field.fields if each.name not in own
+            (each.name, self._sendable(each) | absent, msgspec.UNSET) for each in field.fields if each.name not in own
         ]
         ref: tuple[str, Annotation] = ("ref", self._key(field))
         parts: list[Any] = [ref, ("deleted", bool | msgspec.UnsetType, msgspec.UNSET), *shown]
@@ -181,19 +185,6 @@ def to_plain(value: object) -> object:
     if isinstance(value, list):
         return [to_plain(each) for each in value]
     return form(type(value)).write(value) if hasattr(type(value), "reserved_names") else value
-
-
-def _sendable(field: FieldShape, key: Callable[[FieldShape], Annotation]) -> Annotation:
-    """The type of a field that refers by a key of this type; of a copy only its `ref` is taken."""
-    if field.kind == "plain":
-        return field.concrete
-    if field.kind == "copy":
-        found: Annotation = msgspec.defstruct(field.cls.__name__, [("ref", key(field))])
-    else:
-        found = key(field)
-        if field.kind == "refs":
-            return wrapped(GenericAlias(list, (found,)), field.type.metadata, optional=field.optional)
-    return found | None if field.optional else found
 
 
 def _is_required(default: object) -> bool:
@@ -231,17 +222,21 @@ class _JsonWriter:
 
     def _value(self, value: str, field: FieldShape) -> str:
         """The expression of one field's value."""
-        if field.kind == "plain":  # sets in one order, because equal entities have equal JSON in all processes
-            return f"in_order({value})" if field.sets and self._count_parts else value
+        is_of_many = several_references(field) is not None and (field.kind == "refs" or self._count_parts is not None)
+        if field.kind == "plain" and not is_of_many:
+            return self._in_order(value, field)
         self._variables += 1
         here = f"value_{self._variables}"
         if field.kind == "copy":
             found = self._copy(here, field)
         else:
-            found = (
-                self._key(here, field) if field.kind == "ref" else f"[{self._key('each', field)} for each in {here}]"
-            )
+            of_many = f"[{self._key('each', field)} for each in {self._in_order(here, field)}]"
+            found = of_many if is_of_many else self._key(here, field)
         return f"None if ({here} := {value}) is None else {found}"
+
+    def _in_order(self, value: str, field: FieldShape) -> str:
+        """A value with its sets in one order, because equal entities have equal JSON in all processes."""
+        return f"in_order({value})" if field.sets and self._count_parts else value
 
     def _key(self, reference: str, field: FieldShape) -> str:
         """The expression of a key: of one part that part, else the list of them."""

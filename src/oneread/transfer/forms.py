@@ -47,9 +47,9 @@ class ColumnForm(JsonForm[Any]):
         self.required = tuple(name for name in self.by_name if name not in self.optional)
         self._sets = any(each.sets for each in self.fields)
 
-    def _accepted(self, field: FieldShape) -> Any:
-        if field.name not in self.references:
-            return super()._accepted(field)
+    def _sendable(self, field: FieldShape) -> Any:
+        if field.kind == "plain":
+            return field.concrete
         key = key_type(self.references[field.name].kind)
         found: Any = GenericAlias(list, (key,)) if field.kind == "refs" else key
         return found | None if field.optional else found
