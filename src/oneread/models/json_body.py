@@ -95,11 +95,11 @@ class JsonBody:
                 # Not by a union of both forms: msgspec 0.22 crashes where a text with a constraint may be a tuple too.
                 again = msgspec.json.encode(self._shorten(_decode_exactly(body)))
             except FAULTS:
-                raise self._refusal(error, None) from error
+                raise self._refusal(error, _decode_loosely(body)) from error
         try:
             return dict(self._held(self.decode_struct(again)))
         except FAULTS as error:
-            raise self._refusal(error, msgspec.json.decode(body)) from error
+            raise self._refusal(error, _decode_loosely(body)) from error
 
     def convert(self, given: object, *, strict: bool = True) -> dict[str, Any]:
         """`decode` of JSON that was parsed before; unless `strict`, numbers and instants may be text."""
@@ -195,8 +195,17 @@ def _only_part(key: object) -> object:
     return parts[0] if len(parts) == 1 and not isinstance(parts[0], (list, NoneType)) else key
 
 
+_LOOSE: Final = msgspec.json.Decoder(float_hook=float)  # by itself msgspec refuses 1e999, wherever it is
 _decode_exactly: Final = msgspec.json.Decoder(float_hook=lambda text: msgspec.Raw(text.encode())).decode
 """Decodes JSON with its fractions as they are written, so that encoding it again gives the same Decimals."""
+
+
+def _decode_loosely(body: bytes) -> object:
+    """Decodes JSON to look for what is wrong in it; None where it is not JSON."""
+    try:
+        return _LOOSE.decode(body)
+    except FAULTS:
+        return None
 
 
 def located(reason: str) -> FieldFault:
