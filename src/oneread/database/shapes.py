@@ -51,7 +51,7 @@ def form_of(annotation: Annotation) -> _ShapeForm:
     known = _FORMS.get(annotation)
     if known is not None:
         return known
-    cls: Any = get_origin(annotation) or annotation
+    cls = _class_of(annotation)
     model = _model_of(annotation)
     of = form(model)
     unknown = cls.excluded - {each.name for each in of.fields}
@@ -64,6 +64,12 @@ def form_of(annotation: Annotation) -> _ShapeForm:
     body = of.body(name, fields, partial=issubclass(cls, PatchShape))
     _FORMS[annotation] = made = _ShapeForm(name, of, fields, body, of.make_writer(fields))
     return made
+
+
+def _class_of(annotation: Annotation) -> Any:
+    """The shape's class: of `CreateShape[Post]` it is CreateShape."""
+    origin: Any = get_origin(annotation)
+    return annotation if origin is None else origin
 
 
 def _model_of(annotation: Annotation) -> type[Any]:
@@ -169,7 +175,7 @@ class PatchShape(_SentShape, Generic[M]):
 def decode(annotation: type[S], body: bytes) -> S:
     """Decodes what was sent as `CreateShape[Post]`. Raises InvalidValue with every field that is wrong."""
     shape = form_of(annotation)
-    cls: Any = get_origin(annotation) or annotation
+    cls = _class_of(annotation)
     made: S = cls(shape, shape.body.decode(body))
     return made
 

@@ -6,7 +6,7 @@ See "JSON" in docs/reference/web.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -48,7 +48,7 @@ def respond(
     sent = dict(headers or {})
     page = noted_page(request)
     if page is None and isinstance(result, Page):
-        page = cast("Page[Any]", result)
+        page = result
     if page is not None and (links := links_of(request, page)):
         sent["Link"] = links
     response: Response = OnereadResponse(result, status_code=status_code, headers=sent)
