@@ -3,7 +3,8 @@
 A reference is its key: the part of a key of one part, else the list of its parts; clients may send a list in both
 cases, and a dump has a list in both. A copy is an object with its `ref` and the copied fields, or only its `ref`
 while it is not filled, so that a client can send back what it got; in a dump it is the key alone, since loading fills
-it. See "JSON" in docs/reference/web.md, and docs/formats/dumps.md.
+it. Numbers of groups are left out while they are not built, and of dumps. See "JSON" in docs/reference/web.md, and
+docs/formats/dumps.md.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 
 from oneread.encoding.codegen import function
 from oneread.errors import InvalidValue
-from oneread.models.fields import Marker, defaults_of
+from oneread.models.fields import Marker, defaults_of, is_rollup
 from oneread.models.json_body import FAULTS, BodyRules, JsonBody, several_references
 from oneread.models.json_schema import Definition, define
 from oneread.models.model import Model, key_names
@@ -50,18 +51,34 @@ class JsonForm(Generic[E]):
         self._shapes = Shapes(self._names, frozenset())
         self.fields = fields or self._shapes.of(cls)
         self.spelled = _spelled(cls) if self.shows_copies else {each.name: each.name for each in self.fields}
-        made = _JsonWriter(self._count_parts if self.shows_copies else None).compile(cls, self.fields, self.spelled)
-        self.write, self.write_all = made["write"], made["write_all"]
         defaults = {name: each for name, each in defaults_of(cls).items() if not _is_required(each)}
         self.defaults = {self.spelled[name]: each for name, each in defaults.items()}
         self.optional = frozenset(defaults)
         self.stamped = frozenset(name for name, each in defaults.items() if isinstance(each, Marker))
         """The fields that the database sets."""
+        self.totals = frozenset(name for name, each in defaults.items() if is_rollup(each))
+        """The numbers of groups among them, which are left out while they are not built."""
         self.keys = key_names(cls) if issubclass(cls, Model) else ()
+        made = self._compile(self.fields)
+        self.write, self.write_all = made["write"], made["write_all"]
 
     def make_writer(self, fields: tuple[FieldShape, ...]) -> Callable[[E], dict[str, object]]:
         """Makes the function that writes these fields only."""
-        return _JsonWriter(self._count_parts).compile(self.cls, fields, self.spelled)["write"]
+        return self._compile(fields)["write"]
+
+    def _compile(self, fields: tuple[FieldShape, ...]) -> dict[str, Callable[..., Any]]:
+        """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
+        writer = _JsonWriter(self._count_parts if self.shows_copies else None)
+        parts = "".join(
+            writer.total(self.spelled[each.name], each) if each.name in self.totals
+            else writer.entry(self.spelled[each.name], f"row.{each.name}", each)
+            for each in fields if self.shows_copies or each.name not in self.totals
+        )  # fmt: skip
+        scope, named = {"in_order": order_sets}, self.cls.__qualname__
+        return {
+            "write": function("write", "row", [f"return {{{parts}}}"], scope, named),
+            "write_all": function("write_all", "rows", [f"return [{{{parts}}} for row in rows]"], scope, named),
+        }
 
     def body(self, name: str, fields: Sequence[FieldShape], *, partial: bool) -> JsonBody:
         """What may be sent for some of the fields: those with a default, or all, may be left out."""
@@ -148,7 +165,11 @@ class JsonForm(Generic[E]):
     def shown_schema(self, name: str, fields: Sequence[FieldShape]) -> Definition:
         """The JSON schema of what a client reads, of these fields."""
         spelled = {each.name: self.spelled[each.name] for each in fields}
-        typed = [(each.name, self._showable(each)) for each in fields]
+        typed: list[Any] = [
+            (each.name, self._showable(each) | msgspec.UnsetType, msgspec.UNSET) if each.name in self.totals
+            else (each.name, self._showable(each))
+            for each in fields
+        ]  # fmt: skip
         return define(self.cls, msgspec.defstruct(name, typed, rename=spelled, kw_only=True), {})
 
     def _showable(self, field: FieldShape) -> Annotation:
@@ -208,17 +229,13 @@ class _JsonWriter:
         self._count_parts = count_parts
         self._variables = 0
 
-    def compile(
-        self, cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str]
-    ) -> dict[str, Callable[..., Any]]:
-        """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
-        parts = "".join(f"{spelled[field.name]!r}: {self._value(f'row.{field.name}', field)}, " for field in fields)
-        scope = {"in_order": order_sets}
-        named = cls.__qualname__
-        return {
-            "write": function("write", "row", [f"return {{{parts}}}"], scope, named),
-            "write_all": function("write_all", "rows", [f"return [{{{parts}}} for row in rows]"], scope, named),
-        }
+    def entry(self, spelled: str, value: str, field: FieldShape) -> str:
+        """The entry of one field."""
+        return f"{spelled!r}: {self._value(value, field)}, "
+
+    def total(self, spelled: str, field: FieldShape) -> str:
+        """The entry of a number of a group, left out while it is not built."""
+        return f"**({{{spelled!r}: row.{field.name}}} if hasattr(row, {field.name!r}) else {{}}), "
 
     def _value(self, value: str, field: FieldShape) -> str:
         """The expression of one field's value."""
@@ -251,6 +268,6 @@ class _JsonWriter:
         own = Copy.__struct_fields__
         spelled = _spelled(field.cls)
         copied = [each for each in field.fields if each.name not in own]
-        shown = "".join(f"{spelled[each.name]!r}: {self._value(f'{here}.{each.name}', each)}, " for each in copied)
+        shown = "".join(self.entry(spelled[each.name], f"{here}.{each.name}", each) for each in copied)
         whole = f"{{'ref': {key}, 'deleted': {here}.deleted, {shown}}}"
         return f"({whole} if hasattr({here}, {copied[0].name!r}) else {{'ref': {key}}})" if copied else whole

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from openapi_spec_validator import validate
 from pydantic import TypeAdapter
 
-from oneread import Copy, Key, Model, Page, Ref, Schema, connect, to_json
+from oneread import Aggregate, Copy, Key, Model, Page, Ref, Schema, by, connect, count, rollup, to_json
 from oneread.errors import InvalidDeclaration, InvalidValue
 from oneread.models.json_form import form
 from oneread.web import CreateShape, PatchShape, PublicShape, component_schemas, problem_responses
@@ -290,3 +290,27 @@ def test_a_reference_by_a_key_of_any_type_is_read_in_both_forms_and_nothing_else
 class RefersToShort(Model[int]):
     number: Key[int]
     short: Ref[Short]
+
+
+class Answer(Model[int]):
+    number: Key[int]
+    question: Ref["Question"]
+
+
+class AnswersOf(Aggregate[Answer]):
+    question: Ref["Question"] = by(Answer.question)
+    answers: int = count()
+
+
+class Question(Model[int]):
+    number: Key[int]
+    title: str
+    answers: int = rollup(AnswersOf.answers)
+
+
+def test_totals_are_shown_and_cannot_be_sent():
+    found = component_schemas(Question, sent=[CreateShape[Question], PatchShape[Question]])
+    assert list(found["Question"]["properties"]) == ["number", "title", "answers"]
+    assert found["Question"]["required"] == ["number", "title"]  # a total is left out while it is not built
+    assert list(found["QuestionCreate"]["properties"]) == ["number", "title"]
+    assert list(found["QuestionPatch"]["properties"]) == ["title"]
