@@ -29,6 +29,7 @@ from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange, Table
 
 R = TypeVar("R")
+S = TypeVar("S")
 
 MOST_VALUES: Final = 30
 """The most values of one `any_of`."""
@@ -103,6 +104,11 @@ class Page(Generic[R]):
     def cost(self) -> Cost:
         """Requests, rows and bytes that this page took, and rows it skipped."""
         return self._cost.cost
+
+    def map(self, change: Callable[[R], S]) -> Page[S]:
+        """This page with other rows, as `page.map(PublicUser)`: the cursors and the cost stay. Costs no request."""
+        rows = [change(row) for row in self.rows]
+        return Page(rows, self._next, self._previous, self._cost, truncated=self.truncated)
 
     def __iter__(self) -> Iterator[R]:
         return iter(self.rows)
