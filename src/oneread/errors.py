@@ -169,7 +169,11 @@ class NotFound(UsageError):
 
 
 class AlreadyExists(UsageError):
-    """The key, or a value declared unique, is taken; `owner` names the entity that holds it."""
+    """The key, or a value declared unique, is taken; `owner` names the entity that has it."""
+
+
+class NotUnique(AlreadyExists):
+    """A value declared unique is taken; `owner` names the entity that has it."""
 
 
 class MissingReference(UsageError):

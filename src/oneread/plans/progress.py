@@ -83,6 +83,7 @@ class Progress(msgspec.Struct, frozen=True):
         done: rows or entities done in this phase.
         total: how many there are, when that is known.
         faults: faults found so far.
+        refused: records that were refused so far, of a bulk writer.
         cursor: resumes the work after a stop here; empty when it starts from the beginning.
     """
 
@@ -91,6 +92,7 @@ class Progress(msgspec.Struct, frozen=True):
     total: int | None = None
     faults: int = 0
     cursor: str = ""
+    refused: int = 0
 
 
 Reporter: TypeAlias = Callable[[Progress], None]
