@@ -9,29 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import NO_SOURCE, Source
 from oneread.derivations.emitted_record import HELD, HIDDEN, LAST_VALUES, REFERENCES, ROWS, Record, short_hash
 from oneread.derivations.entity_type import EntityType, Refs
-from oneread.errors import Corrupt, OnereadError
+from oneread.errors import Corrupt
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
-from oneread.plans.progress import FaultKind
+from oneread.plans.progress import Difference, FaultKind
 from oneread.store.keys import kind_part, pointer_part, view_part
 from oneread.store.rows import Cell, Row
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, DerivedWrites
-from oneread.verify.keyspace import StoreKeyspaces, shown_of
+from oneread.verify.describe import record_differences, spell_entity, spell_record
+from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.record_comparison import compare_records
 from oneread.verify.scanner import Scanner
 
-DAMAGED: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
-"""What reading damaged bytes may raise."""
-
-_SHOWN_CHARACTERS: Final = 300
+_VERSION_BYTES: Final = 8
 
 
 class RootFault(NamedTuple):
@@ -43,6 +39,7 @@ class RootFault(NamedTuple):
     expected: str
     found: str
     mendable: bool
+    differences: tuple[Difference, ...] = ()
 
 
 class PossibleFault(NamedTuple):
@@ -105,7 +102,7 @@ class RowExaminer:
         try:
             entity = kind.layouts.whole(body)
             if kind.key(kind.parts(entity)) != key:
-                return self._from_record(key, record, _other_key(repr(kind.parts(entity))))
+                return self._from_record(key, record, self._other_key(kind.key(kind.parts(entity))))
             refs = self._types[type(entity)].refs(entity)
         except DAMAGED as error:
             return self._from_record(key, record, RootFault("unreadable", "entity", "", str(error), mendable=False))
@@ -154,22 +151,33 @@ class RowExaminer:
     ) -> tuple[tuple[RootFault, ...], PossibleFault | None]:
         """The faults of a record whose bytes are not the expected ones."""
         if record is None:
-            missing = RootFault("missing", "record", _record_text(expected), "", mendable=True)
+            missing = RootFault("missing", "record", spell_record(self._keyspaces, expected), "", mendable=True)
             return () if self._keyspaces.backfill_running else (missing,), None
         try:
             found = emitted_record.decode_record(record.value)
         except Corrupt as error:
-            return (RootFault("unreadable", "record", _record_text(expected), str(error), mendable=True),), None
+            text = spell_record(self._keyspaces, expected)
+            return (RootFault("unreadable", "record", text, str(error), mendable=True),), None
         wanted = emitted_record.decode_record(emitted_record.encode_record(expected))
         if self._keyspaces.backfill_running:
             found, wanted = self._in_scope_of(found), self._in_scope_of(wanted)
         difference = compare_records(entity_type, found, wanted, self._keyspaces.older_records)
         if difference.tokens:
-            return (_record_fault(difference.tokens, found, wanted),), None
+            return (self._record_fault(difference.tokens, found, wanted),), None
         if difference.unsure:
             tokens = tuple(sorted({ROWS + view_part(place) for place in difference.unsure}))
-            return (), PossibleFault(_record_fault(tokens, found, wanted), difference.unsure)
+            return (), PossibleFault(self._record_fault(tokens, found, wanted), difference.unsure)
         return (), None
+
+    def _record_fault(self, tokens: tuple[bytes, ...], found: Record, wanted: Record) -> RootFault:
+        differences = record_differences(self._keyspaces, tokens, wanted, found)
+        named = [{token: each[token] for token in tokens if token in each} for each in (wanted, found)]
+        expected, recorded = (spell_record(self._keyspaces, each) for each in named)
+        return RootFault("different", "record", expected, recorded, mendable=True, differences=differences)
+
+    def _other_key(self, key: bytes) -> RootFault:
+        expected = "an entity with the key of its row"
+        return RootFault("different", "entity", expected, spell_entity(self._keyspaces, key), mendable=False)
 
     def _in_scope_of(self, record: Record) -> Record:
         return {token: each for token, each in record.items() if token[1:] in self._keyspaces.prefixes}
@@ -287,7 +295,7 @@ class RowReader:
 
 def has_own_stamp(version: Cell) -> bool:
     """Whether a version cell says the version that it is stamped with."""
-    return version.value == version.stamp.to_bytes(8, "big")
+    return version.value == version.stamp.to_bytes(_VERSION_BYTES, "big")
 
 
 def recorded_in(record: Cell | None) -> Record:
@@ -327,11 +335,14 @@ def _unknown(*faults: RootFault) -> ExpectedRows:
 def _version_fault(version: Cell | None, body: Cell | None) -> RootFault:
     if version is None:
         return RootFault("missing", "version", "" if body is None else str(body.stamp), "", mendable=True)
-    return RootFault("different", "version", str(version.stamp), version.value.hex(), mendable=True)
+    expected, found = str(version.stamp), _version_text(version.value)
+    return RootFault(
+        "different", "version", expected, found, mendable=True, differences=(Difference("version", expected, found),)
+    )
 
 
-def _other_key(parts: str) -> RootFault:
-    return RootFault("different", "entity", "an entity with the key of its row", parts, mendable=False)
+def _version_text(data: bytes) -> str:
+    return str(int.from_bytes(data)) if len(data) == _VERSION_BYTES else f"{len(data)} bytes"
 
 
 def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[bytes, Source]) -> dict[str, Any]:
@@ -344,23 +355,3 @@ def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[b
         else:
             hidden.update({name: None for name, _get, _type in each.hidden})
     return hidden
-
-
-def _record_fault(tokens: tuple[bytes, ...], found: Record, wanted: Record) -> RootFault:
-    return RootFault(
-        "different",
-        "record",
-        _record_text({token: wanted[token] for token in tokens if token in wanted}),
-        _record_text({token: found[token] for token in tokens if token in found}),
-        mendable=True,
-    )
-
-
-def _record_text(record: Record) -> str:
-    named = {token[:1].decode("latin-1") + token[1:].hex(): each for token, each in record.items()}
-    return shorten(str(named))
-
-
-def shorten(text: str) -> str:
-    """The first characters of a text that faults show."""
-    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
