@@ -16,8 +16,7 @@ from oneread.cli.failures import FOUND
 from oneread.cli.faults import Resuming
 from oneread.cli.options import DbOption, JsonOption, PaceOption, QuietOption, SchemaOption, schema_of, writing
 from oneread.cli.output import Output, counted
-from oneread.evolution.backfill import Backfilled
-from oneread.evolution.position import BackfillRefusal
+from oneread.evolution.backfill import Backfilled, BackfillRefusal
 from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS
 
 FenceOption = Annotated[

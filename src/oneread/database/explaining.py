@@ -13,12 +13,12 @@ from msgspec import UNSET
 from oneread import costs
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
-from oneread.database.operations import Operations, found_by
-from oneread.database.pages import AnyOf, Query, planned_ranges
+from oneread.database.operations import Operations, found_by, root_keys
+from oneread.database.pages import AnyOf, BoundQuery, Query
 from oneread.database.patches import patching
-from oneread.errors import InvalidKey, UsageError, shown
+from oneread.errors import UsageError, shown
 from oneread.models.fields import GENERATED
-from oneread.models.registry import EntityKind
+from oneread.plans.arguments import check_iterable
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Explainer:
     def __init__(self, operations: Operations, cipher: CursorCipher, numbers: MachineNumbers | None = None) -> None:
         self._operations = operations
         self._catalog = operations.catalog
+        self._name = operations.catalog.name_of
         self._cipher = cipher
         self._numbers = numbers
         self.costs = costs.declared.Costs(operations.catalog, operations.inline)
@@ -57,10 +58,9 @@ class Explainer:
 
     def get_many(self, model: Any, keys: Iterable[tuple[Any, ...]]) -> Explanation:
         """What `get_many` would do."""
-        kind = self._kind(model)
-        if not isinstance(keys, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise UsageError("get_many takes keys as tuples: [(1,), (2,)]", given=keys)
-        places = [kind.key(_tuple(model, key)) for key in keys]
+        kind = self._operations.kind(model)
+        check_iterable(keys, "get_many takes keys as tuples: [(1,), (2,)]")
+        places = root_keys(kind, keys)
         plan = [f"read roots {', '.join(map(self._name, places))}"]
         return self._explanation(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(places))))
 
@@ -82,9 +82,10 @@ class Explainer:
         of = listed(self._operations, view)
         rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         query = Query(equal, rows, cursor, backward, since, until, starts_with, where, budget)
-        ranges, reverse = planned_ranges(of, query, self._cipher)
+        bounded = BoundQuery(of, query, self._cipher)
+        ranges = bounded.ranges()
         bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
-        plan = [_scan(of, values, query, reverse=reverse) for values in _values(equal, len(ranges))]
+        plan = [_scan(of, values, query, reverse=bounded.backward) for values in _values(equal, len(ranges))]
         named = [value.values if isinstance(value, AnyOf) else value for value in equal]
         return self._explanation(_call("page", view, named, limit=rows), plan, bound)
 
@@ -112,7 +113,7 @@ class Explainer:
 
         `carriers` is the number of holders, when it is known; a model's own field `carriers` takes precedence.
         """
-        place = self._kind(model).key(key)
+        place = self._operations.kind(model).key(key)
         carriers = _known_holders(model, carriers, changes)
         patching(model, changes)
         bound = self.costs.patch(model, *changes, carriers=carriers)
@@ -120,14 +121,13 @@ class Explainer:
 
     def delete(self, model: Any, *key: object, carriers: int | None = None) -> Explanation:
         """What `delete` would do."""
-        place = self._kind(model).key(key)
+        place = self._operations.kind(model).key(key)
         bound = self.costs.delete(model, carriers=carriers)
         return self._explanation(_call("delete", model, key), [f"read roots {self._name(place)}"], bound)
 
     def save_all(self, entities: Iterable[Any]) -> Explanation:
         """What `save_all` of entities of one class would do, in one batch."""
-        if not isinstance(entities, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise UsageError("save_all takes an iterable of entities", given=entities)
+        check_iterable(entities, "save_all takes an iterable of entities")
         given = list(entities)
         classes = {self._class(each) for each in given}
         if len(classes) != 1:
@@ -155,15 +155,9 @@ class Explainer:
     def _class(self, entity: object) -> type:
         return self._catalog.type_of(entity).cls
 
-    def _kind(self, model: Any) -> EntityKind:
-        return self._operations.kind(model)
-
     def _check_class(self, model: Any) -> None:
         if not isinstance(model, type):
             raise UsageError("not a class of the schema", given=model)
-
-    def _name(self, place: bytes) -> str:
-        return self._catalog.name_of(place)
 
     def _explanation(self, call: str, plan: list[str], bound: Bound) -> Explanation:
         if self._numbers is None:
@@ -203,9 +197,3 @@ def _known_holders(model: Any, given: Any, changes: dict[str, Any]) -> int | Non
         return None
     number: int | None = None if given is UNSET else given
     return number
-
-
-def _tuple(model: Any, key: Any) -> tuple[Any, ...]:
-    if not isinstance(key, tuple):
-        raise InvalidKey("get_many takes keys as tuples: [(1,), (2,)]", model=model, key=key)
-    return key  # pyright: ignore[reportUnknownVariableType]  callers may be untyped

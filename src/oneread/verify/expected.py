@@ -6,7 +6,7 @@ that one bad root row does not make all of its derived rows look wrong. See docs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from oneread.derivations import emitted_record
@@ -111,7 +111,6 @@ class RowExaminer:
     def _from_entity(
         self, key: bytes, entity: Any, refs: Refs, record: Cell | None, sources: Mapping[bytes, Source] | None
     ) -> ExpectedRows:
-        """What a living entity emits now."""
         entity_type = self._types[type(entity)]
         hidden: Mapping[str, Any] = {}
         if entity_type.has_hidden:
@@ -237,18 +236,16 @@ class RowReader:
         self._examiners = {kind.prefix: RowExaminer(keyspaces, kind) for kind in keyspaces.kinds}
 
     def examiner(self, kind: EntityKind) -> RowExaminer:
-        """The examiner of one kind's rows."""
         return self._examiners[kind.prefix]
 
     def expected_rows(self, key: bytes, row: Row) -> Plan[ExpectedRows]:
-        """The complete expected rows of a root row."""
         expected = self._examiners[kind_part(key)].examine(key, row)
         return expected if expected.is_complete else (yield from self.complete(key, row, expected))
 
     def complete(self, key: bytes, row: Row, expected: ExpectedRows) -> Plan[ExpectedRows]:
         """Reads what is lacking: values of sources, rows known by digest, or whether a record is right."""
         if expected.missing_sources:
-            sources = yield from self._load_sources(expected.missing_sources)
+            sources, _unreadable = yield from load_sources(self._keyspaces, self._scanner, expected.missing_sources)
             expected = self._examiners[kind_part(key)].examine(key, row, sources)
         if expected.digests:
             places = sorted(expected.digests)
@@ -282,15 +279,21 @@ class RowReader:
         expected = yield from self.expected_rows(owner, row)
         return (key in expected.writes.claimed or key in expected.writes.puts) if expected.is_known else None
 
-    def _load_sources(self, keys: tuple[bytes, ...]) -> Plan[Mapping[bytes, Source]]:
-        rows = yield from self._scanner.read("roots", list(keys))
-        found: dict[bytes, Source] = {}
-        for key, row in zip(keys, rows, strict=True):
-            try:
-                found[key] = self._keyspaces.catalog.source(key, parse_root(row))
-            except DAMAGED:
-                found[key] = NO_SOURCE
-        return found
+
+def load_sources(
+    keyspaces: StoreKeyspaces, scanner: Scanner, keys: Sequence[bytes]
+) -> Plan[tuple[dict[bytes, Source], set[bytes]]]:
+    """Sources by key, and the keys of those that cannot be read, which count as absent."""
+    found: dict[bytes, Source] = {}
+    unreadable: set[bytes] = set()
+    rows = yield from scanner.read("roots", list(keys))
+    for key, row in zip(keys, rows, strict=True):
+        try:
+            found[key] = keyspaces.catalog.source(key, parse_root(row))
+        except DAMAGED:
+            found[key] = NO_SOURCE
+            unreadable.add(key)
+    return found, unreadable
 
 
 def has_own_stamp(version: Cell) -> bool:
@@ -346,7 +349,6 @@ def _version_text(data: bytes) -> str:
 
 
 def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[bytes, Source]) -> dict[str, Any]:
-    """Hidden copies as the sources have them now."""
     hidden: dict[str, Any] = {}
     for each in entity_type.references:
         keys = refs[each.name]
