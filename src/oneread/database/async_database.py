@@ -596,6 +596,26 @@ class AsyncDatabase:
         operations = self.operations
         return await self.run(Repairer(operations.catalog, operations.committer, options).plan())
 
+    async def drop(self, *faults: Fault) -> tuple[Fault, ...]:
+        """Removes what cannot be mended: entities that cannot be read, and rows of no model. There is no way back.
+
+        `faults` are of a verification, those with `droppable`. An entity is deleted as by `delete`: the rows that its
+        record lists go with it, and copies of it are marked as deleted; `on_delete="refuse"` does not keep it. Each
+        costs one transaction that looks again, and removes nothing that is readable by then. Run `repair` before it,
+        which may mend more, and after it, which removes what an unreadable record listed.
+
+        Returns those of the faults of which something was removed.
+
+        Raises:
+            UsageError: a fault is not droppable; nothing was removed.
+            SchemaMismatch: the schema has changed meanwhile.
+        """
+        operations = self.operations
+        dropped = await self.run(drop(operations.catalog, operations.committer, faults))
+        if dropped:
+            self._wake()
+        return dropped
+
     def bulk(
         self,
         *,
