@@ -65,7 +65,7 @@ def test_a_record_rejected_before_a_stop_is_rejected_once(db, tmp_path):
     assert rejected(path) == [1, 5]
     found = load(db, records(b"torn", b"2", b"3", b"4", b"torn", b"6"), path, resume=True, **options)
     assert rejected(path) == [1, 5]
-    assert found == Loaded(stored=1, rejected=2, resumed=4)
+    assert found == Loaded(stored=1, refused=2, resumed=4)
     assert [each.number for each in db.page(Customer)] == [2, 3, 4, 6]
 
 
@@ -82,7 +82,7 @@ def test_a_reject_that_was_torn_by_a_kill_is_written_again(db, tmp_path):
 def test_a_line_that_could_not_be_read_is_rejected(db, tmp_path):
     path = tmp_path / "rejects"
     given = records(b"1", InvalidValue("the line is too long"), b"3")
-    assert load(db, given, path) == Loaded(stored=2, rejected=1, resumed=0)
+    assert load(db, given, path) == Loaded(stored=2, refused=1, resumed=0)
     assert rejected(path) == [2]
 
 
@@ -91,7 +91,7 @@ def test_the_file_of_rejects_is_gone_when_nothing_is_left_in_it(db, tmp_path):
     with pytest.raises(Stopped):
         load(db, records(b"stop"), path, batch=1)
     path.write_bytes(b'{"line":1,"error":"InvalidValue","reason":"written before the kill","record":"torn"}\n')
-    assert load(db, records(b"1", b"2"), path, resume=True).rejected == 0
+    assert load(db, records(b"1", b"2"), path, resume=True).refused == 0
     assert not path.exists()
 
 
@@ -100,16 +100,16 @@ def test_other_content_under_the_name_of_a_load_is_loaded_from_its_first_record(
     path = tmp_path / "rejects"
     load(db, records(b"1", b"2", b"3"), path)
     found = load(db, records(*others), path, resume=True)
-    assert found == Loaded(stored=len(others), rejected=0, resumed=0)
+    assert found == Loaded(stored=len(others), refused=0, resumed=0)
     assert {each.number for each in db.page(Customer)} == {1, 2, 3, *map(int, others)}
 
 
 def test_loading_resumes_when_the_content_grew(db, tmp_path):
     load(db, records(b"1", b"2"), tmp_path / "rejects")
     found = load(db, records(b"1", b"2", b"3"), tmp_path / "rejects", resume=True)
-    assert found == Loaded(stored=1, rejected=0, resumed=2)
+    assert found == Loaded(stored=1, refused=0, resumed=2)
     again = load(db, records(b"1", b"2", b"3"), tmp_path / "rejects", resume=True)
-    assert again == Loaded(stored=0, rejected=0, resumed=3)
+    assert again == Loaded(stored=0, refused=0, resumed=3)
 
 
 @pytest.mark.parametrize("others", [[b"9", b"2", b"3", b"4"], [b"1"]])
@@ -119,7 +119,7 @@ def test_what_can_be_read_only_once_is_refused_where_it_is_other_content(db, tmp
         load(db, records(*others, once=True), tmp_path / "rejects", resume=True)
     assert [each.number for each in db.page(Customer)] == [1, 2]
     grown = load(db, records(b"1", b"2", b"3", once=True), tmp_path / "rejects", resume=True)
-    assert grown == Loaded(stored=1, rejected=0, resumed=2)
+    assert grown == Loaded(stored=1, refused=0, resumed=2)
 
 
 def test_rejects_of_another_load_are_not_taken_away(db, tmp_path):

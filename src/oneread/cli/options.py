@@ -36,12 +36,25 @@ from oneread.evolution.schema import Schema
 
 def complete_names(context: typer.Context, incomplete: str) -> list[str]:
     """Names of models and views for shell completion; none when the schema is not given or cannot be imported."""
+    known = _known_schema(context)
+    return [] if known is None else [name for name in sorted(known.named()) if name.startswith(incomplete)]
+
+
+def complete_fields(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the fields of the model that the command line names, for shell completion."""
+    name = context.params.get("name")
+    known = _known_schema(context)
+    declared = None if known is None else known.named().get(str(name))
+    return [field for field in getattr(declared, "__struct_fields__", ()) if field.startswith(incomplete)]
+
+
+def _known_schema(context: typer.Context) -> Schema | None:
+    """The schema of a command line that is being completed; None where it is not given or cannot be imported."""
     spec = context.params.get("schema")
     try:
-        known = schema_of(str(spec)) if spec else None
+        return schema_of(str(spec)) if spec else None
     except OnereadError:
-        known = None
-    return [] if known is None else [name for name in sorted(known.named()) if name.startswith(incomplete)]
+        return None
 
 
 def _note_json(context: typer.Context, wanted: bool) -> bool:  # noqa: FBT001 - an option's callback is given its value
@@ -214,9 +227,12 @@ def reading(db: str, schema: Schema) -> Database:
     """Opens a store for reading; nothing is written, and no worker runs.
 
     Raises:
-        InvalidUrl, SchemaMismatch, StoreError: as `connect`.
+        InvalidUrl: as `connect`; or the store does not exist.
+        SchemaMismatch, StoreError: as `connect`.
     """
-    return connect(_with_read_only(_url(db)), schema, workers=0)
+    url = _url(db)
+    _check_exists(url)
+    return connect(_with_read_only(url), schema, workers=0)
 
 
 def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True, workers: int = 0) -> Database:
@@ -238,12 +254,15 @@ def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True,
 
 
 def comparing(db: str, schema: Schema) -> Migration:
-    """Opens a store with a schema that may differ, to show what would change.
+    """Opens an existing store with a schema that may differ, to show what would change.
 
     Raises:
-        InvalidUrl, StoreError: as `connect`.
+        InvalidUrl: as `connect`; or the store does not exist.
+        StoreError: as `connect`.
     """
-    return migration(_with_read_only(_url(db)), schema)
+    url = _url(db)
+    _check_exists(url)
+    return migration(_with_read_only(url), schema)
 
 
 def evolving(db: str, schema: Schema) -> Migration:

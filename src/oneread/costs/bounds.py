@@ -52,7 +52,7 @@ class Bound(msgspec.Struct, frozen=True):
         requests: to the store, at most.
         rows: read and written, at most.
         bytes: of keys and values, at most.
-        typical: bytes to expect of that many rows, an estimate.
+        typical: bytes to expect, an estimate: with three holders of copies of an entity, none of a new one.
         terms: the parts of the sum.
         undeclared: fields without a declared maximum: `bytes` counts each as large as a whole entity may be.
     """
@@ -110,15 +110,21 @@ class BoundBuilder:
         self._requests: set[str] = set()
         self._undeclared: set[str] = set()
 
-    def add(self, request: str, rows: Rows, count: int, size: Size, requests: int = 1) -> None:
-        """Adds `count` rows of one size to a request, named within the operation; nothing when there are none."""
+    def add(
+        self, request: str, rows: Rows, count: int, size: Size, requests: int = 1, *, usual: int | None = None
+    ) -> None:
+        """Adds `count` rows of one size to a request, named within the operation; nothing when there are none.
+
+        `usual` is how many of them are to be expected; None for all.
+        """
         if not count:
             return
         first = request not in self._requests
         self._requests.add(request)
         all_rows = size.times(count)
         self._undeclared |= all_rows.open
-        self._terms.append(Term(*rows, requests if first else 0, count, all_rows.most, all_rows.typical))
+        expected = size.times(count if usual is None else min(usual, count)).typical
+        self._terms.append(Term(*rows, requests if first else 0, count, all_rows.most, expected))
 
     def add_requests(self, rows: Rows, requests: int) -> None:
         """Adds requests that find no rows beyond those of other terms."""

@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import ChangedFields, EntityCost, EntityCosts, ViewCost, touched_rows
-from oneread.costs.fan_outs import FanOut, FanOuts
+from oneread.costs.fan_outs import FanOut, FanOuts, TouchedRows
 from oneread.costs.sizes import Size, greatest
 from oneread.models.registry import EntityKind
 from oneread.store.limits import KEY_BYTES, PROBES
@@ -27,6 +27,10 @@ TASK: Final = Size(1100, 60)
 """A task: its key, the source's key and a cursor."""
 
 
+USUAL_HOLDERS: Final = 3
+"""Holders of an entity's copies that are expected where it is not said how many there are."""
+
+
 class WriteCall(NamedTuple):
     """Changes of one kind in one transaction."""
 
@@ -37,6 +41,13 @@ class WriteCall(NamedTuple):
     entities: int = 1
     holders: int | None = None
     """Of each entity, when it is known how many there are."""
+
+    @property
+    def usual_holders(self) -> int | None:
+        """Holders to expect of all entities: none of new ones; None where it is known how many there are."""
+        if self.holders is not None:
+            return None
+        return 0 if self.verb in ("create", "get_or_create") else USUAL_HOLDERS * self.entities
 
 
 class ViewRows(NamedTuple):
@@ -76,10 +87,10 @@ class Writes:
         following, tasks = (0, 0) if fan is None else self._add_holders(total, fan, write)
         if write.verb == "delete" and self._catalog.may_be_held(self._catalog.kinds[write.cls].prefix):
             self._add_holds(total, write)
-        self._add_counts_read(total, own, write.entities, fan, following)
+        self._add_counts_read(total, own, write, fan, following)
         size = self._costs.key(self._catalog.kinds[write.cls]).plus(self._root(write.cls))
         total.add("roots", Rows("write", "roots", "entity", write.cls.__name__), write.entities, size)
-        self._add_derived(total, own, write.entities, fan, following)
+        self._add_derived(total, own, write, fan, following)
         total.add("tasks", Rows("write", "system", "tasks", _because(fan)), tasks, TASK)
         return total.bound(name, write.cls.__name__)
 
@@ -153,13 +164,13 @@ class Writes:
         own_rows = sources * write.entities if fan.circular else 0
         found = Rows("scan", "views", "back-references", _because(fan))
         if scanned + own_rows:
-            total.add("scan", found, scanned + own_rows, fan.found, sources)
+            total.add("scan", found, scanned + own_rows, fan.found, sources, usual=write.usual_holders)
         else:
             total.add_requests(found, sources)
         # Each holder may be set aside instead, which writes a row with its error.
         size = fan.root._replace(most=max(fan.root.most, TASK.most + fan.found.most))
         holders = Rows("read", "roots", "holders", _because(fan))
-        total.add("holders", holders, following, size, min(sources, max(1, following)))
+        total.add("holders", holders, following, size, min(sources, max(1, following)), usual=write.usual_holders)
         return following, tasks
 
     def _followers(self, fan: FanOut, write: WriteCall) -> Followers:
@@ -210,37 +221,41 @@ class Writes:
         return [each for each in self._catalog.models if self._catalog.kinds[each] is kind]
 
     def _add_counts_read(
-        self, total: BoundBuilder, own: list[ViewRows], entities: int, fan: FanOut | None, following: int
+        self, total: BoundBuilder, own: list[ViewRows], write: WriteCall, fan: FanOut | None, following: int
     ) -> None:
         """Groups and unique values are read before they are added to and compared."""
         for cost, rows in own:
             if cost.form.table == "counts":
                 total.note_undeclared(cost.undeclared)
-                count = 1 if cost.is_shared else rows * entities
+                count = 1 if cost.is_shared else rows * write.entities
                 total.add("settle", Rows("read", "counts", cost.form.sort, cost.form.name), count, cost.value)
         if fan is not None:
-            rows = fan.counts.of_holders(following)
-            total.add("settle", Rows("read", "counts", "groups of holders", fan.counts.because), rows, fan.counts.size)
+            rows, groups = (
+                fan.counts.of_holders(following),
+                Rows("read", "counts", "groups of holders", fan.counts.because),
+            )
+            total.add("settle", groups, rows, fan.counts.size, usual=_usual_rows(fan.counts, write))
 
     def _add_derived(
-        self, total: BoundBuilder, own: list[ViewRows], entities: int, fan: FanOut | None, following: int
+        self, total: BoundBuilder, own: list[ViewRows], write: WriteCall, fan: FanOut | None, following: int
     ) -> None:
         """The rows that are written: one request for each table."""
         if fan is not None:
             holders = Rows("write", "roots", "holders", _because(fan))
-            total.add("roots", holders, following, fan.key.plus(fan.root))
+            total.add("roots", holders, following, fan.key.plus(fan.root), usual=write.usual_holders)
         tables: tuple[Table, ...] = ("views", "counts")
         for table in tables:
             for cost, rows in own:
                 if cost.form.table == table:
                     total.note_undeclared(cost.undeclared)
-                    count = 1 if cost.is_shared else rows * entities
+                    count = 1 if cost.is_shared else rows * write.entities
                     total.add(table, Rows("write", table, cost.form.sort, cost.form.name), count, cost.row)
             if fan is not None:
                 touched = fan.views if table == "views" else fan.counts
                 total.note_undeclared(touched.undeclared)
                 written = Rows("write", table, "rows of holders", touched.because)
-                total.add(table, written, touched.of_holders(following), touched.size)
+                usual = _usual_rows(touched, write)
+                total.add(table, written, touched.of_holders(following), touched.size, usual=usual)
 
 
 def _rows_of_change(verb: Verb, cost: ViewCost, change: ChangedFields, *, is_new: bool) -> int:
@@ -250,6 +265,11 @@ def _rows_of_change(verb: Verb, cost: ViewCost, change: ChangedFields, *, is_new
     if verb == "patch":
         return touched_rows(cost, change)
     return max(cost.rows, touched_rows(cost, change))
+
+
+def _usual_rows(touched: TouchedRows, write: WriteCall) -> int | None:
+    """Rows that the expected holders touch."""
+    return None if write.usual_holders is None else touched.of_holders(write.usual_holders)
 
 
 def _because(fan: FanOut | None) -> str:

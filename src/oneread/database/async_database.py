@@ -38,7 +38,17 @@ from oneread.models.model import Model
 from oneread.plans.arguments import check_function, check_iterable
 from oneread.plans.effects import Random, Sleep
 from oneread.plans.plan import Plan
-from oneread.plans.progress import KEEP, MAX_AGE, QUIET_SECONDS, WAIT_SECONDS, OnFault, Progress, Reporter, no_progress
+from oneread.plans.progress import (
+    KEEP,
+    MAX_AGE,
+    QUIET_SECONDS,
+    WAIT_SECONDS,
+    Fault,
+    OnFault,
+    Progress,
+    Reporter,
+    no_progress,
+)
 from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
@@ -49,6 +59,7 @@ from oneread.transfer import checkpoints
 from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
+from oneread.verify.drop import drop
 from oneread.verify.repair import Repaired, Repairer
 from oneread.verify.verify import Verification, Verifier, VerifyOptions
 
@@ -611,10 +622,7 @@ class AsyncDatabase:
             SchemaMismatch: the schema has changed meanwhile.
         """
         operations = self.operations
-        dropped = await self.run(drop(operations.catalog, operations.committer, faults))
-        if dropped:
-            self._wake()
-        return dropped
+        return await self.run(drop(operations.catalog, operations.committer, faults))
 
     def bulk(
         self,

@@ -104,6 +104,7 @@ class Progress(msgspec.Struct, frozen=True):
         total: how many there are, when that is known.
         faults: faults found so far.
         refused: records that were refused so far, of a bulk writer.
+        share: how much of the work is done, 0 to 1, where that is known and the total is not.
         cursor: resumes the work after a stop here; empty when it starts from the beginning.
     """
 
@@ -113,6 +114,7 @@ class Progress(msgspec.Struct, frozen=True):
     faults: int = 0
     cursor: str = ""
     refused: int = 0
+    share: float | None = None
 
 
 Reporter: TypeAlias = Callable[[Progress], None]

@@ -25,7 +25,7 @@ def drop(catalog: Catalog, committer: Committer, faults: Sequence[Fault]) -> Pla
     """Removes what these faults are about; returns those of which something was removed.
 
     Raises:
-        UsageError: a fault can be mended, or belongs to another row than that which cannot be read; nothing was done.
+        UsageError: a fault is not droppable; nothing was removed.
         SchemaMismatch: the schema has changed; what was removed before stays removed.
     """
     for fault in faults:
@@ -38,6 +38,6 @@ def drop(catalog: Catalog, committer: Committer, faults: Sequence[Fault]) -> Pla
     mender = Mender(keyspaces, Scanner(None, MAX_AGE, no_progress), committer, fence)
     dropped: list[Fault] = []
     for fault in faults:
-        if (yield from committer.together(lambda fault=fault: mender.drop(fault))):
-            dropped.append(fault)
+        was_removed = yield from committer.together(lambda fault=fault: mender.drop(fault))
+        dropped += [fault] if was_removed else []
     return tuple(dropped)

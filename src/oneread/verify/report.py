@@ -214,7 +214,18 @@ class FaultReporter:
         text = f"{name}: it belongs to no model, view or task of the schema"
         size = "" if shown is None else f"{len(shown)} bytes"
         fault = Fault(
-            text, "dangling", "stray", name, "", "", size, (), mendable, droppable=table == "roots", table=table, key=key
+            text,
+            "dangling",
+            "stray",
+            name,
+            "",
+            "",
+            size,
+            (),
+            mendable,
+            droppable=table == "roots",
+            table=table,
+            key=key,
         )
         self._report(Finding(fault, found=shown))
 
