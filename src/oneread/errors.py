@@ -152,6 +152,10 @@ class InvalidValue(UsageError):
     """A field's value breaks its declared type, constraint or limit; raised before anything is written."""
 
 
+class InvalidFields(InvalidValue, TypeError):
+    """A model's constructor was given fields that it does not have, not all that it needs, or fields without names."""
+
+
 class InvalidQuery(UsageError):
     """A page or scan that the view cannot answer, or whose limit is out of bounds."""
 

@@ -43,6 +43,9 @@ class MemoryEngine:
         self._closed = False
         self._cursor_key = os.urandom(32)
 
+    def __repr__(self) -> str:
+        return "MemoryEngine()"
+
     @property
     def capabilities(self) -> Capabilities:
         return CAPABILITIES

@@ -91,6 +91,9 @@ class Tasks:
         self._database = database
         self._keys = keys
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {f'{len(self._keys)} given to the worker' if self._keys else 'none'}>"
+
     def __bool__(self) -> bool:
         return bool(self._keys)
 
@@ -191,6 +194,12 @@ class Database:
         self._worker = Worker(operations, worker_driver, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
+
+    def __repr__(self) -> str:
+        catalog = self.operations.catalog
+        return (
+            f"<{type(self).__name__} {self._driver.engine!r}: {len(catalog.models)} models, {len(catalog.views)} views>"
+        )
 
     def get(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R:
         """The entity with this key, the group of an aggregate, or the row of a unique index.
