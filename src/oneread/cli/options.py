@@ -42,9 +42,10 @@ def complete_names(context: typer.Context, incomplete: str) -> list[str]:
 
 def complete_fields(context: typer.Context, incomplete: str) -> list[str]:
     """Names of the fields of the model that the command line names, for shell completion."""
-    name = context.params.get("name")
     known = _known_schema(context)
-    declared = None if known is None else known.named().get(str(name))
+    named = {} if known is None else known.named()
+    # an option that still lacks its value ends the parsing, so that arguments are left in `args`
+    declared = next((named[word] for word in (context.params.get("name"), *context.args) if word in named), None)
     return [field for field in getattr(declared, "__struct_fields__", ()) if field.startswith(incomplete)]
 
 
@@ -227,12 +228,9 @@ def reading(db: str, schema: Schema) -> Database:
     """Opens a store for reading; nothing is written, and no worker runs.
 
     Raises:
-        InvalidUrl: as `connect`; or the store does not exist.
-        SchemaMismatch, StoreError: as `connect`.
+        InvalidUrl, SchemaMismatch, StoreError: as `connect`.
     """
-    url = _url(db)
-    _check_exists(url)
-    return connect(_with_read_only(url), schema, workers=0)
+    return connect(_with_read_only(_url(db)), schema, workers=0)
 
 
 def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True, workers: int = 0) -> Database:
@@ -254,15 +252,12 @@ def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True,
 
 
 def comparing(db: str, schema: Schema) -> Migration:
-    """Opens an existing store with a schema that may differ, to show what would change.
+    """Opens a store with a schema that may differ, to show what would change.
 
     Raises:
-        InvalidUrl: as `connect`; or the store does not exist.
-        StoreError: as `connect`.
+        InvalidUrl, StoreError: as `connect`.
     """
-    url = _url(db)
-    _check_exists(url)
-    return migration(_with_read_only(url), schema)
+    return migration(_with_read_only(_url(db)), schema)
 
 
 def evolving(db: str, schema: Schema) -> Migration:
