@@ -176,7 +176,7 @@ def test_a_disk_that_refuses_is_code_3_whatever_found_it(bare, url, monkeypatch,
             assert bare(command, *arguments, "--schema", SCHEMA, "--db", url).code == 3, command
 
 
-def test_a_write_in_a_shell_for_reading_is_told_the_option(oneread):
+def test_a_write_in_a_shell_for_reading_names_the_option(oneread):
     ran = oneread("shell", "--run", "db.delete(Person, 1)")
     assert (ran.code, "hint: open the store with --write" in ran.err) == (3, True)
     assert "--write" not in oneread("shell", "--run", "db.get(Person, 99)").err

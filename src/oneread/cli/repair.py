@@ -37,7 +37,7 @@ class Mended(msgspec.Struct, frozen=True):
     seconds: float
 
 
-DropOption = Annotated[
+DeleteOption = Annotated[
     bool, typer.Option("--drop", help="Delete what cannot be repaired, after showing it and asking.")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="With --drop: delete without asking.")]
@@ -52,7 +52,7 @@ def command(
     max_age: AgeOption = MAX_AGE,
     limit: ShownOption = 20,
     faults_to: FileOption = None,
-    drop: DropOption = False,
+    drop: DeleteOption = False,
     yes: YesOption = False,
 ) -> None:
     """Verifies the store, repairs faults, and verifies again, while programs read and write.

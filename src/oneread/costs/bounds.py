@@ -94,12 +94,16 @@ def readable(size: int) -> str:
 
 
 class Rows(NamedTuple):
-    """Rows that an operation reads or writes: how, in which table, what they are, and the declaration that is why."""
+    """Rows that an operation reads or writes: how, in which table, what they are, and the declaration that is why.
+
+    `usual` is how many of them are to be expected; None for all.
+    """
 
     act: StoreAction
     table: Table
     what: str
     because: str
+    usual: int | None = None
 
 
 class BoundBuilder:
@@ -110,26 +114,21 @@ class BoundBuilder:
         self._requests: set[str] = set()
         self._undeclared: set[str] = set()
 
-    def add(
-        self, request: str, rows: Rows, count: int, size: Size, requests: int = 1, *, usual: int | None = None
-    ) -> None:
-        """Adds `count` rows of one size to a request, named within the operation; nothing when there are none.
-
-        `usual` is how many of them are to be expected; None for all.
-        """
+    def add(self, request: str, rows: Rows, count: int, size: Size, requests: int = 1) -> None:
+        """Adds `count` rows of one size to a request, named within the operation; nothing when there are none."""
         if not count:
             return
         first = request not in self._requests
         self._requests.add(request)
         all_rows = size.times(count)
         self._undeclared |= all_rows.open
-        expected = size.times(count if usual is None else min(usual, count)).typical
-        self._terms.append(Term(*rows, requests if first else 0, count, all_rows.most, expected))
+        expected = size.times(count if rows.usual is None else min(rows.usual, count)).typical
+        self._terms.append(Term(*rows[:4], requests if first else 0, count, all_rows.most, expected))
 
     def add_requests(self, rows: Rows, requests: int) -> None:
         """Adds requests that find no rows beyond those of other terms."""
         if requests:
-            self._terms.append(Term(*rows, requests, 0, 0, 0))
+            self._terms.append(Term(*rows[:4], requests, 0, 0, 0))
 
     def add_bound(self, bound: Bound) -> None:
         """Adds the terms of another bound."""

@@ -162,15 +162,15 @@ class Writes:
         following, scanned, tasks = self._followers(fan, write)
         sources = write.entities + (following if fan.far else 0)
         own_rows = sources * write.entities if fan.circular else 0
-        found = Rows("scan", "views", "back-references", _because(fan))
+        found = Rows("scan", "views", "back-references", _because(fan), write.usual_holders)
         if scanned + own_rows:
-            total.add("scan", found, scanned + own_rows, fan.found, sources, usual=write.usual_holders)
+            total.add("scan", found, scanned + own_rows, fan.found, sources)
         else:
             total.add_requests(found, sources)
         # Each holder may be set aside instead, which writes a row with its error.
         size = fan.root._replace(most=max(fan.root.most, TASK.most + fan.found.most))
-        holders = Rows("read", "roots", "holders", _because(fan))
-        total.add("holders", holders, following, size, min(sources, max(1, following)), usual=write.usual_holders)
+        holders = Rows("read", "roots", "holders", _because(fan), write.usual_holders)
+        total.add("holders", holders, following, size, min(sources, max(1, following)))
         return following, tasks
 
     def _followers(self, fan: FanOut, write: WriteCall) -> Followers:
@@ -234,15 +234,15 @@ class Writes:
                 fan.counts.of_holders(following),
                 Rows("read", "counts", "groups of holders", fan.counts.because),
             )
-            total.add("settle", groups, rows, fan.counts.size, usual=_usual_rows(fan.counts, write))
+            total.add("settle", groups, rows, fan.counts.size)
 
     def _add_derived(
         self, total: BoundBuilder, own: list[ViewRows], write: WriteCall, fan: FanOut | None, following: int
     ) -> None:
         """The rows that are written: one request for each table."""
         if fan is not None:
-            holders = Rows("write", "roots", "holders", _because(fan))
-            total.add("roots", holders, following, fan.key.plus(fan.root), usual=write.usual_holders)
+            holders = Rows("write", "roots", "holders", _because(fan), write.usual_holders)
+            total.add("roots", holders, following, fan.key.plus(fan.root))
         tables: tuple[Table, ...] = ("views", "counts")
         for table in tables:
             for cost, rows in own:
@@ -253,9 +253,8 @@ class Writes:
             if fan is not None:
                 touched = fan.views if table == "views" else fan.counts
                 total.note_undeclared(touched.undeclared)
-                written = Rows("write", table, "rows of holders", touched.because)
-                usual = _usual_rows(touched, write)
-                total.add(table, written, touched.of_holders(following), touched.size, usual=usual)
+                written = Rows("write", table, "rows of holders", touched.because, _usual_rows(touched, write))
+                total.add(table, written, touched.of_holders(following), touched.size)
 
 
 def _rows_of_change(verb: Verb, cost: ViewCost, change: ChangedFields, *, is_new: bool) -> int:

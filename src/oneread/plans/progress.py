@@ -31,8 +31,8 @@ FaultKind: TypeAlias = Literal["missing", "dangling", "different", "unreadable"]
 """A row is missing; it has no source; its value differs; it cannot be read."""
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """One value that differs: of a field, a number of a group, or an owner. Empty text is no value.
+class ValueDifference(msgspec.Struct, frozen=True):
+    """One value that differs: of a field, a number of a group, or an owner. Empty text: no value is there.
 
     Arguments:
         field: `name`, `buyer.name` in a copy, `sum of Purchase.quantity` in a group.
@@ -70,7 +70,7 @@ class Fault(msgspec.Struct, frozen=True):
     entity: str
     expected: str
     found: str
-    differences: tuple[Difference, ...]
+    differences: tuple[ValueDifference, ...]
     mendable: bool
     droppable: bool
     table: Table

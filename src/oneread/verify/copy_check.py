@@ -17,7 +17,7 @@ from oneread.models.registry import EntityKind
 from oneread.models.set_order import has_one_form, stored_form
 from oneread.models.types import field_types, unwrap
 from oneread.plans.plan import Plan
-from oneread.plans.progress import Difference
+from oneread.plans.progress import ValueDifference
 from oneread.store.keys import kind_part
 from oneread.store.rows import RowRange
 from oneread.transactions.outbox import aside_key, task_key
@@ -157,7 +157,7 @@ class CopyCheck:
             expected = self._expected[reference.name, type(holder.entity), source]
             name, held = reference.name, getattr(holder.entity, reference.name)
             if expected.keeps_last:
-                self._reporter.copy(key, name, source, (Difference(f"{name}.deleted", "True", "False"),))
+                self._reporter.copy(key, name, source, (ValueDifference(f"{name}.deleted", "True", "False"),))
                 continue
             wanted, found = {name: expected.copy}, {name: held}
             if reference.copy is None or stored_form(astuple(held)) == stored_form(astuple(expected.copy)):

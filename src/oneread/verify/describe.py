@@ -22,7 +22,7 @@ from oneread.derivations.emitted_record import (
 )
 from oneread.errors import shown
 from oneread.models.references import Copy, Ref, copied_names
-from oneread.plans.progress import Difference
+from oneread.plans.progress import ValueDifference
 from oneread.store.keys import PREFIX_BYTES, kind_part, number_and_generation, pointed_part, pointer_part, view_part
 from oneread.store.rows import Table
 from oneread.transactions.deltas import Number, from_wire
@@ -152,33 +152,33 @@ def numbers_of(names: tuple[str, ...], amounts: Iterable[Number]) -> dict[str, s
     }
 
 
-def differences_of(expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[Difference, ...]:
+def differences_of(expected: Mapping[str, str], found: Mapping[str, str]) -> tuple[ValueDifference, ...]:
     """What differs between values by field."""
     names = dict.fromkeys([*expected, *found])
     return tuple(
-        Difference(name, expected.get(name, ""), found.get(name, ""))
+        ValueDifference(name, expected.get(name, ""), found.get(name, ""))
         for name in names
         if expected.get(name) != found.get(name)
     )
 
 
-def spell_differences(differences: Iterable[Difference]) -> str:
+def spell_differences(differences: Iterable[ValueDifference]) -> str:
     """Differences in one line, each from what was found to what was expected: `buyer.name: 'Ada' -> 'Bea'`."""
     return ", ".join(f"{each.field}: {each.found or 'nothing'} -> {each.expected or 'nothing'}" for each in differences)
 
 
 def record_differences(
     keyspaces: StoreKeyspaces, tokens: Iterable[bytes], expected: Record, found: Record
-) -> tuple[Difference, ...]:
+) -> tuple[ValueDifference, ...]:
     """What a record says of each token and what it should say: only what both do not have in common."""
-    differences: list[Difference] = []
+    differences: list[ValueDifference] = []
     for token in tokens:
         wanted, recorded = (_contributions(keyspaces, token, each.get(token)) for each in (expected, found))
         only_wanted = [each for each in wanted if each not in recorded]
         only_recorded = [each for each in recorded if each not in wanted]
         if not only_wanted and not only_recorded:
             only_wanted, only_recorded = ["as the entity has it"], ["another order, or other values"]
-        differences.append(Difference(_token_name(keyspaces, token), _listed(only_wanted), _listed(only_recorded)))
+        differences.append(ValueDifference(_token_name(keyspaces, token), _listed(only_wanted), _listed(only_recorded)))
     return tuple(differences)
 
 

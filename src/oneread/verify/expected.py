@@ -16,7 +16,7 @@ from oneread.derivations.entity_type import EntityType, Refs
 from oneread.errors import Corrupt
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
-from oneread.plans.progress import Difference, FaultKind
+from oneread.plans.progress import FaultKind, ValueDifference
 from oneread.store.keys import kind_part, pointer_part, view_part
 from oneread.store.rows import Cell, Row
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
@@ -39,7 +39,7 @@ class RootFault(NamedTuple):
     expected: str
     found: str
     mendable: bool
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ValueDifference, ...] = ()
 
 
 class PossibleFault(NamedTuple):
@@ -338,10 +338,9 @@ def _unknown(*faults: RootFault) -> ExpectedRows:
 def _version_fault(version: Cell | None, body: Cell | None) -> RootFault:
     if version is None:
         return RootFault("missing", "version", "" if body is None else str(body.stamp), "", mendable=True)
-    expected, found = str(version.stamp), _version_text(version.value)
-    return RootFault(
-        "different", "version", expected, found, mendable=True, differences=(Difference("version", expected, found),)
-    )
+    differing = ValueDifference("version", str(version.stamp), _version_text(version.value))
+    expected, found = differing.expected, differing.found
+    return RootFault("different", "version", expected, found, mendable=True, differences=(differing,))
 
 
 def _version_text(data: bytes) -> str:

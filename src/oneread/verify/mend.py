@@ -60,7 +60,7 @@ class Mender:
     def drop(self, fault: Fault) -> Plan[bool]:
         """Removes a row that cannot be mended, if that is still so; returns whether it was removed.
 
-        An entity is deleted as `delete` does it: its record says which rows are its, and its holders are told.
+        An entity is deleted as `delete` does it: its record says which rows are its, and a task marks copies of it.
 
         Raises:
             SchemaMismatch: the schema has changed since the keyspaces were read; nothing was written.

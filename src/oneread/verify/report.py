@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from oneread.plans.progress import Difference, Fault, FaultKind
+from oneread.plans.progress import Fault, FaultKind, ValueDifference
 from oneread.store.keys import pointer_part
 from oneread.store.rows import Row, Table
 from oneread.transactions.deltas import Number
@@ -86,7 +86,7 @@ class FaultReporter:
         )
         self._report(Finding(made, key))
 
-    def copy(self, key: bytes, field: str, source: bytes, differences: tuple[Difference, ...]) -> None:
+    def copy(self, key: bytes, field: str, source: bytes, differences: tuple[ValueDifference, ...]) -> None:
         """Reports a copy whose values are not those of its source."""
         name = self._keyspaces.name_of(key)
         fault = Fault(

@@ -5,7 +5,7 @@ import re
 import msgspec
 import pytest
 
-from oneread.plans.progress import Difference
+from oneread.plans.progress import ValueDifference
 from tests.unit.verify.damaged import Damaged
 from tests.unit.verify.faults import LEFT, PLANTED
 
@@ -78,5 +78,5 @@ def test_each_difference_is_one_value_of_the_fault():
         fault = next(fault for fault in store.db.verify().faults if fault.view == "copy")
     finally:
         store.close()
-    assert fault.differences == (Difference("city.land", "'region 1'", "'elsewhere'"),)
+    assert fault.differences == (ValueDifference("city.land", "'region 1'", "'elsewhere'"),)
     assert (fault.entity, fault.row) == ("Customer(4)", "Customer(4).city")
