@@ -79,7 +79,7 @@ def open_file(name: str) -> Generator[IO[bytes]]:
 
 def share_read(file: IO[bytes]) -> float | None:
     """How much of an open file has been read, 0 to 1: of the compressed bytes of a .gz; None for a pipe."""
-    raw: Any = file.fileobj if isinstance(file, gzip.GzipFile) else file
+    raw: Any = getattr(file, "fileobj", file)  # of a GzipFile
     try:
         found = os.fstat(raw.fileno())
         return min(1.0, raw.tell() / found.st_size) if stat.S_ISREG(found.st_mode) and found.st_size else None

@@ -96,8 +96,9 @@ def show_all(output: Output, records: Sequence[msgspec.Struct]) -> None:
         return
     cells = [[row.get(name) for name in headers] for row in rows]
     if not sys.stdout.isatty():
-        for line in [headers, *cells]:
-            output.cells(line)
+        output.cells(headers)
+        for values in cells:
+            output.cells(values)
         return
     if max(map(len, columns(headers, cells))) > shutil.get_terminal_size().columns:
         for place, record in enumerate(records):

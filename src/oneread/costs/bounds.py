@@ -123,12 +123,15 @@ class BoundBuilder:
         all_rows = size.times(count)
         self._undeclared |= all_rows.open
         expected = size.times(count if rows.usual is None else min(rows.usual, count)).typical
-        self._terms.append(Term(*rows[:4], requests if first else 0, count, all_rows.most, expected))
+        act, table, what, because, _usual = rows
+        term = Term(act, table, what, because, requests if first else 0, count, all_rows.most, expected)
+        self._terms.append(term)
 
     def add_requests(self, rows: Rows, requests: int) -> None:
         """Adds requests that find no rows beyond those of other terms."""
         if requests:
-            self._terms.append(Term(*rows[:4], requests, 0, 0, 0))
+            act, table, what, because, _usual = rows
+            self._terms.append(Term(act, table, what, because, requests, 0, 0, 0))
 
     def add_bound(self, bound: Bound) -> None:
         """Adds the terms of another bound."""

@@ -40,7 +40,8 @@ def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any]) -> N
 KeyTypes = TypeVarTuple("KeyTypes", default=Unpack[tuple[Any, ...]])
 
 if TYPE_CHECKING:
-    Declared = DeclaredModel = msgspec.StructMeta
+    Declared = msgspec.StructMeta
+    DeclaredModel = msgspec.StructMeta
 
     class Keyed(Generic[*KeyTypes]):
         """Carries the types of the key's parts for type checkers."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from oneread.errors import Conflict, Corrupt, OnereadError, StillReferenced
@@ -145,7 +146,7 @@ class NativeCommitter(NativeSystem):
             for place, item in enumerate(items):
                 mark = unit.mark()
                 try:
-                    yield from _until_written(lambda holders, item=item: self._check(unit, now, item, holders))
+                    yield from _until_written(partial(self._check, unit, now, item))
                 except OnereadError as error:
                     if not is_refusal(error):
                         raise

@@ -202,7 +202,7 @@ def _token_name(keyspaces: StoreKeyspaces, token: bytes) -> str:
 
 def _contributions(keyspaces: StoreKeyspaces, token: bytes, given: Contributions) -> list[str]:
     """The contributions of one token in words."""
-    spell = _SPELLED.get(token[:1], lambda _keyspaces, _prefix, _given: ["unknown"])
+    spell = _SPELLED.get(token[:1], _spell_digest)
     try:
         return spell(keyspaces, token[1:], given) if given else []
     except DAMAGED:

@@ -7,6 +7,7 @@ docs/explanation/verify-and-repair.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
@@ -38,6 +39,6 @@ def drop(catalog: Catalog, committer: Committer, faults: Sequence[Fault]) -> Pla
     mender = Mender(keyspaces, Scanner(None, MAX_AGE, no_progress), committer, fence)
     dropped: list[Fault] = []
     for fault in faults:
-        was_removed = yield from committer.together(lambda fault=fault: mender.drop(fault))
+        was_removed = yield from committer.together(partial(mender.drop, fault))
         dropped += [fault] if was_removed else []
     return tuple(dropped)
