@@ -21,7 +21,7 @@ from oneread.verify.describe import (
     spell_entity,
     spell_row,
 )
-from oneread.verify.expected import RootFault
+from oneread.verify.expected import RootFault, StaleTotal
 from oneread.verify.keyspace import StoreKeyspaces, amounts_of, shown_of
 
 _DERIVED = frozenset({"views", "counts"})
@@ -65,6 +65,8 @@ class FaultReporter:
     def __init__(self, keyspaces: StoreKeyspaces, report: Report) -> None:
         self._keyspaces = keyspaces
         self._report = report
+        self.stale_totals: list[tuple[bytes, StaleTotal]] = []
+        """Totals that are faults unless their groups are, by the key of the entity."""
 
     def entity(self, key: bytes, fault: RootFault) -> None:
         """Reports a fault of a root row itself."""
@@ -72,7 +74,7 @@ class FaultReporter:
         kind, what, expected, found, mendable, differences = fault
         of = "" if what == "entity" else f" its {what}"
         if differences:
-            said = f"{'' if what == 'version' else f'{of}:'} {spell_differences(differences)}"
+            said = f"{f'{of}:' if what == 'record' else ''} {spell_differences(differences)}"
         elif kind == "missing":
             said = f"{of} is missing"
         elif kind == "unreadable":
