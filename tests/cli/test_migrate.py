@@ -96,6 +96,8 @@ def test_a_store_that_is_not_there_is_not_made(bare, tmp_path):
 
 def test_migrate_alone_shows_its_help(bare):
     ran = bare("migrate", "--help")
+    assert "..." not in ran.out.partition("Commands:")[2]
+    assert "show what this schema changes in the store\n" in ran.out
     assert ran.code == 0
     for name in ("plan", "apply", "status", "rollback"):
         assert name in ran.out

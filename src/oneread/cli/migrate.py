@@ -47,7 +47,7 @@ def migrate() -> None:
     """
 
 
-@app.command()
+@app.command(short_help="show what this schema changes in the store")
 @with_shared_options
 def plan(
     given: Invocation,
@@ -69,7 +69,7 @@ def plan(
         raise typer.Exit(FOUND)
 
 
-@app.command()
+@app.command(short_help="make this schema the store's newest version")
 @with_shared_options
 def apply(
     given: Invocation,
@@ -88,7 +88,7 @@ def apply(
     _finish(given, found, backfill=backfill)
 
 
-@app.command()
+@app.command(short_help="make an older schema the newest version again")
 @with_shared_options
 def rollback(
     given: Invocation,
@@ -107,7 +107,7 @@ def rollback(
     _finish(given, found, backfill=backfill)
 
 
-@app.command()
+@app.command(short_help="show the versions and views of the store")
 @with_shared_options
 def status(given: Invocation) -> None:
     """Shows the versions of the store's schema, its views, and what remains for a backfill. Exit code 0.

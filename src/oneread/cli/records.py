@@ -89,14 +89,18 @@ def show_one(output: Output, record: msgspec.Struct) -> None:
 
 
 def show_all(output: Output, records: Sequence[msgspec.Struct]) -> None:
-    """Prints records as a table; one below the other where a terminal is too narrow for that."""
+    """Prints records as a table, one below the other where a terminal is too narrow for that; to a pipe with tabs."""
     rows = [fields(record) for record in records]
     headers = list(dict.fromkeys(name for row in rows for name in row))
     if not headers or output.as_json:
         return
     cells = [[row.get(name) for name in headers] for row in rows]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    if room and max(map(len, columns(headers, cells))) > room:
+    if not sys.stdout.isatty():
+        output.cells(headers)
+        for values in cells:
+            output.cells(values)
+        return
+    if max(map(len, columns(headers, cells))) > shutil.get_terminal_size().columns:
         for place, record in enumerate(records):
             if place:
                 output.text()

@@ -77,7 +77,7 @@ def command(
         reading(given.db, given.schema) as database,
         faults.fault_file(faults_to) as watch,
         output.progress() as report,
-        faults.resuming(report, "--resume") as progress,
+        faults.resuming(report, "--resume", resume) as progress,
     ):
         found = database.verify(
             *wanted,

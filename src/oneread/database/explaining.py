@@ -20,7 +20,6 @@ from oneread.errors import UsageError, shown
 from oneread.models.fields import GENERATED
 from oneread.plans.arguments import check_iterable
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
-from oneread.store.rows import RowRange
 
 if TYPE_CHECKING:
     from oneread.costs.bounds import Bound
@@ -50,7 +49,7 @@ class Explainer:
         if model in self._catalog.kinds:
             kind = self._operations.kind(model)
             root = kind.key(key)
-            return self._explanation(call, [f"read roots {self._name(root)}: {root.hex()}"], self.costs.get(model))
+            return self._explanation(call, [f"read roots {self._name(root)}"], self.costs.get(model))
         bound = self.costs.get(model)
         self._operations.fence.check(model)
         view = self._catalog.views[model]
@@ -86,7 +85,7 @@ class Explainer:
         bounded = BoundQuery(of, query, self._cipher)
         ranges = bounded.ranges()
         bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
-        plan = [_scan(of, within, rows, reverse=bounded.backward) for within in ranges]
+        plan = [_scan(of, values, query, reverse=bounded.backward) for values in _values(equal, len(ranges))]
         named = [value.values if isinstance(value, AnyOf) else value for value in equal]
         return self._explanation(_call("page", view, named, limit=rows), plan, bound)
 
@@ -167,9 +166,23 @@ class Explainer:
         return costs.declared.Explanation(call, tuple(plan), bound, self._numbers.predicted(bound), notes)
 
 
-def _scan(of: Listed, within: RowRange, limit: int, *, reverse: bool) -> str:
-    direction = "backwards " if reverse else ""
-    return f"scan {of.table} {direction}from {within.start.hex()} to {within.stop.hex() or 'the end'}, {limit + 1} rows"
+def _values(equal: tuple[Any, ...], ranges: int) -> list[tuple[Any, ...]]:
+    """The values of each range that a page reads, those of any_of one by one."""
+    place = next((place for place, value in enumerate(equal) if isinstance(value, AnyOf)), None)
+    if place is None:
+        return [equal] * ranges
+    each = dict.fromkeys(equal[place].values) if ranges > 1 else [equal[place].values[0]]
+    return [(*equal[:place], value, *equal[place + 1 :]) for value in each]
+
+
+def _scan(of: Listed, values: tuple[Any, ...], query: Query, *, reverse: bool) -> str:
+    bounds = {name: getattr(query, name) for name in ("since", "until", "starts_with")}
+    named = ", ".join(
+        [*map(shown, values), *(f"{name}={shown(each)}" for name, each in bounds.items() if each is not None)]
+    )
+    cursor = " from the cursor" if query.cursor else ""
+    backwards = " backwards" if reverse else ""
+    return f"scan {of.table} for {query.limit + 1} rows of {of.cls.__name__}({named}){cursor}{backwards}"
 
 
 def _call(verb: str, cls: Any, key: Iterable[Any], /, **named: Any) -> str:

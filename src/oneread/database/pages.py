@@ -15,6 +15,7 @@ import msgspec
 from oneread.database import cursors
 from oneread.database.cursors import Cursor, CursorCipher
 from oneread.database.lists import Listed
+from oneread.database.page_html import page_table
 from oneread.encoding import ordered
 from oneread.encoding.ranges import KeyBounds, prefix_range
 from oneread.errors import InvalidKey, InvalidQuery
@@ -48,6 +49,10 @@ def any_of(*values: Any) -> Any:
     value, merged in the order of what follows in the key.
     """
     return AnyOf(values)
+
+
+_SHOWN_ROWS: Final = 5
+"""Rows of a page in its `repr`."""
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -120,7 +125,13 @@ class Page(Generic[R]):
         return self.rows[place]
 
     def __repr__(self) -> str:
-        return f"Page({self.rows!r}, next={self.next!r}, previous={self.previous!r})"
+        rows = ", ".join([repr(row) for row in self.rows[:_SHOWN_ROWS]])
+        more = f", ... ({len(self.rows)} in all)" if len(self.rows) > _SHOWN_ROWS else ""
+        return f"Page([{rows}{more}], next={self.next!r}, previous={self.previous!r})"
+
+    def _repr_html_(self) -> str:
+        """The rows as a table, for notebooks."""
+        return page_table(self.rows)
 
 
 class PageRows(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
@@ -31,7 +32,7 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate
 from oneread.encoding.codec import Codec
 from oneread.encoding.ranges import prefix_range
-from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded
+from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded, shown
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind, element
@@ -261,6 +262,9 @@ class AggregateView:
         except msgspec.MsgspecError:  # an int beyond 64 bits
             return msgspec.convert(unpack_wide(packed), tuple[extremum.access.type])[0]  # type: ignore[name-defined]
 
+    def _named_extremum(self, extremum: Extremum, packed: bytes) -> Mapping[str, Any]:
+        return {extremum.field: self.decode_extremum(extremum, packed)}
+
     def reader(self, field: str, extrema: Sequence[str]) -> Callable[[GroupNumbers], Any]:
         """The function from the numbers of a group to one field; `extrema` are the fields whose first rows are read."""
         for each in self.folded:
@@ -290,11 +294,11 @@ class AggregateView:
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, values, codec = self.cls.__name__, key_values(self.key), self.key.codec
-        groups = Keyspace(self.prefix, "counts", name, kind, values, width=self.width)
+        groups = Keyspace(self.prefix, "counts", name, kind, values, width=self.width, numbers=tuple(self._slots))
         extrema = [
             Keyspace(
                 each.prefix, "views", f"{name}.{each.field}", kind, values, owner_offset(codec, each.codec),
-                undigested=True,
+                undigested=True, fields=partial(self._named_extremum, each),
             )
             for each in self.extrema
         ]  # fmt: skip
@@ -354,13 +358,11 @@ class AggregateView:
         ]
 
     def explain_find(self, place: bytes) -> list[str]:
-        group = row_part(place)
+        group = shown(key_values(self.key)(place))
+        name = self.cls.__name__
         return [
-            f"read counts {place.hex()}",
-            *(
-                f"scan views for the first row of {(each.prefix + group).hex()}... ({each.field})"
-                for each in self.extrema
-            ),
+            f"read counts {name}{group}",
+            *(f"scan views for the first row of {name}.{each.field}{group}" for each in self.extrema),
         ]
 
     def forms(self) -> tuple[RowForm, ...]:

@@ -54,6 +54,10 @@ class Keyspace(NamedTuple):
     """If earlier releases gave sets no order: from a row to the row as it is made now."""
     undigested: bool = False
     """Earlier releases kept no digest of these rows in the entity's record."""
+    fields: Callable[[bytes], Mapping[str, Any]] | None = None
+    """From a row's value to its values by field, for people; None for groups, and rows that name their owner."""
+    numbers: tuple[str, ...] = ()
+    """What the numbers of a group's row are, for people."""
 
 
 class RowForm(NamedTuple):

@@ -27,6 +27,7 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
 from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration, OnereadError
+from oneread.errors import shown as text_of
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
@@ -115,10 +116,17 @@ class IndexView:
         self._empty(found)
         return found
 
+    def _named_values(self, doc: bytes) -> Mapping[str, Any]:
+        (row,) = self.decode_rows([doc])
+        return {name: getattr(row, name) for name in self.cls.__struct_fields__}
+
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, values = self.cls.__name__, key_values(self.key)
         in_order = self._in_order if self._had_no_order else None
-        rows = Keyspace(self.prefix, "views", name, kind, values, owner_offset(self.key.codec), in_order=in_order)
+        rows = Keyspace(
+            self.prefix, "views", name, kind, values, owner_offset(self.key.codec), in_order=in_order,
+            fields=self._named_values,
+        )  # fmt: skip
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
 
     def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
@@ -137,7 +145,7 @@ class IndexView:
         return self.decode_rows([row[VALUE].value for _key, row in found])
 
     def explain_find(self, place: bytes) -> list[str]:
-        return [f"scan views for the first row of {place.hex()}..."]
+        return [f"scan views for the first row of {self.cls.__name__}{text_of(key_values(self.key)(place))}"]
 
     def forms(self) -> tuple[RowForm, ...]:
         place = key_paths(self.key)

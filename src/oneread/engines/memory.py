@@ -62,6 +62,9 @@ class MemoryEngine:
         made._closed = False  # noqa: SLF001 - an engine of this class
         return made
 
+    def __repr__(self) -> str:
+        return "MemoryEngine()"
+
     @property
     def capabilities(self) -> Capabilities:
         return CAPABILITIES

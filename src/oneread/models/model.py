@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 import msgspec
 from typing_extensions import dataclass_transform
 
-from oneread.models.declared import Declared, Keyed, KeyTypes
+from oneread.models.declared import DeclaredModel, Keyed, KeyTypes
 from oneread.models.evolving import EvolutionStep
 from oneread.models.fields import KEY, reference, rollup
 from oneread.models.references import Ref
@@ -23,7 +23,7 @@ Key = Annotated[T, KEY]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field, reference, rollup))
-class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=Declared):
+class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=DeclaredModel):
     """An entity. Declare a subclass with `Key[...]` fields and others.
 
     Frozen: change one with `db.patch` or `msgspec.structs.replace`.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from oneread.errors import Conflict, Corrupt, OnereadError, StillReferenced
@@ -23,7 +24,7 @@ from oneread.transactions.commit import Basis, Change, Commit, Decision, FollowC
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
 from oneread.transactions.system_rows import FENCE_ROW, Swap, swap
-from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork
+from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork, is_refusal
 
 T = TypeVar("T")
 
@@ -149,6 +150,37 @@ class NativeCommitter(NativeSystem):
                 raise
 
         return _until_written(attempt)
+
+    def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
+        """One transaction that writes nothing. Costs what its changes do, and a read more for each item with claims."""
+
+        def run() -> Plan[dict[int, OnereadError]]:
+            unit = UnitOfWork(self.name_of)
+            now = yield from Now()
+            yield from unit.load("roots", _wanted([change for item in items for change in item]))
+            refused: dict[int, OnereadError] = {}
+            for place, item in enumerate(items):
+                mark = unit.mark()
+                try:
+                    yield from _until_written(partial(self._check, unit, now, item))
+                except OnereadError as error:
+                    if not is_refusal(error):
+                        raise
+                    unit.restore(mark)
+                    refused[place] = error
+            return refused
+
+        return Atomically(run).__iter__()
+
+    def _check(self, unit: UnitOfWork, now: int, item: Sequence[Change], refused: RefusedHolders) -> Plan[None]:
+        """Decides an item on a unit, and checks its claims and sums; the unit is as before when holders are refused."""
+        mark = unit.mark()
+        try:
+            yield from self.cascade(unit, now, refused).commit(item)
+            yield from unit.check_since(mark)
+        except HoldersRefused:
+            unit.restore(mark)
+            raise
 
     def follow(self, source: bytes, holder: bytes) -> Plan[SetAside | None]:
         """One unit of work, written when the holder followed."""

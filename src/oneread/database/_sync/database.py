@@ -39,7 +39,17 @@ from oneread.models.model import Model
 from oneread.plans.arguments import check_function, check_iterable
 from oneread.plans.effects import Random, Sleep
 from oneread.plans.plan import Plan
-from oneread.plans.progress import KEEP, MAX_AGE, QUIET_SECONDS, WAIT_SECONDS, OnFault, Progress, Reporter, no_progress
+from oneread.plans.progress import (
+    KEEP,
+    MAX_AGE,
+    QUIET_SECONDS,
+    WAIT_SECONDS,
+    Fault,
+    OnFault,
+    Progress,
+    Reporter,
+    no_progress,
+)
 from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
@@ -50,6 +60,7 @@ from oneread.transfer import checkpoints
 from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
+from oneread.verify.drop import drop
 from oneread.verify.repair import Repaired, Repairer
 from oneread.verify.verify import Verification, Verifier, VerifyOptions
 
@@ -79,6 +90,9 @@ class Tasks:
     def __init__(self, database: Database, keys: tuple[bytes, ...]) -> None:
         self._database = database
         self._keys = keys
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {f'{len(self._keys)} given to the worker' if self._keys else 'none'}>"
 
     def __bool__(self) -> bool:
         return bool(self._keys)
@@ -180,6 +194,12 @@ class Database:
         self._worker = Worker(operations, worker_driver, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
+
+    def __repr__(self) -> str:
+        catalog = self.operations.catalog
+        return (
+            f"<{type(self).__name__} {self._driver.engine!r}: {len(catalog.models)} models, {len(catalog.views)} views>"
+        )
 
     def get(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R:
         """The entity with this key, the group of an aggregate, or the row of a unique index.
@@ -724,6 +744,23 @@ class Database:
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
         operations = self.operations
         return self.run(Repairer(operations.catalog, operations.committer, options).plan())
+
+    def drop(self, *faults: Fault) -> tuple[Fault, ...]:
+        """Removes what cannot be mended: entities that cannot be read, and rows of no model. There is no way back.
+
+        `faults` are of a verification, those with `droppable`. An entity is deleted as by `delete`: the rows that its
+        record lists go with it, and copies of it are marked as deleted; `on_delete="refuse"` does not keep it. Each
+        costs one transaction that looks again, and removes nothing that is readable by then. Run `repair` before it,
+        which may mend more, and after it, which removes what an unreadable record listed.
+
+        Returns those of the faults of which something was removed.
+
+        Raises:
+            UsageError: a fault is not droppable; nothing was removed.
+            SchemaMismatch: the schema has changed meanwhile.
+        """
+        operations = self.operations
+        return self.run(drop(operations.catalog, operations.committer, faults))
 
     def bulk(
         self,
