@@ -13,10 +13,10 @@ from msgspec import UNSET
 from oneread import costs
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
-from oneread.database.operations import Operations, found_by
+from oneread.database.operations import Operations, found_by, one_key
 from oneread.database.pages import AnyOf, Query, planned_ranges
 from oneread.database.patches import patching
-from oneread.errors import InvalidKey, UsageError, shown
+from oneread.errors import UsageError, shown
 from oneread.models.fields import GENERATED
 from oneread.models.registry import EntityKind
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
@@ -47,8 +47,7 @@ class Explainer:
         self._check_class(model)
         call = _call("get", model, key)
         if model in self._catalog.kinds:
-            kind = self._operations.kind(model)
-            root = kind.key(key)
+            root = self._operations.root(model, key)
             return self._explanation(call, [f"read roots {self._name(root)}: {root.hex()}"], self.costs.get(model))
         bound = self.costs.get(model)
         self._operations.fence.check(model)
@@ -58,12 +57,19 @@ class Explainer:
 
     def get_many(self, model: Any, keys: Iterable[tuple[Any, ...]]) -> Explanation:
         """What `get_many` would do."""
-        kind = self._kind(model)
+        self._check_class(model)
         if not isinstance(keys, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise UsageError("get_many takes keys as tuples: [(1,), (2,)]", given=keys)
-        places = [kind.key(_tuple(model, key)) for key in keys]
-        plan = [f"read roots {', '.join(map(self._name, places))}"]
-        return self._explanation(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(places))))
+            raise UsageError("get_many takes keys as tuples, or references: [(1,), (2,)]", given=keys)
+        given = [one_key(model, key) for key in keys]
+        view = self._catalog.views.get(model)
+        if view is None:
+            self._kind(model)
+            plan = [f"read roots {', '.join(self._name(self._operations.root(model, key)) for key in given)}"]
+        else:
+            self._operations.fence.check(model)
+            places = [view.prefix + view.key.codec.encode(found_by(view, key)) for key in given]
+            plan = [line for place in places for line in view.explain_find(place)]
+        return self._explanation(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(given))))
 
     def page(  # noqa: PLR0913 - as the page itself
         self,
@@ -113,7 +119,7 @@ class Explainer:
 
         `carriers` is the number of holders, when it is known; a model's own field `carriers` takes precedence.
         """
-        place = self._kind(model).key(key)
+        place = self._operations.root(model, key)
         carriers = _known_holders(model, carriers, changes)
         patching(model, changes)
         bound = self.costs.patch(model, *changes, carriers=carriers)
@@ -121,7 +127,7 @@ class Explainer:
 
     def delete(self, model: Any, *key: object, carriers: int | None = None) -> Explanation:
         """What `delete` would do."""
-        place = self._kind(model).key(key)
+        place = self._operations.root(model, key)
         bound = self.costs.delete(model, carriers=carriers)
         return self._explanation(_call("delete", model, key), [f"read roots {self._name(place)}"], bound)
 
@@ -190,9 +196,3 @@ def _known_holders(model: Any, given: Any, changes: dict[str, Any]) -> int | Non
         return None
     number: int | None = None if given is UNSET else given
     return number
-
-
-def _tuple(model: Any, key: Any) -> tuple[Any, ...]:
-    if not isinstance(key, tuple):
-        raise InvalidKey("get_many takes keys as tuples: [(1,), (2,)]", model=model, key=key)
-    return key  # pyright: ignore[reportUnknownVariableType]  callers may be untyped

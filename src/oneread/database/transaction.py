@@ -41,7 +41,7 @@ class TransactionWork:
         catalog = self._operations.catalog
         if not isinstance(model, type) or model not in catalog.kinds:
             raise UsageError("a transaction reads entities only; read views before or after it", given=model)
-        root_key = catalog.kinds[model].key(key)
+        root_key = self._operations.root(model, key)
         yield from self._overlay.load("roots", [root_key])
         root = parse_root(self._overlay.get("roots", root_key))
         entity = catalog.state(root_key, root).entity
@@ -67,13 +67,13 @@ class TransactionWork:
         catalog = self._operations.catalog
         return (
             yield from self._write(
-                Patch(catalog, self._operations.kind(model).key(key), patching(model, changes), if_version)
+                Patch(catalog, self._operations.root(model, key), patching(model, changes), if_version)
             )
         )
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[None]:
         """Deletes on the overlay."""
-        root_key = self._operations.kind(model).key(key)
+        root_key = self._operations.root(model, key)
         yield from self._write(Delete(self._operations.catalog, root_key, if_version, model))
 
     def _refuse_ended(self) -> None:

@@ -117,14 +117,21 @@ class Reference(NamedTuple):
         access = self.access
         try:
             if access.many:
-                keys = dict.fromkeys([self.kind.key(ref.key) for ref in value])
+                keys = dict.fromkeys([self._key(ref) for ref in value])
                 return sorted(keys) if access.unordered else list(keys)
-            ref: Any = value if access.copy is None else value.ref if type(value) is access.copy else None
-            return [self.kind.key(ref.key)]
+            return [self._key(value if access.copy is None else value.ref if type(value) is access.copy else None)]
         except (AttributeError, TypeError) as error:
             raise InvalidValue(
                 "a value does not fit its field", model=type(entity).__name__, field=self.name, value=value
             ) from error
+
+    def _key(self, ref: Any) -> bytes:
+        cls, target = ref.refers_to, self.access.target
+        if cls is not target and cls is not None and not issubclass(cls, self.kind.cls):
+            raise InvalidValue(
+                "this refers to another class than the field does", field=self.name, value=ref, expected=target
+            )
+        return self.kind.key(ref.key)
 
     def keeps_last_values(self, source: Source) -> bool:
         """Whether holders keep the last values of this source: it was deleted, and `on_delete` does not clear them."""

@@ -38,6 +38,7 @@ from oneread.models.set_order import order_sets
 from oneread.models.types import FieldType, Names, field_types, type_of, types_of, unwrap
 from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
+from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
 from oneread.store.requests import Found
@@ -124,10 +125,11 @@ class IndexView:
     def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
         return [(part.field, part.access, part.check()) for part in self.key.parts]
 
-    def find(self, values: tuple[Any, ...]) -> Plan[Any]:
-        within = self.key.codec.prefix_range(values, prefix=self.prefix)
-        found = yield from first_row("views", RowRange(within.start, within.stop or b""))
-        return None if found is None else self.decode_rows([found[1][VALUE].value])[0]
+    def find_many(self, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:
+        ranges = [self.key.codec.prefix_range(values, prefix=self.prefix) for values in wanted]
+        scans = [first_row("views", RowRange(within.start, within.stop or b"")) for within in ranges]
+        found = [(yield from scans[0])] if len(scans) == 1 else (yield from Together(scans))
+        return [None if each is None else self.decode_rows([each[1][VALUE].value])[0] for each in found]
 
     def local_find(self, engine: LocalReads) -> LocalFind | None:  # noqa: ARG002 - part of the contract
         return None

@@ -19,7 +19,7 @@ from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue
 from oneread.models.fields import defaults_of
 from oneread.models.model import Model, key_names
-from oneread.models.references import Copy, Ref
+from oneread.models.references import Copy, ref_class
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, Shapes, revive
 from oneread.models.types import Named
@@ -122,9 +122,10 @@ class JsonForm(Generic[E]):
                 if field.kind == "copy":
                     value = field.cls.of(*(value.ref if self.shows_copies else value))
                 elif field.kind == "ref":
-                    value = Ref(tuple(value))
+                    value = ref_class(field.reference().target())(tuple(value))
                 elif field.kind == "refs":
-                    value = [Ref(tuple(each)) for each in value]
+                    made = ref_class(field.reference().target())
+                    value = [made(tuple(each)) for each in value]
             yield field.name, value
 
     def _struct(self, optional: Callable[[str], bool], without: tuple[str, ...] = ()) -> Any:
