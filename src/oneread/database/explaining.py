@@ -14,7 +14,7 @@ from oneread import costs
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations, found_by, one_key
-from oneread.database.pages import AnyOf, Query, planned_ranges
+from oneread.database.pages import AnyOf, Query, bounds_of, planned_ranges
 from oneread.database.patches import patching
 from oneread.errors import UsageError, shown
 from oneread.models.fields import GENERATED
@@ -79,7 +79,9 @@ class Explainer:
         cursor: str | None = None,
         backward: bool = False,
         since: Any = None,
+        after: Any = None,
         until: Any = None,
+        through: Any = None,
         starts_with: str | bytes | None = None,
         where: Any = None,
         budget: int = BUDGET,
@@ -88,7 +90,8 @@ class Explainer:
         self._check_class(view)
         of = listed(self._operations, view)
         rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
-        query = Query(equal, rows, cursor, backward, since, until, starts_with, where, budget)
+        bounds = bounds_of(since, after, until, through)
+        query = Query(equal, rows, cursor, backward, bounds, starts_with, where, budget)
         ranges, reverse = planned_ranges(of, query, self._cipher)
         bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
         plan = [_scan(of, within, rows, reverse=reverse) for within in ranges]

@@ -64,8 +64,8 @@ class IndexView:
         self.key = ViewKey(
             cls, model, {name: rule for name, rule in rules.items() if rule.kind == "key"}, accesses, compiling.kinds
         )
-        if not self.key.parts:
-            raise InvalidDeclaration("an index needs a key rule: by(...), newest(...), ...", view=cls)
+        if cls.unique and not self.key.parts:
+            raise InvalidDeclaration("a unique index needs a key rule: by(...)", view=cls)
         referring = {part.field: part.access.copy for part in self.key.parts if part.access.copy is not None}
         self.layout: Layout[Any] = Layout(
             cls, None, nullable=compiling.nullable | set(referring.values()), names=accesses.names

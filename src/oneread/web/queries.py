@@ -22,7 +22,8 @@ from oneread.store.limits import BUDGET
 
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 
-NAMES: Final = ("limit", "cursor", "backward", "since", "until", "starts_with")
+BOUNDS: Final = ("since", "after", "until", "through", "starts_with")
+NAMES: Final = ("limit", "cursor", "backward", *BOUNDS)
 _TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
 _DIGITS: Final = 9
 
@@ -34,7 +35,7 @@ class PageQuery:
         limit: rows of the page; the view's `max_limit` is the most.
         cursor: `next` or `previous` of the page before.
         backward: without a cursor, the last page of the list.
-        since, until, starts_with: bounds of the next key field, as text of the field's declared type.
+        since, until, starts_with, after, through: bounds of the next key field, as text of the field's declared type.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class PageQuery:
         since: str | None = None,
         until: str | None = None,
         starts_with: str | None = None,
+        after: str | None = None,
+        through: str | None = None,
     ) -> None:
         self.limit = limit
         self.cursor = cursor
@@ -52,6 +55,8 @@ class PageQuery:
         self.since = since
         self.until = until
         self.starts_with = starts_with
+        self.after = after
+        self.through = through
 
     @classmethod
     def of(cls, connection: HTTPConnection, *, others: Collection[str] = ()) -> PageQuery:
@@ -75,9 +80,7 @@ class PageQuery:
             _number(given["limit"]) if "limit" in given else None,
             given.get("cursor"),
             _truth(given.get("backward", "false")),
-            given.get("since"),
-            given.get("until"),
-            given.get("starts_with"),
+            **{name: given[name] for name in BOUNDS if name in given},
         )
 
     async def page(
@@ -107,7 +110,7 @@ class PageQuery:
         """
         if most is not None and self.limit is not None and self.limit > most:
             raise InvalidQuery("the limit is larger than this list allows", field="limit", max_limit=most)
-        bounded = {name: getattr(self, name) for name in ("since", "until", "starts_with")}
+        bounded = {name: getattr(self, name) for name in BOUNDS}
         if any(text is not None for text in bounded.values()):
             bounded = _convert_bounds(db, view, equal, bounded)
         return await db.page(

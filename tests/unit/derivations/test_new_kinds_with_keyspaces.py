@@ -122,10 +122,7 @@ class PeakView(ToyView):
         return found
 
     def show(self, found) -> Plan[list[Any]]:
-        shown = []
-        for key, _row in found:
-            shown.append((yield from self.find(self.key.codec.decode(row_part(key)))))
-        return shown
+        return (yield from self.find_many([self.key.codec.decode(row_part(key)) for key, _row in found]))
 
     def forms(self):
         name, place, none = self.cls.__name__, key_paths(self.key), frozenset()

@@ -23,7 +23,7 @@ from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
 from oneread.database.lists import Copied, KeyTypes, Listed, Located, Named, listed
 from oneread.database.operations import Operations
-from oneread.database.pages import Page, Query, page
+from oneread.database.pages import Page, Query, bounds_of, page
 from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
@@ -308,7 +308,9 @@ class Database:
         cursor: str | None = None,
         backward: bool = False,
         since: Any = None,
+        after: Any = None,
         until: Any = None,
+        through: Any = None,
         starts_with: str | bytes | None = None,
         where: Expression | None = None,
         budget: int = BUDGET,
@@ -322,8 +324,10 @@ class Database:
             limit: rows of the page, at most the view's `max_limit`; by default 50, or `max_limit` where that is less.
             cursor: `page.next` or `page.previous` of an earlier page.
             backward: without a cursor, the last page of the list.
-            since: the next key field is at least this.
-            until: the next key field is below this.
+            since: the next key field is this or greater, in the order of its values whichever way the list is sorted.
+            after: it is greater than this.
+            until: it is less than this.
+            through: it is this or less.
             starts_with: the next key field begins with this text or these bytes.
             where: a condition on the rows; rows that fail it are read all the same, within `budget`.
             budget: rows that may be read beyond `limit`; once they are used up, `page.truncated` is true and
@@ -346,7 +350,8 @@ class Database:
             self.run(self.operations.fence.check_readable(view))
             of = self._lists[view] = listed(self.operations, view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
-        query = Query(equal, limit, cursor, backward, since, until, starts_with, where, budget)
+        bounds = bounds_of(since, after, until, through)
+        query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if self._local is not None:
             found = read_page(self._local, of, query, self._cipher)
             if found is not None:
