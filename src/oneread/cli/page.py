@@ -138,7 +138,5 @@ def _prefix(cls: type, rest: Sequence[WantedType], word: str) -> str | bytes | N
 
 def _next_part(cls: type, rest: Sequence[WantedType]) -> WantedType:
     if not rest:
-        raise InvalidQuery(
-            "every part of the key is given: a bound and --starts-with have nothing to bound", view=cls
-        )
+        raise InvalidQuery("every part of the key is given: a bound and --starts-with have nothing to bound", view=cls)
     return rest[0]

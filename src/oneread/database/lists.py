@@ -101,7 +101,8 @@ def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
 def _of_view(view: CompiledView, names: Names) -> Listed:
     number, generation = number_and_generation(view.prefix)
     key, limit = view.key, view.cls.max_limit
-    conditions = ConditionChecks(names, view.cls, frozenset(each.field for each in key.parts if each.access.copy))
+    referring = frozenset(each.field for each in key.parts if each.access.copy or each.access.stands_for)
+    conditions = ConditionChecks(names, view.cls, referring)
     return Listed(
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
         view.show, None, view.decode_rows, _encoders(key.codec), conditions, key.hashed,

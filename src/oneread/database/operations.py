@@ -170,8 +170,8 @@ class Operations:
 
     def get_many(self, model: Any, keys: Sequence[Any]) -> Plan[list[tuple[Any, int]]]:
         """Entities or rows of a view by key in one round trip, None for each absent one."""
-        given = [one_key(model, key) for key in keys]
         view = self.catalog.views.get(model) if isinstance(model, type) else None
+        given = [one_key(model, key) for key in keys]
         if view is not None:
             yield from self.fence.check_readable(model)
             found = yield from view.find_many([found_by(view, key) for key in given])

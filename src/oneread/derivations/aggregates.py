@@ -25,7 +25,7 @@ from oneread.derivations.derivation import (
     owner_offset,
 )
 from oneread.derivations.emitted_record import ROWS, SUMS, short_hash
-from oneread.derivations.indexes import check_type, compile_where
+from oneread.derivations.indexes import check_type, compile_where, copy_shown
 from oneread.derivations.keyed import Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate
@@ -136,6 +136,7 @@ class AggregateView:
             accesses,
             compiling.kinds,
         )
+        self._copies = {part.field: copy_shown(cls, part.field, accesses.names) for part in self.key.parts}
         for part in self.key.parts:
             check_type(cls, part.field, self._types[part.field], part.access, optional=part.rule.none is not None)
             if part.rule.descending or part.rule.hashed:
@@ -249,7 +250,7 @@ class AggregateView:
         for part in self.key.parts:
             values = group[start : start + part.width]
             start += part.width
-            fields[part.field] = _as_declared(part.access, values)
+            fields[part.field] = _as_declared(part.access, self._copies[part.field], values)
         for each in self.folded:
             try:
                 fields[each.field] = each.read(numbers)
@@ -445,12 +446,11 @@ def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:
                 yield path if what == "sum" else None
 
 
-def _as_declared(access: Access, values: tuple[Any, ...]) -> Any:
+def _as_declared(access: Access, copy: type[Copy[Any]] | None, values: tuple[Any, ...]) -> Any:
     if access.target is None:
         return values[0]
     if values[0] is None:
         return None
-    copy: type[Copy[Any]] | None = access.copy
     return copy.of(*values) if copy is not None else ref_class(access.target)(values)
 
 

@@ -59,8 +59,9 @@ class Index(View[V], Generic[V], frozen=True):
     """Entities of V in another order, each row with the fields that a list shows.
 
     Key rules (`by`, `newest`, `ascending`, ...) in the order of declaration make the order; ties are in ascending order
-    of the source's key, and without any key rule that is the whole order. An entity with None in one of them is not in the index. `source` refers to the entity. Class
-    option `unique`: the values of the key rules belong to one entity at most; None is never taken.
+    of the source's key, and without any key rule that is the whole order. An entity with None in one of them is not in
+    the index. `source` refers to the entity. Class option `unique`: the values of the key rules belong to one entity at
+    most; None is never taken.
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source"}

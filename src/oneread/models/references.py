@@ -10,15 +10,16 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Self, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar, overload
 from uuid import UUID
 
 import msgspec
 from typing_extensions import dataclass_transform
 
+from oneread.errors import InvalidDeclaration
 from oneread.models.declared import Declared
 from oneread.models.evolving import EvolutionStep
-from oneread.models.paths import within
+from oneread.models.paths import path_of, within
 
 if TYPE_CHECKING:
     from oneread.models.model import Model
@@ -74,8 +75,25 @@ def ref_class(cls: type[T]) -> type[Ref[T]]:
     return known
 
 
+if TYPE_CHECKING:
+    DeclaredCopy = Declared
+else:
+
+    class DeclaredCopy(Declared):
+        """The metaclass of copies: `headline: str = shown(Question.title)` is the path that `within` would make."""
+
+        def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], **config: object) -> Any:
+            fields = space.get("__annotations__", {})
+            shown = {
+                field: path_of(given.field)
+                for field, given in space.items()
+                if field in fields and getattr(given, "kind", None) == "shown"  # a rule, which is of a higher room
+            }
+            return super().__new__(mcs, name, bases, space | shown, **config)
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(within,))
-class Copy(msgspec.Struct, Generic[E], frozen=True, metaclass=Declared):
+class Copy(msgspec.Struct, Generic[E], frozen=True, metaclass=DeclaredCopy):
     """Fields of an entity of E, copied into the entity that holds this and kept up to date.
 
     Declare a subclass whose fields have names and types of E's fields; a field may have another name with `shown`, or
@@ -136,6 +154,16 @@ class Copy(msgspec.Struct, Generic[E], frozen=True, metaclass=Declared):
             {"deleted": True} if self.deleted else {}
         )
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+def refuse_copy_in_copy(owner: type, field: str, copy: type[Copy[Any]]) -> NoReturn:
+    """Raises InvalidDeclaration for a field of a copy that is a copy, with what to write."""
+    model = copy.type_arguments[0] if copy.type_arguments else "Model"
+    name = getattr(model, "__forward_arg__", None) or getattr(model, "__name__", model)
+    raise InvalidDeclaration(
+        "a copy cannot hold a copy: declare its reference, or take its fields with within(Post.author, Author.name)",
+        declaration=owner, field=field, write=f"{field}: Ref[{name}]",
+    )  # fmt: skip
 
 
 KeyValue: TypeAlias = str | int | float | Decimal | bytes | date | timedelta | UUID | Enum | tuple[Any, ...] | None

@@ -20,7 +20,7 @@ from oneread.errors import InvalidDeclaration
 from oneread.models.differences import difference, is_abstract
 from oneread.models.fields import Marker
 from oneread.models.model import Model, key_names
-from oneread.models.references import Copy, Ref, ref_class
+from oneread.models.references import Copy, Ref, ref_class, refuse_copy_in_copy
 from oneread.models.types import Annotation, FieldType, Names, types_of, written_annotations
 from oneread.models.wide import pack_wide, unpack_wide
 
@@ -132,7 +132,7 @@ class Shapes:
         name, optional, present = given.field, given.optional, given.present
         if present.kind == "copy":
             if issubclass(given.owner, Copy):
-                _refuse("a copy cannot hold a copy; take its fields with within()", given)
+                refuse_copy_in_copy(given.owner, given.field, present.cls)
             return self._copy(given)
         if present.kind == "reference":
             concrete, shadow = self._ref(present)

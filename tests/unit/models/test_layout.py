@@ -344,7 +344,9 @@ def test_ints_of_any_size_come_back_wherever_they_stand(number):
     bigs = {"bigs": {number: [number, 1]}, "pairs": {(number, "x"): number}, "set": {number, 1}}
     far = Ticket.at(SOME_ID, date(2020, 1, 1), Colour.BLUE)
     seat = Seat(ref=far, title="t", ticket=far, others=[far])
-    given = cls(code="c", **values | bigs | {"big": number, "seat": seat, "anything": [number], "near": Customer.at(number)})
+    given = cls(
+        code="c", **values | bigs | {"big": number, "seat": seat, "anything": [number], "near": Customer.at(number)}
+    )
     layout = Layout(cls, 0x1234)
     doc, seen = layout.validated(given)
     assert doc[:2] == b"\x92\x34"
