@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from oneread.cli.program import COMMANDS, SECTIONS
+from oneread.cli.program import COMMANDS
 
 HEAVY = ("rich", "lmdb", "sqlite3", "asyncio", "IPython", "code")
 
@@ -23,8 +23,8 @@ def test_help_lists_every_command_under_its_heading(bare):
     for name, entry in COMMANDS.items():
         assert f"  {name} " in ran.out
         assert entry.line in " ".join(ran.out.split())
-    used = {entry.section for entry in COMMANDS.values()}
-    assert [section for section in SECTIONS if f"{section}:" in ran.out] == [each for each in SECTIONS if each in used]
+    sections = list(dict.fromkeys(entry.section for entry in COMMANDS.values()))
+    assert [line[:-1] for line in ran.out.splitlines() if line[:-1] in sections] == sections
 
 
 def test_help_imports_no_command_no_engine_and_no_rich():
@@ -41,7 +41,7 @@ def test_help_imports_no_command_no_engine_and_no_rich():
 
 
 def test_listing_the_commands_imports_none_of_them():
-    targets = sorted({entry.target.partition(":")[0] for entry in COMMANDS.values()})
+    targets = sorted(f"oneread.cli.{name}" for name in COMMANDS)
     ran = python(
         "import sys\n"
         "from oneread.cli import main\n"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from oneread import connect
-from oneread.cli.faults import Resuming
+from oneread.cli.faults import resuming
 from oneread.plans.effects import Atomically
 from oneread.plans.progress import Progress, no_progress
 from oneread.store.requests import Replace, Scan
@@ -136,15 +136,14 @@ def test_an_option_that_cannot_be_is_wrong_use(oneread, arguments):
 
 def stopped(option, *report):
     """What is noted on a Ctrl-C after these reports."""
-    resuming = Resuming(no_progress, option)
-    with pytest.raises(KeyboardInterrupt) as raised, resuming:
-        stop_after(resuming, report)
+    with pytest.raises(KeyboardInterrupt) as raised, resuming(no_progress, option) as progress:
+        stop_after(progress, report)
     return getattr(raised.value, "__notes__", [])
 
 
-def stop_after(resuming, report):
+def stop_after(progress, report):
     for each in report:
-        resuming(each)
+        progress(each)
     raise KeyboardInterrupt
 
 

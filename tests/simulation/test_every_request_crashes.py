@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from oneread import add
-from oneread.testing.schedules import AtPoint, Fate
+from oneread.testing.schedules import Fate
 from oneread.testing.simulator import Simulation
 from oneread.testing.steps import (
     DeleteStep,
@@ -35,6 +35,34 @@ from tests.simulation.schema import (
     Sold,
 )
 from tests.simulation.world import PENDING, beginning, bought, buying, clearing_out, founding, swapping
+
+
+class AtPoint:
+    """One fate at one point of one process, and RUN everywhere else: for sweeps over all points.
+
+    Points are counted from 0, requests inside transactions included; -1 is none, to count them. `points` says of each
+    whether it was a request of its own (or a whole transaction), or one inside a transaction, where only FAIL and
+    CRASH_BEFORE can happen.
+    """
+
+    def __init__(self, process, point, fate):
+        self._process = process
+        self._point = point
+        self._fate = fate
+        self.points = []
+
+    def outside(self, process):
+        return self._at(process, "outside", self._fate)
+
+    def inside(self, process):
+        return self._at(process, "inside", self._fate if self._fate in (Fate.FAIL, Fate.CRASH_BEFORE) else Fate.RUN)
+
+    def _at(self, process, place, fate):
+        if process != self._process:
+            return Fate.RUN
+        self.points.append(place)
+        return fate if len(self.points) - 1 == self._point else Fate.RUN
+
 
 ACTS = {
     "create": [SaveStep(bought(8, 1, 1, 9, 9), "create")],

@@ -13,7 +13,7 @@ from oneread.engines.lmdb import LmdbEngine
 from oneread.errors import Unavailable
 from oneread.plans.effects import Now, Sleep, Together
 from oneread.store.requests import Read
-from oneread.testing.schedules import HARMLESS, ByChance, Fate, Parking, Priorities, Uniform
+from oneread.testing.schedules import ByChance, Fate, Parking, Priorities, Uniform
 from oneread.testing.simulator import APART, Simulation, Violation
 from oneread.testing.steps import DrainStep, PatchStep, Step
 from tests.simulation.schema import WORLD, City, Customer, Purchase
@@ -103,7 +103,7 @@ def small(seed=0, fates=None, policy=None):
 
 
 def harmless(simulation):
-    return ByChance(simulation.chance, HARMLESS, inside=0)
+    return ByChance(simulation.chance, {Fate.RUN: 1}, inside=0)
 
 
 class Always:

@@ -15,7 +15,7 @@ from oneread.derivations.catalog import stored_name
 from oneread.derivations.schema_rows import replace_schema, stored_schema
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Conflict, NotReady, OnereadError, SchemaMismatch, UsageError
-from oneread.evolution.backfill import Backfill, BackfillOptions
+from oneread.evolution.backfill import BackfillOptions
 from oneread.models.versions import Retired
 from oneread.plans.effects import Atomically, Now, Sleep
 from oneread.plans.effects import Random as Chance
@@ -136,7 +136,7 @@ class TwoSchemas:
 
     def plan(self, verbs):
         options = BackfillOptions(quiet=QUIET, wait=0.2, fence=self.chance.random() < 0.3)
-        return Backfill(verbs, verbs.fence.version, options).run()
+        return verbs.backfill(options).run()
 
     # Which process is next.
 
@@ -271,7 +271,7 @@ class TwoSchemas:
     def end(self):
         """Old code has ended: the backfill ends, once nothing stands in its way, and everything is right."""
         for _ in range(3):
-            result = self.drive(Backfill(self.new, self.new.fence.version, BackfillOptions(fence=True)).run())
+            result = self.drive(self.new.backfill(BackfillOptions(fence=True)).run())
             if result.done:
                 break
             for number in range(1, 6):  # a unique value twice: the operator decides

@@ -5,7 +5,6 @@ See rule 17 of the commit protocol.
 
 from __future__ import annotations
 
-from datetime import datetime
 from time import monotonic
 from typing import Annotated
 
@@ -13,11 +12,10 @@ import msgspec
 import typer
 
 from oneread.cli.failures import FOUND
-from oneread.cli.faults import Resuming
-from oneread.cli.options import DbOption, JsonOption, PaceOption, QuietOption, SchemaOption, schema_of, writing
+from oneread.cli.faults import resuming
+from oneread.cli.options import Invocation, PaceOption, with_shared_options, writing
 from oneread.cli.output import Output, counted
 from oneread.evolution.backfill import Backfilled
-from oneread.evolution.position import BackfillRefusal
 from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS
 
 FenceOption = Annotated[
@@ -34,7 +32,7 @@ QuietSecondsOption = Annotated[
 ]
 
 
-class Built(msgspec.Struct, frozen=True):
+class Built(Backfilled, frozen=True, kw_only=True):
     """What `backfill --json` prints.
 
     Arguments:
@@ -49,27 +47,17 @@ class Built(msgspec.Struct, frozen=True):
         seconds: elapsed.
     """
 
-    done: bool
-    looked: int
-    recommitted: int
-    passes: int
-    refused: int
-    refusals: tuple[BackfillRefusal, ...]
-    old_code: str
-    old_code_at: datetime | None
     seconds: float
 
 
+@with_shared_options
 def command(
+    given: Invocation,
     *,
     pace: PaceOption = None,
     fence: FenceOption = False,
     wait: WaitOption = WAIT_SECONDS,
     quiet_for: QuietSecondsOption = QUIET_SECONDS,
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Builds the views that the schema adds or changes, while programs read and write.
 
@@ -80,26 +68,13 @@ def command(
 
     Example: oneread backfill --pace 5000 --schema shop.models:shop --db lmdb:///var/lib/shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    known = schema_of(schema)
+    output = given.output
     before = monotonic()
-    with writing(db, known) as database, output.progress() as report, Resuming(report) as progress:
+    with writing(given.db, given.schema) as database, output.progress() as report, resuming(report) as progress:
         done = database.backfill(pace=pace, progress=progress, fence=fence, wait=wait, quiet=quiet_for)
     seconds = monotonic() - before
-    output.document(
-        Built(
-            done.done,
-            done.looked,
-            done.recommitted,
-            done.passes,
-            done.refused,
-            done.refusals,
-            done.old_code,
-            done.old_code_at,
-            round(seconds, 3),
-        )
-    )
-    if not as_json:
+    output.document(Built(**msgspec.structs.asdict(done), seconds=round(seconds, 3)))
+    if not output.as_json:
         _show(output, done, seconds)
     if not done.done:
         raise typer.Exit(FOUND)

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from oneread.cli.failures import FOUND
-from oneread.cli.options import DATA, DbOption, JsonOption, QuietOption, SchemaOption, reading, schema_of
+from oneread.cli.options import DATA, Invocation, reading, with_shared_options
 from oneread.cli.output import Output, size
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
@@ -31,15 +31,8 @@ class BackedUp(msgspec.Struct, frozen=True):
     clean: bool | None
 
 
-def command(
-    *,
-    target: TargetArgument,
-    verify: VerifyOption = False,
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_shared_options
+def command(given: Invocation, *, target: TargetArgument, verify: VerifyOption = False) -> None:
     """Copies the store to a new folder while programs read and write it.
 
     The copy is a compact snapshot of the whole store, with all its prefixes. The folder appears when the copy is
@@ -47,19 +40,18 @@ def command(
 
     Example: oneread backup /backup/shop-2026-11-20 --verify --schema shop.models:shop --db lmdb:///var/lib/shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
+    output = given.output
     if not target or "://" in target:
         raise UsageError("the target of a backup is a folder, not a URL", given=target)
-    known = schema_of(schema)
     place = Path(target).absolute()
     removed = unfinished.leftovers(place.parent, place.name, DATA)
-    with reading(db, known) as database, output.progress() as report:
+    with reading(given.db, given.schema) as database, output.progress() as report:
         copied = database.backup(target, progress=report)
     for path in removed:
         output.note(f"removed the unfinished copy of a killed backup: {path}")
-    prefix = urlsplit(db).query
+    prefix = urlsplit(given.db).query
     url = f"lmdb://{quote(target)}" + (f"?{prefix}" if prefix else "")
-    clean = _verify(output, url, known) if verify else None
+    clean = _verify(output, url, given.schema) if verify else None
     output.document(BackedUp(url, copied, clean))
     output.text(f"{url}: {size(copied)}" + ("" if clean is None else ", clean" if clean else ", with faults"))
     if clean is False:

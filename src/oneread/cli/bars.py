@@ -29,31 +29,21 @@ def bar(console: Console | None = None) -> Generator[Reporter]:
         TextColumn("{task.fields[amount]}", markup=False),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console or Console(stderr=True), transient=True) as progress:
-        yield _ShownPhase(progress).report
+    with Progress(*columns, console=console or Console(stderr=True), transient=True) as shown:
+        phase, since = "", 0.0
+        task: TaskID | None = None
 
+        def show(report: progress.Progress) -> None:
+            nonlocal phase, since, task
+            if task is None or report.phase != phase:
+                if task is not None:
+                    shown.remove_task(task)
+                phase, since = report.phase, monotonic()
+                task = shown.add_task(phase, total=report.total, amount="")
+            text = amount(report, monotonic() - since)
+            shown.update(task, completed=report.done, total=report.total, amount=text)
 
-class _ShownPhase:
-    """The phase that is shown."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._phase = ""
-        self._task: TaskID | None = None
-        self._since = 0.0
-
-    def report(self, report: progress.Progress) -> None:
-        if self._task is None or report.phase != self._phase:
-            if self._task is not None:
-                self._progress.remove_task(self._task)
-            self._task = self._progress.add_task(report.phase, total=report.total, amount="")
-            self._phase, self._since = report.phase, monotonic()
-        self._progress.update(
-            self._task,
-            completed=report.done,
-            total=report.total,
-            amount=amount(report, monotonic() - self._since),
-        )
+        yield show
 
 
 def amount(report: progress.Progress, seconds: float) -> str:

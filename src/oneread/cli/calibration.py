@@ -85,30 +85,15 @@ def _aggregate(model: Any, field: str) -> Any:
     return _declare(f"{model.__name__}By{field.title()}", Aggregate, model, fields, rules)
 
 
-IndexedByName, IndexedByGroup = _index("name"), _index("group", "price")
-GroupedByName, GroupedByGroup = _aggregate(Grouped, "name"), _aggregate(Grouped, "group")
-ExtremeByName, ExtremeByGroup = _aggregate(Extreme, "name"), _aggregate(Extreme, "group")
-UniquePrice: Final = _declare(
-    "UniquePrice",
-    Index,
-    Unique,
-    {"group": str, "number": int},
-    {"unique": True, "group": by(Unique.group), "number": by(Unique.number)},
+IndexedByGroup, GroupedByGroup = _index("group", "price"), _aggregate(Grouped, "group")
+_UNIQUE: Final = {"unique": True, "group": by(Unique.group), "number": by(Unique.number)}
+_VIEWS: Final = (
+    *(_index("name"), IndexedByGroup, _aggregate(Grouped, "name"), GroupedByGroup),
+    *(_aggregate(Extreme, "name"), _aggregate(Extreme, "group")),
+    _declare("UniquePrice", Index, Unique, {"group": str, "number": int}, _UNIQUE),
 )
 
-
-SCHEMA: Final = Schema(
-    ReferredSource,
-    *_LINES,
-    Referring,
-    IndexedByName,
-    IndexedByGroup,
-    GroupedByName,
-    GroupedByGroup,
-    ExtremeByName,
-    ExtremeByGroup,
-    UniquePrice,
-)
+SCHEMA: Final = Schema(ReferredSource, *_LINES, Referring, *_VIEWS)
 """The schema that a store is measured with."""
 
 
@@ -186,10 +171,8 @@ class _Bench:
         keys = [(f"group {each % _GROUPS}", each) for each in numbers]
         half = len(keys) // 2
         some = [(Plain, *key) for key in keys[:half]] + [(Referring, *key) for key in keys[half:]]
-        yield (
-            "get",
-            (db.get, some * 5),
-        )  # a few microseconds each: repeated until a disturbance hits them as often as the others
+        # A few microseconds each: repeated until a disturbance hits them as often as the others.
+        yield "get", (db.get, some * 5)
         yield "miss", (db.find, [(Plain, group, -number - 2) for group, number in keys])
         yield "long get", (db.get, [(Plain, f"group {-1 % _GROUPS}", -1)] * _BATCH)
         yield "group get", (db.get, [(GroupedByGroup, group) for group, _number in keys])

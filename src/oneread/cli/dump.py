@@ -11,17 +11,7 @@ from typing import Annotated
 import typer
 
 from oneread.cli.files import STANDARD, new_file
-from oneread.cli.options import (
-    DbOption,
-    JsonOption,
-    QuietOption,
-    SchemaOption,
-    complete_names,
-    find_declared,
-    reading,
-    schema_of,
-)
-from oneread.cli.output import Output
+from oneread.cli.options import Invocation, complete_names, find_declared, reading, with_shared_options
 from oneread.errors import UsageError
 
 
@@ -42,15 +32,13 @@ OutOption = Annotated[
 FormatOption = Annotated[Format, typer.Option("--format", help="JSON lines, or CSV for one model.")]
 
 
+@with_shared_options
 def command(
+    given: Invocation,
     *,
     models: ModelsArgument = None,
     out: OutOption = STANDARD,
     form: FormatOption = Format.jsonl,
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Writes entities to a file, from one moment of the store, while it is in use.
 
@@ -59,14 +47,13 @@ def command(
 
     Example: oneread dump --out shop.jsonl.gz --schema shop.models:shop --db lmdb:///var/lib/shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    known = schema_of(schema)
-    wanted = find_declared(known, models or [])
-    if as_json and out == STANDARD:
+    output = given.output
+    wanted = find_declared(given.schema, models or [])
+    if output.as_json and out == STANDARD:
         raise UsageError("--json prints a report to stdout, so the dump needs --out FILE")
     if form is Format.csv and len(wanted) != 1:
         raise UsageError("CSV holds the entities of one model: give exactly one MODEL", given=models or [])
-    with reading(db, known) as database, new_file(out) as file, output.progress() as report:
+    with reading(given.db, given.schema) as database, new_file(out) as file, output.progress() as report:
         if form is Format.csv:
             found: object = {"entities": database.dump_csv(file.write, wanted[0], progress=report)}
         else:

@@ -11,20 +11,16 @@ from typing import Annotated, Any, Final
 import typer
 
 from oneread.cli.options import (
-    DbOption,
-    JsonOption,
+    Invocation,
     KeyArgument,
     NumbersOption,
-    QuietOption,
-    SchemaOption,
     TimesOption,
     complete_names,
     find_declared,
     load_numbers,
     reading,
-    schema_of,
+    with_shared_options,
 )
-from oneread.cli.output import Output
 from oneread.cli.typed import WantedType, key_parts, values, whole_key
 from oneread.connect import connect
 from oneread.costs.declared import Explanation
@@ -39,20 +35,18 @@ NameArgument = Annotated[
 ]
 
 
+@with_shared_options
 def command(  # noqa: PLR0913 - each option narrows one call
+    given: Invocation,
     verb: VerbArgument,
     name: NameArgument,
     key: KeyArgument = [],  # noqa: B006 - typer makes a list of its own
     *,
-    schema: SchemaOption = "",
-    db: DbOption = "",
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Rows of a page.")] = None,
     fields: Annotated[list[str], typer.Option("--field", metavar="FIELD", help="A field that the patch changes.")] = [],  # noqa: B006 - typer makes a list of its own
     carriers: Annotated[int | None, typer.Option("--carriers", min=0, help="Entities that hold a copy.")] = None,
     numbers: NumbersOption = "",
     times: TimesOption = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Shows what a call would ask of the store: requests, keys, ranges, and the most that it costs. Nothing is read.
 
@@ -60,13 +54,12 @@ def command(  # noqa: PLR0913 - each option narrows one call
 
     Example: oneread explain page PurchasesOfBuyer 12347 --limit 10 --schema shop.models:shop --times
     """
-    output = Output(as_json=as_json, quiet=quiet)
     if verb not in VERBS:
         raise UsageError("unknown verb", verb=verb, known=VERBS)
-    known = schema_of(schema)
+    output, known = given.output, given.schema
     (cls,) = find_declared(known, [name])
     measured = load_numbers(output, numbers, times=times)
-    with reading(db, known) if db else connect("memory://", known, workers=0) as database:
+    with reading(given.db, known) if given.db else connect("memory://", known, workers=0) as database:
         explain = database.explain if measured is None else database.explain.by(measured)
         parts = _key(cls, verb, key_parts(database.operations.catalog, cls), key)
         found = _explain(explain, (verb, cls, parts), limit=limit, fields=fields, carriers=carriers)

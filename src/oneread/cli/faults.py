@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -81,28 +81,24 @@ def show(output: Output, faults: Iterable[Fault]) -> None:
                 output.text(f"  {name.ljust(8)} {text}")
 
 
-class Resuming:
-    """A reporter that remembers the cursor of long work, and notes on an error how to resume it: `with resuming`.
+@contextlib.contextmanager
+def resuming(report: Reporter, option: str = "") -> Generator[Reporter]:
+    """Yields a reporter that remembers the cursor of long work; notes on an error how to resume it.
 
     The option is what the command takes to resume, as `--resume`; empty when the same command resumes by itself.
     """
+    cursor = ""
 
-    def __init__(self, report: Reporter, option: str = "") -> None:
-        self._report = report
-        self._option = option
-        self._cursor = ""
+    def remember(progress: Progress) -> None:
+        nonlocal cursor
+        cursor = progress.cursor
+        report(progress)
 
-    def __call__(self, progress: Progress) -> None:
-        self._cursor = progress.cursor
-        self._report(progress)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if error is None:
-            return
-        if not self._option:
+    try:
+        yield remember
+    except BaseException as error:
+        if not option:
             error.add_note("finished work is kept; run the same command to continue")
-        elif self._cursor:
-            error.add_note(f"resume with {self._option} {self._cursor}")
+        elif cursor:
+            error.add_note(f"resume with {option} {cursor}")
+        raise

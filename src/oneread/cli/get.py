@@ -10,18 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from oneread.cli.options import (
-    DbOption,
-    JsonOption,
-    KeyArgument,
-    QuietOption,
-    SchemaOption,
-    complete_names,
-    find_declared,
-    reading,
-    schema_of,
-)
-from oneread.cli.output import Output
+from oneread.cli.options import Invocation, KeyArgument, complete_names, find_declared, reading, with_shared_options
 from oneread.cli.records import cost_text, plain, show_one
 from oneread.cli.typed import key_parts, whole_key
 from oneread.errors import InvalidQuery
@@ -50,14 +39,11 @@ class Got(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int | None = None
 
 
+@with_shared_options
 def command(
+    given: Invocation,
     model: ModelArgument,
     key: KeyArgument = [],  # noqa: B006 - typer makes a list of its own
-    *,
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Shows one entity, one group of an aggregate, or one row of a unique index, and what reading it cost.
 
@@ -66,10 +52,9 @@ def command(
 
     Example: oneread get Purchase 537626 1 --schema shop.models:shop --db lmdb://shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    known = schema_of(schema)
-    (cls,) = find_declared(known, [model])
-    with reading(db, known) as database:
+    output = given.output
+    (cls,) = find_declared(given.schema, [model])
+    with reading(given.db, given.schema) as database:
         view = database.operations.catalog.views.get(cls)
         if view is not None and not view.can_find:
             raise InvalidQuery("get needs a unique index; `oneread page` shows this one", view=cls)
@@ -78,6 +63,6 @@ def command(
         cost = database.cost(entity)
         version = database.version(entity) if isinstance(entity, Model) else None
         output.document(Got(cls.__name__, plain(entity), cost, version))
-        if not as_json:
+        if not output.as_json:
             show_one(output, entity)
         output.note(cost_text(cost))

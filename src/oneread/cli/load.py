@@ -18,8 +18,7 @@ import typer
 from oneread.cli.failures import FOUND
 from oneread.cli.files import STANDARD, lines, open_file
 from oneread.cli.loading import LoadJob, Make, Numbered, load
-from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, find_declared, schema_of, writing
-from oneread.cli.output import Output
+from oneread.cli.options import Invocation, find_declared, with_shared_options, writing
 from oneread.database._sync.database import Database
 from oneread.derivations.catalog import stored_name
 from oneread.errors import Corrupt, InvalidValue, StoreError, UsageError
@@ -49,7 +48,9 @@ ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue where an 
 MakeOption = Annotated[bool, typer.Option("--make", help="Make a new store where none exists.")]
 
 
-def command(  # noqa: PLR0913 - each is an option of its own
+@with_shared_options
+def command(
+    given: Invocation,
     *,
     file: FileArgument,
     model: ModelOption = "",
@@ -58,10 +59,6 @@ def command(  # noqa: PLR0913 - each is an option of its own
     rejects: RejectsOption = "",
     resume: ResumeOption = False,
     make: MakeOption = False,
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Loads entities from a file: a dump, JSON objects line by line, or CSV with a header.
 
@@ -72,13 +69,13 @@ def command(  # noqa: PLR0913 - each is an option of its own
     Example: oneread load customers.csv --model Customer --map CustomerID=number --schema shop.models:shop --db
     lmdb:///var/lib/shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    known = schema_of(schema)
-    cls = find_declared(known, [model])[0] if model else None
-    given = _parse_map(names or [])
+    output = given.output
+    cls = find_declared(given.schema, [model])[0] if model else None
+    renamed = _parse_map(names or [])
     aside = Path(rejects or (f"{file}.rejects" if file != STANDARD else "stdin.rejects"))
-    with writing(db, known, make=make, workers=1) as database, output.progress() as report, open_file(file) as stream:
-        job = _job(database, stream, (file, cls, given), aside)
+    store = writing(given.db, given.schema, make=make, workers=1)
+    with store as database, output.progress() as report, open_file(file) as stream:
+        job = _job(database, stream, (file, cls, renamed), aside)
         with _noting_resume():
             found = load(database, job, resume=resume, batch=batch, progress=report)
     output.document(found)

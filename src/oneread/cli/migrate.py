@@ -12,17 +12,7 @@ import msgspec
 import typer
 
 from oneread.cli.failures import FOUND
-from oneread.cli.options import (
-    SUBCOMMANDS,
-    DbOption,
-    JsonOption,
-    QuietOption,
-    SchemaOption,
-    comparing,
-    evolving,
-    schema_of,
-    writing,
-)
+from oneread.cli.options import SUBCOMMANDS, Invocation, comparing, evolving, with_shared_options, writing
 from oneread.cli.output import Output, counted
 from oneread.evolution.backfill import Backfilled
 from oneread.evolution.compare import Difference
@@ -58,13 +48,11 @@ def migrate() -> None:
 
 
 @app.command()
+@with_shared_options
 def plan(
+    given: Invocation,
     *,
     drop: DropOption = [],  # noqa: B006 - typer makes a list of its own
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Shows what this schema changes in the store, what it costs, and what is refused; writes nothing.
 
@@ -72,25 +60,22 @@ def plan(
 
     Example: oneread migrate plan --schema shop.models:shop --db lmdb:///var/lib/shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    with comparing(db, schema_of(schema)) as change:
+    with comparing(given.db, given.schema) as change:
         found = change.plan(drop=drop)
-    output.document(found)
-    if not as_json:
-        _show(output, found)
+    given.output.document(found)
+    if not given.output.as_json:
+        _show(given.output, found)
     if not found.nothing:
         raise typer.Exit(FOUND)
 
 
 @app.command()
+@with_shared_options
 def apply(
+    given: Invocation,
     *,
     drop: DropOption = [],  # noqa: B006 - typer makes a list of its own
     backfill: BackfillOption = False,
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Makes this schema the store's newest version. A program that opens the store does the same, but drops nothing.
 
@@ -98,22 +83,18 @@ def apply(
 
     Example: oneread migrate apply --drop OldView --backfill --schema shop.models:shop --db lmdb:///var/lib/shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    known = schema_of(schema)
-    with evolving(db, known) as change:
+    with evolving(given.db, given.schema) as change:
         found = change.apply(drop=drop)
-    _finish(output, found, db, schema, backfill=backfill)
+    _finish(given, found, backfill=backfill)
 
 
 @app.command()
+@with_shared_options
 def rollback(
+    given: Invocation,
     *,
     lose: LoseOption = [],  # noqa: B006 - typer makes a list of its own
     backfill: BackfillOption = False,
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Makes this schema, that of an older program, the store's newest version again.
 
@@ -121,32 +102,30 @@ def rollback(
 
     Example: oneread migrate rollback --lose Purchase.note --schema shop.old:shop --db lmdb:///var/lib/shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    with evolving(db, schema_of(schema)) as change:
+    with evolving(given.db, given.schema) as change:
         found = change.rollback(lose=lose)
-    _finish(output, found, db, schema, backfill=backfill)
+    _finish(given, found, backfill=backfill)
 
 
 @app.command()
-def status(
-    *, schema: SchemaOption = "", db: DbOption = "", as_json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+@with_shared_options
+def status(given: Invocation) -> None:
     """Shows the versions of the store's schema, its views, and what remains for a backfill. Exit code 0.
 
     Example: oneread migrate status --schema shop.models:shop --db lmdb:///var/lib/shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    with comparing(db, schema_of(schema)) as change:
+    with comparing(given.db, given.schema) as change:
         found = change.status()
-    output.document(found)
-    if not as_json:
-        _show_status(output, found)
+    given.output.document(found)
+    if not given.output.as_json:
+        _show_status(given.output, found)
 
 
-def _finish(output: Output, found: Planned, db: str, schema: str, *, backfill: bool) -> None:
+def _finish(given: Invocation, found: Planned, *, backfill: bool) -> None:
+    output = given.output
     done: Backfilled | None = None
     if backfill:
-        with writing(db, schema_of(schema)) as database, output.progress() as progress:
+        with writing(given.db, given.schema) as database, output.progress() as progress:
             done = database.backfill(progress=progress)
     output.document(ChangedStore(found, done))
     if not output.as_json:

@@ -7,10 +7,12 @@ docs/reference/command-line.md.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
@@ -90,6 +92,37 @@ SUBCOMMANDS: Final[dict[str, Any]] = {
 }
 """The arguments of `typer.Typer` for a command with subcommands."""
 
+
+class Invocation:
+    """What nearly every command is given: the schema, the store, and how to print."""
+
+    def __init__(
+        self, *, schema: SchemaOption = "", db: DbOption = "", as_json: JsonOption = False, quiet: QuietOption = False
+    ) -> None:
+        self.output = Output(as_json=as_json, quiet=quiet)
+        self.db = db
+        self._spec = schema
+
+    @functools.cached_property
+    def schema(self) -> Schema:
+        """The schema, which is imported when it is first asked for."""
+        return schema_of(self._spec)
+
+
+def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Passes a command an `Invocation` as its first argument; typer sees the options of that behind its own."""
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    shared = inspect.signature(Invocation, eval_str=True).parameters
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        command(Invocation(**{name: given.pop(name) for name in shared}), **given)
+
+    run.__signature__ = inspect.Signature([*own, *shared.values()])  # type: ignore[attr-defined]
+    run.__annotations__ = {}
+    return run
+
+
 _LIBRARY: Final = f"{Path(__file__).parents[1]}/"
 
 DATA: Final = "data.mdb"
@@ -137,21 +170,20 @@ def _import(name: str) -> ModuleType:
     if here not in sys.path:
         sys.path.insert(0, here)
     if name.endswith(".py") or "/" in name:
-        raise UsageError(
-            "a schema is named by its module, not by its file", given=name, perhaps=_module_of(name), folder=here
-        )
+        perhaps = name.removesuffix(".py").strip("./").replace("/", ".")
+        raise UsageError("a schema is named by its module, not by its file", given=name, perhaps=perhaps, folder=here)
     _check_module(name, here)
     try:
         return import_module(name)
     except InvalidDeclaration as error:
         raise InvalidDeclaration(error.message, **{"module": name, **error.facts}) from error
     except (Exception, SystemExit) as error:
-        raise UsageError(
-            "importing the module of the schema failed",
-            module=name,
-            at=_line_of(error),
-            error=f"{type(error).__name__}: {error}",
-        ) from error
+        raise _import_failure(name, error) from error
+
+
+def _import_failure(name: str, error: BaseException) -> UsageError:
+    reason = f"{type(error).__name__}: {error}"
+    return UsageError("importing the module of the schema failed", module=name, at=_line_of(error), error=reason)
 
 
 def _check_module(name: str, folder: str) -> None:
@@ -164,18 +196,9 @@ def _check_module(name: str, folder: str) -> None:
         except (ImportError, ValueError):
             exists = False
         except (Exception, SystemExit) as error:
-            raise UsageError(
-                "importing the module of the schema failed",
-                module=name,
-                at=_line_of(error),
-                error=f"{type(error).__name__}: {error}",
-            ) from error
+            raise _import_failure(name, error) from error
         if not exists:
             raise UsageError("no module of this name is installed or in the current folder", module=part, folder=folder)
-
-
-def _module_of(path: str) -> str:
-    return path.removesuffix(".py").strip("./").replace("/", ".")
 
 
 def _line_of(error: BaseException) -> str:

@@ -11,18 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from oneread.cli.options import (
-    DbOption,
-    JsonOption,
-    LimitOption,
-    QuietOption,
-    SchemaOption,
-    complete_names,
-    find_declared,
-    reading,
-    schema_of,
-)
-from oneread.cli.output import Output
+from oneread.cli.options import Invocation, LimitOption, complete_names, find_declared, reading, with_shared_options
 from oneread.cli.records import cost_text, plain, show_all
 from oneread.cli.typed import WantedType, key_parts, rest_of_key, value, values
 from oneread.errors import InvalidQuery
@@ -72,7 +61,9 @@ class Paged(msgspec.Struct, frozen=True):
     cost: Cost
 
 
+@with_shared_options
 def command(  # noqa: PLR0913 - each option narrows one page
+    given: Invocation,
     view: ViewArgument,
     equal: EqualArgument = [],  # noqa: B006 - typer makes a list of its own
     *,
@@ -84,10 +75,6 @@ def command(  # noqa: PLR0913 - each option narrows one page
     until: UntilOption = "",
     through: ThroughOption = "",
     starts_with: StartsOption = "",
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Shows a page of a view, of entities by the first parts of their key, or of an aggregate's groups.
 
@@ -96,10 +83,9 @@ def command(  # noqa: PLR0913 - each option narrows one page
 
     Example: oneread page PurchasesOfBuyer 12347 --since 2010-12-07 --schema shop.models:shop --db lmdb://shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    known = schema_of(schema)
-    (cls,) = find_declared(known, [view])
-    with reading(db, known) as database:
+    output = given.output
+    (cls,) = find_declared(given.schema, [view])
+    with reading(given.db, given.schema) as database:
         parts = key_parts(database.operations.catalog, cls)
         rest = rest_of_key(cls, parts, equal)
         found = database.page(
@@ -120,7 +106,7 @@ def command(  # noqa: PLR0913 - each option narrows one page
         if not found.rows:
             output.note("no rows")
         for name, way in (("previous", found.previous), ("next", found.next)):
-            if way is not None and not as_json:
+            if way is not None and not output.as_json:
                 output.note(f"{name} page: --cursor {way}")
         output.note(cost_text(found.cost))
 

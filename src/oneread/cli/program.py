@@ -1,75 +1,49 @@
 """The program `oneread`: the table of its commands, which are imported when they are run.
 
-To add a command, write `oneread/cli/NAME.py` with a function `command` whose parameters are typer options (shared ones
-are in `options`) and whose docstring is its help with an example; or, for a command with subcommands, a
-`typer.Typer(**options.SUBCOMMANDS)`. Then add its line to `COMMANDS`. Help is plain text: importing rich takes longer
-than the rest of `oneread --help`. See docs/reference/command-line.md.
+To add a command, write `oneread/cli/NAME.py` with a function `command` whose parameters are typer options (`options`
+adds those that most commands share) and whose docstring is its help with an example; or, for a command with
+subcommands, `app = typer.Typer(**options.SUBCOMMANDS)`. Then add its line to `COMMANDS`. Help is plain text: importing
+rich takes longer than the rest of `oneread --help`. See docs/reference/command-line.md.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from importlib import import_module, metadata
-from itertools import takewhile
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+from itertools import groupby, takewhile
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from oneread.cli.failures import JSON, reporting
 
-Section: TypeAlias = Literal["Look at data", "Keep it right", "Change the schema", "Know the costs", "Move data", "Run"]
-
-SECTIONS: Final[tuple[Section, ...]] = (
-    "Look at data",
-    "Keep it right",
-    "Change the schema",
-    "Know the costs",
-    "Move data",
-    "Run",
-)
-
 
 class CommandEntry(NamedTuple):
     """One command."""
 
-    section: Section
-    """The heading that `oneread --help` lists it under."""
-    target: str
-    """`module:attribute` of a function, or of a `typer.Typer` with subcommands."""
+    section: str
+    """The heading that `oneread --help` lists it under, beside those before and after it."""
     line: str
     """What it does, in less than sixty characters."""
 
 
 COMMANDS: Final[dict[str, CommandEntry]] = {
-    "get": CommandEntry("Look at data", "oneread.cli.get:command", "show one entity, or one group of an aggregate"),
-    "page": CommandEntry("Look at data", "oneread.cli.page:command", "show a page of a view or of entities"),
-    "stat": CommandEntry("Look at data", "oneread.cli.stat:command", "show how large the store is, and what it holds"),
-    "shell": CommandEntry(
-        "Look at data", "oneread.cli.shell:command", "open a Python prompt with the store and the schema"
-    ),
-    "verify": CommandEntry(
-        "Keep it right", "oneread.cli.verify:command", "compare every view and copy with its entities"
-    ),
-    "repair": CommandEntry(
-        "Keep it right", "oneread.cli.repair:command", "repair what verify finds, on the live store"
-    ),
-    "migrate": CommandEntry(
-        "Change the schema", "oneread.cli.migrate:app", "plan, apply or roll back a changed schema"
-    ),
-    "backfill": CommandEntry(
-        "Change the schema", "oneread.cli.backfill:command", "build the views that were added or changed"
-    ),
-    "explain": CommandEntry("Know the costs", "oneread.cli.explain:command", "show what a call would ask of the store"),
-    "cost": CommandEntry(
-        "Know the costs", "oneread.cli.cost:command", "show what every verb may cost; check the bound file"
-    ),
-    "numbers": CommandEntry("Know the costs", "oneread.cli.numbers:command", "measure this machine, to predict times"),
-    "dump": CommandEntry("Move data", "oneread.cli.dump:command", "write entities to a file, as JSON lines or CSV"),
-    "load": CommandEntry("Move data", "oneread.cli.load:command", "load a dump, JSON lines or CSV, in batches"),
-    "backup": CommandEntry("Move data", "oneread.cli.backup:command", "copy the store while it is in use"),
-    "tasks": CommandEntry("Run", "oneread.cli.tasks:command", "list the tasks in the outbox, or run them"),
-    "worker": CommandEntry("Run", "oneread.cli.worker:command", "run the tasks in the outbox until stopped"),
+    "get": CommandEntry("Look at data", "show one entity, or one group of an aggregate"),
+    "page": CommandEntry("Look at data", "show a page of a view or of entities"),
+    "stat": CommandEntry("Look at data", "show how large the store is, and what it holds"),
+    "shell": CommandEntry("Look at data", "open a Python prompt with the store and the schema"),
+    "verify": CommandEntry("Keep it right", "compare every view and copy with its entities"),
+    "repair": CommandEntry("Keep it right", "repair what verify finds, on the live store"),
+    "migrate": CommandEntry("Change the schema", "plan, apply or roll back a changed schema"),
+    "backfill": CommandEntry("Change the schema", "build the views that were added or changed"),
+    "explain": CommandEntry("Know the costs", "show what a call would ask of the store"),
+    "cost": CommandEntry("Know the costs", "show what every verb may cost; check the bound file"),
+    "numbers": CommandEntry("Know the costs", "measure this machine, to predict times"),
+    "dump": CommandEntry("Move data", "write entities to a file, as JSON lines or CSV"),
+    "load": CommandEntry("Move data", "load a dump, JSON lines or CSV, in batches"),
+    "backup": CommandEntry("Move data", "copy the store while it is in use"),
+    "tasks": CommandEntry("Run", "list the tasks in the outbox, or run them"),
+    "worker": CommandEntry("Run", "run the tasks in the outbox until stopped"),
 }
 
 
@@ -100,25 +74,20 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Lists the commands by section."""
         del ctx
-        listed: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        for name, entry in COMMANDS.items():
-            listed[entry.section].append((name, entry.line))
         width = max(map(len, COMMANDS))
-        for section in SECTIONS:
-            if listed[section]:
-                with formatter.section(section):
-                    formatter.write_dl([(name.ljust(width), line) for name, line in listed[section]])
+        for section, listed in groupby(COMMANDS.items(), lambda item: item[1].section):
+            with formatter.section(section):
+                formatter.write_dl([(name.ljust(width), entry.line) for name, entry in listed])
 
 
 def load_command(name: str) -> Any:
     """Imports the command of this name."""
-    module, _, attribute = COMMANDS[name].target.partition(":")
-    found = getattr(import_module(module), attribute)
-    if isinstance(found, typer.Typer):
-        found.info.name = name
-        return typer.main.get_command(found)
+    module = import_module(f"oneread.cli.{name}")
+    if hasattr(module, "app"):
+        module.app.info.name = name
+        return typer.main.get_command(module.app)
     single = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    single.command(name)(found)
+    single.command(name)(module.command)
     return typer.main.get_command(single)
 
 

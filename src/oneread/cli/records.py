@@ -70,7 +70,7 @@ _CELLS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], object]], ...]] = (
 
 def _cell(value: object) -> object:
     """A value for a cell: numbers as they are, bytes in hexadecimal, references by their key, the rest as text."""
-    return _formatter(value)(value)
+    return next((show for types, show in _CELLS if isinstance(value, types)), _as_text)(value)
 
 
 def _as_text(value: object) -> str:
@@ -78,10 +78,6 @@ def _as_text(value: object) -> str:
         return str(value)
     except (ValueError, RecursionError):  # an int of thousands of digits, written before ints were bounded
         return shown(value)
-
-
-def _formatter(value: object) -> Callable[[Any], object]:
-    return next((show for types, show in _CELLS if isinstance(value, types)), _as_text)
 
 
 def show_one(output: Output, record: msgspec.Struct) -> None:

@@ -13,17 +13,7 @@ import typer
 from oneread.cli import faults
 from oneread.cli.failures import FOUND
 from oneread.cli.faults import AgeOption, FileOption, ShownOption
-from oneread.cli.options import (
-    DbOption,
-    JsonOption,
-    NamesArgument,
-    PaceOption,
-    QuietOption,
-    SchemaOption,
-    find_declared,
-    schema_of,
-    writing,
-)
+from oneread.cli.options import Invocation, NamesArgument, PaceOption, find_declared, with_shared_options, writing
 from oneread.cli.output import Output, counted
 from oneread.plans.progress import MAX_AGE, Fault, FaultKind
 from oneread.verify.repair import Repaired
@@ -42,17 +32,15 @@ class Mended(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def command(  # noqa: PLR0913 - an option each of the verb's
+@with_shared_options
+def command(
+    given: Invocation,
     names: NamesArgument = [],  # noqa: B006 - typer makes a list of its own
     *,
     pace: PaceOption = None,
     max_age: AgeOption = MAX_AGE,
     limit: ShownOption = 20,
     faults_to: FileOption = None,
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Verifies the store, repairs faults, and verifies again, while programs read and write.
 
@@ -62,15 +50,14 @@ def command(  # noqa: PLR0913 - an option each of the verb's
 
     Example: oneread repair --faults-to faults.jsonl --schema shop.models:shop --db lmdb:///var/lib/shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    known = schema_of(schema)
-    wanted = find_declared(known, names)
+    output = given.output
+    wanted = find_declared(given.schema, names)
     before = monotonic()
     with (
-        writing(db, known, evolve=False) as database,
+        writing(given.db, given.schema, evolve=False) as database,
         faults.fault_file(faults_to) as watch,
         output.progress() as report,
-        faults.Resuming(report) as progress,
+        faults.resuming(report) as progress,
     ):
         done = database.repair(*wanted, pace=pace, max_age=max_age, on_fault=watch, progress=progress, keep=limit)
     seconds = monotonic() - before
@@ -80,7 +67,7 @@ def command(  # noqa: PLR0913 - an option each of the verb's
             done.clean, done.mended, last.found, done.left, done.reasons, last.skipped, done.rounds, round(seconds, 3)
         )
     )
-    if not as_json:
+    if not output.as_json:
         _show(output, done, seconds)
     if not done.clean:
         raise typer.Exit(FOUND)

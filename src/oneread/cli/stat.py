@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from oneread.cli.options import DATA, DbOption, JsonOption, QuietOption, SchemaOption, folder_of, reading, schema_of
+from oneread.cli.options import DATA, Invocation, folder_of, reading, with_shared_options
 from oneread.cli.output import Output, Right, counted, size
 from oneread.database._sync.database import Database
 from oneread.database.survey import Survey
@@ -24,14 +24,8 @@ ExactOption = Annotated[
 ]
 
 
-def command(
-    *,
-    exact: ExactOption = None,
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_shared_options
+def command(given: Invocation, *, exact: ExactOption = None) -> None:
     """Shows how large a store is: rows and bytes by table, model and view, and the tasks in the outbox.
 
     The engine counts tables at once. Models and views are counted by reading all their rows, about a million a second;
@@ -39,14 +33,13 @@ def command(
 
     Example: oneread stat --exact --schema shop.models:shop --db lmdb:///var/lib/shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    known = schema_of(schema)
-    with reading(db, known) as database:
+    output = given.output
+    with reading(given.db, given.schema) as database:
         found = _survey(output, database, exact=exact)
     output.document(found)
-    if not as_json:
-        _show(output, db, found)
-    folder = folder_of(db)
+    if not output.as_json:
+        _show(output, given.db, found)
+    folder = folder_of(given.db)
     for path in [] if folder is None else unfinished.leftovers(folder.absolute().parent, within=DATA):
         output.note(f"unfinished copy of a killed process, can be removed: {path}")
 

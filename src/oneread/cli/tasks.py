@@ -10,16 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from oneread.cli.options import (
-    DbOption,
-    JsonOption,
-    LimitOption,
-    QuietOption,
-    SchemaOption,
-    reading,
-    schema_of,
-    writing,
-)
+from oneread.cli.options import Invocation, LimitOption, reading, with_shared_options, writing
 from oneread.cli.output import Output, counted
 from oneread.database._sync.database import Database
 from oneread.derivations.pending_tasks import SetAsideHolder, WaitingTask, count_set_aside, count_tasks, waiting_tasks
@@ -52,15 +43,9 @@ class Outbox(msgspec.Struct, frozen=True):
     retried: int = 0
 
 
+@with_shared_options
 def command(
-    *,
-    limit: LimitOption = 20,
-    drain: DrainOption = False,
-    retry: RetryOption = False,
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    given: Invocation, *, limit: LimitOption = 20, drain: DrainOption = False, retry: RetryOption = False
 ) -> None:
     """Lists the tasks in the outbox: entities that changed and have more copies than one commit updates.
 
@@ -70,8 +55,7 @@ def command(
 
     Example: oneread tasks --schema shop.models:shop --db lmdb://shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    known = schema_of(schema)
+    output, db, known = given.output, given.db, given.schema
     runs = drain or retry
     with writing(db, known, evolve=False) if runs else reading(db, known) as database:
         retried = database.run(database.operations.outbox.retry()) if retry else 0

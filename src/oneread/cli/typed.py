@@ -5,6 +5,7 @@ See "Values" in docs/reference/command-line.md.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -119,7 +120,7 @@ def value(cls: type, declared: WantedType, word: str) -> Any:
     text = word[1:] if word.startswith("@@") else word
     form = _word_form(declared.type)
     try:
-        return form.read(declared.type, text)
+        return form.read(text)
     except (ValueError, InvalidOperation, msgspec.MsgspecError, OverflowError) as error:
         raise InvalidKey(
             "the word is not a value of the key's type",
@@ -128,25 +129,21 @@ def value(cls: type, declared: WantedType, word: str) -> Any:
 
 
 class _WordForm(NamedTuple):
-    read: Callable[[Any, str], object]
+    read: Callable[[str], object]
     example: str
-
-
-def _by(read: Callable[[str], object]) -> Callable[[object, str], object]:
-    return lambda _type, text: read(text)
 
 
 _TRUTH: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def _bool(_type: object, text: str) -> bool:
+def _bool(text: str) -> bool:
     known = _TRUTH.get(text.lower())
     if known is None:
         raise ValueError
     return known
 
 
-def _instant(_type: object, text: str) -> datetime:
+def _instant(text: str) -> datetime:
     """An instant; a date alone is midnight in UTC, anything else must have an offset."""
     found = datetime.fromisoformat(text)
     if found.tzinfo is None:
@@ -156,7 +153,7 @@ def _instant(_type: object, text: str) -> datetime:
     return found
 
 
-def _duration(_type: object, text: str) -> timedelta:
+def _duration(text: str) -> timedelta:
     if text.lstrip("+-").startswith("P"):
         return msgspec.convert(text, timedelta)
     return timedelta(seconds=float(text))
@@ -172,27 +169,23 @@ def _member(cls: type[Enum], text: str) -> Enum:
     return found[0]
 
 
-def _bytes(_type: object, text: str) -> bytes:
-    return bytes.fromhex(text.removeprefix("0x"))
-
-
-_BY_TYPE: Final[dict[type, _WordForm]] = {
+_BY_TYPE: Final[dict[object, _WordForm]] = {
     bool: _WordForm(_bool, "true"),
-    int: _WordForm(_by(int), "-12"),
-    float: _WordForm(_by(float), "2.5"),
-    Decimal: _WordForm(_by(Decimal), "2.55"),
-    str: _WordForm(_by(str), "text"),
-    bytes: _WordForm(_bytes, "00ff1a"),
+    int: _WordForm(int, "-12"),
+    float: _WordForm(float, "2.5"),
+    Decimal: _WordForm(Decimal, "2.55"),
+    str: _WordForm(str, "text"),
+    bytes: _WordForm(lambda text: bytes.fromhex(text.removeprefix("0x")), "00ff1a"),
     datetime: _WordForm(_instant, "2010-12-07T08:26:00Z, or 2010-12-07 for midnight in UTC"),
-    date: _WordForm(_by(date.fromisoformat), "2010-12-07"),
+    date: _WordForm(date.fromisoformat, "2010-12-07"),
     timedelta: _WordForm(_duration, "90 (seconds), or PT1M30S"),
-    UUID: _WordForm(_by(UUID), "0192f0c1-5d3e-7c3a-9d53-6f0a3b1c2d4e"),
+    UUID: _WordForm(UUID, "0192f0c1-5d3e-7c3a-9d53-6f0a3b1c2d4e"),
 }
 
 
-def _word_form(kind: Any) -> _WordForm:
+def _word_form(kind: object) -> _WordForm:
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return _WordForm(_member, ", ".join(kind.__members__))
+        return _WordForm(functools.partial(_member, kind), ", ".join(kind.__members__))
     known = _BY_TYPE.get(kind)
     if known is None:
         raise UsageError("the command line has no form for values of this type", type=kind)

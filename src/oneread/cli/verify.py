@@ -14,17 +14,7 @@ import typer
 from oneread.cli import faults
 from oneread.cli.failures import FOUND
 from oneread.cli.faults import AgeOption, FileOption, ShownOption
-from oneread.cli.options import (
-    DbOption,
-    JsonOption,
-    NamesArgument,
-    PaceOption,
-    QuietOption,
-    SchemaOption,
-    find_declared,
-    reading,
-    schema_of,
-)
+from oneread.cli.options import Invocation, NamesArgument, PaceOption, find_declared, reading, with_shared_options
 from oneread.cli.output import Output, counted
 from oneread.plans.progress import MAX_AGE, Ahead, Fault, FaultKind
 from oneread.verify.verify import Verification
@@ -61,7 +51,9 @@ class Verified(msgspec.Struct, frozen=True):
     ahead_count: int = 0
 
 
-def command(  # noqa: PLR0913 - an option each of the verb's
+@with_shared_options
+def command(
+    given: Invocation,
     names: NamesArgument = [],  # noqa: B006 - typer makes a list of its own
     *,
     pace: PaceOption = None,
@@ -69,10 +61,6 @@ def command(  # noqa: PLR0913 - an option each of the verb's
     resume: ResumeFromOption = "",
     limit: ShownOption = 20,
     faults_to: FileOption = None,
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Compares every view, copy and count with the entities, while the store is in use.
 
@@ -81,15 +69,14 @@ def command(  # noqa: PLR0913 - an option each of the verb's
 
     Example: oneread verify --pace 50000 --schema shop.models:shop --db lmdb:///var/lib/shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    known = schema_of(schema)
-    wanted = find_declared(known, names)
+    output = given.output
+    wanted = find_declared(given.schema, names)
     before = monotonic()
     with (
-        reading(db, known) as database,
+        reading(given.db, given.schema) as database,
         faults.fault_file(faults_to) as watch,
         output.progress() as report,
-        faults.Resuming(report, "--resume") as progress,
+        faults.resuming(report, "--resume") as progress,
     ):
         found = database.verify(
             *wanted,
@@ -101,22 +88,9 @@ def command(  # noqa: PLR0913 - an option each of the verb's
             resume=resume or None,
         )
     seconds = monotonic() - before
-    output.document(
-        Verified(
-            found.clean,
-            found.total,
-            found.found,
-            found.faults,
-            found.skipped,
-            found.entities,
-            found.rows,
-            round(seconds, 3),
-            found.cursor,
-            found.ahead,
-            found.ahead_count,
-        )
-    )
-    if not as_json:
+    same = {name: getattr(found, name) for name in Verified.__struct_fields__ if hasattr(found, name)}
+    output.document(Verified(**same, seconds=round(seconds, 3), resume=found.cursor))
+    if not output.as_json:
         _show(output, found, seconds)
     if not found.clean:
         raise typer.Exit(FOUND)

@@ -16,8 +16,8 @@ from typing import Annotated, Final
 
 import typer
 
-from oneread.cli.options import DbOption, JsonOption, QuietOption, SchemaOption, schema_of, writing
-from oneread.cli.output import Output, counted
+from oneread.cli.options import Invocation, with_shared_options, writing
+from oneread.cli.output import counted
 from oneread.derivations.pending_tasks import count_set_aside, count_tasks
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -25,14 +25,8 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 ForOption = Annotated[float, typer.Option("--for", metavar="SECONDS", min=0, help="Stop after this long; 0 for never.")]
 
 
-def command(
-    *,
-    seconds: ForOption = 0,
-    schema: SchemaOption = "",
-    db: DbOption = "",
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_shared_options
+def command(given: Invocation, *, seconds: ForOption = 0) -> None:
     """Runs the tasks in the outbox until it is stopped with Ctrl-C or SIGTERM.
 
     Tasks update the copies of an entity that has more of them than one commit updates. Programs that have the store
@@ -40,11 +34,10 @@ def command(
 
     Example: oneread worker --schema shop.models:shop --db lmdb:///var/lib/shop
     """
-    output = Output(as_json=as_json, quiet=quiet)
-    known = schema_of(schema)
+    output = given.output
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    with _stopping() as stopped, writing(db, known, workers=1) as database:
-        output.note(f"worker {os.getpid()} runs the tasks of {db}; stop it with Ctrl-C")
+    with _stopping() as stopped, writing(given.db, given.schema, workers=1) as database:
+        output.note(f"worker {os.getpid()} runs the tasks of {given.db}; stop it with Ctrl-C")
         stopped.wait(seconds or None)
         waiting, aside = database.run(count_tasks()), database.run(count_set_aside())
     output.document({"waiting": waiting, "set_aside": aside})

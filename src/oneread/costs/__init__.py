@@ -7,7 +7,7 @@ docs/explanation/costs.md.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oneread.costs import declared
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["declared"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(name)
     return import_module(f"{__name__}.{name}")

@@ -170,17 +170,13 @@ def compare(schema: Schema, recorded: BoundFile) -> BoundComparison:
         for resource in ("requests", "rows", "bytes"):
             old, new = getattr(before, resource), getattr(bound, resource)
             if new > old:
-                risen.append(ChangedBound(bound.name, resource, old, new, _why(bound)))
+                risen.append(ChangedBound(bound.name, resource, old, new, tuple(str(bound).splitlines()[1:])))
             elif new < old:
                 fallen.append(ChangedBound(bound.name, resource, old, new))
     fallen += [
         ChangedBound(f"{verb} {target}", "all", each.rows, None) for (target, verb), each in sorted(left.items())
     ]
     return BoundComparison(_explained_once(risen), tuple(unknown), tuple(fallen))
-
-
-def _why(bound: Bound) -> tuple[str, ...]:
-    return tuple(str(bound).splitlines()[1:])
 
 
 def _explained_once(changes: list[ChangedBound]) -> tuple[ChangedBound, ...]:

@@ -38,6 +38,10 @@ class Term(msgspec.Struct, frozen=True):
     bytes: int
     typical: int
 
+    def __str__(self) -> str:
+        mark = "+" if self.requests else " "
+        return f"{mark} {self.act:5} {self.table:6} {self.rows:>9,} {self.what} ({self.because})"
+
 
 class Bound(msgspec.Struct, frozen=True):
     """The most that one operation asks of a store.
@@ -70,18 +74,10 @@ class Bound(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         amounts = f"{counted(self.requests, 'request')}, {counted(self.rows, 'row')}, {readable(self.bytes)}"
         text = [f"{self.name}: at most {amounts} (typically {readable(self.typical)})"]
-        text += [f"  {line}" for line in lines(self.terms)]
+        text += [f"  {term}" for term in self.terms]
         if self.undeclared:
             text.append(f"  no maximum is declared for: {', '.join(self.undeclared)}")
         return "\n".join(text)
-
-
-def lines(terms: tuple[Term, ...]) -> list[str]:
-    """A line for each term: rows, what they are, and why."""
-    return [
-        f"{'+' if term.requests else ' '} {term.act:5} {term.table:6} {term.rows:>9,} {term.what} ({term.because})"
-        for term in terms
-    ]
 
 
 def counted(number: int, what: str) -> str:

@@ -18,7 +18,6 @@ from oneread.derivations.derivation import CompiledView, RowForm
 from oneread.derivations.entity_type import EntityType
 from oneread.derivations.keyed import KeyRule
 from oneread.derivations.rules import Rule, rules_of
-from oneread.derivations.views import View
 from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind, reference_target
@@ -211,7 +210,8 @@ class EntityCosts:
 
     def _of_form(self, view: CompiledView, form: RowForm) -> ViewCost:
         kind = self.catalog.kinds[view.model]
-        values, suffix = self._values(view.key.parts), self._suffix(kind)
+        values = NOTHING.plus(*map(self._element, view.key.parts)).within(VALUES_BYTES)
+        suffix = self._suffix(kind)
         if form.ends is not None:
             values = values.plus(element(form.ends[0])).within(VALUES_BYTES)
         value, recorded = self._value_sizes(view, form)
@@ -221,7 +221,7 @@ class EntityCosts:
         return ViewCost(
             form,
             count,
-            _where(view.cls),
+            frozenset(path.names for path in where.paths()) if (where := view.cls.where) is not None else frozenset(),
             _PREFIX.plus(place),
             value,
             place.plus(recorded),
@@ -249,10 +249,6 @@ class EntityCosts:
             return Size(9, 2)
         is_whole = self._type(path).present.bare is int
         return self._at(path).plus(Size(HEADER + 8, 1)) if is_whole else AMOUNT
-
-    def _values(self, parts: tuple[KeyRule, ...]) -> Size:
-        """The values in a row's key."""
-        return NOTHING.plus(*map(self._element, parts)).within(VALUES_BYTES)
 
     def _element(self, part: KeyRule) -> Size:
         if part.kind is not None:
@@ -290,7 +286,3 @@ class EntityCosts:
     def _at(self, path: Path) -> Size:
         """The value at the end of a path, in a document."""
         return self._sizes.field(self._type(path)).plus(FLAG)
-
-
-def _where(view: type[View[Any]]) -> frozenset[FieldRoute]:
-    return frozenset() if view.where is None else frozenset(path.names for path in view.where.paths())

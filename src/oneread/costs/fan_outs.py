@@ -5,7 +5,6 @@ See "Copies" of the decisions page, and docs/explanation/costs.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from oneread.costs.entity_costs import ChangedFields, EntityCosts, FollowedFields, touched_rows
@@ -63,33 +62,33 @@ class FanOuts:
 
     def of(self, entity_type: EntityType, change: ChangedFields | None) -> FanOut | None:
         """What follows a change of some fields, or (None) of a whole entity; None if nothing does."""
-        if entity_type.copied is None or not (change is None or any(map(change.touches, _routes(entity_type)))):
-            return None
-        steps = [*self._followers(entity_type)]
+        steps = self._followers(entity_type, change)
         if not steps:
             return None
         seen = dict.fromkeys(steps)
         far = False
         while steps:
             cls, following = steps.pop()
-            further = [*self._next_followers(self._types[cls], following)]
+            further = self._followers(self._types[cls], following)
             far = far or bool(further)
             fresh = [step for step in further if step not in seen]
             seen.update(dict.fromkeys(fresh))
             steps += fresh
         return self._fan_out(entity_type, list(seen), far=far)
 
-    def _followers(self, entity_type: EntityType) -> Iterator[FollowStep]:
-        """The classes that copy from a source, and by which of their fields."""
-        for cls, each in self._types.items():
-            for reference in each.tracked:
-                if reference.kind is entity_type.kind:
-                    yield cls, FollowedFields(reference.name, reference.copy is not None)
-
-    def _next_followers(self, entity_type: EntityType, following: FollowedFields) -> Iterator[FollowStep]:
-        """The classes that follow a holder which has followed."""
-        if entity_type.copied is not None and any(map(following.touches, _routes(entity_type))):
-            yield from self._followers(entity_type)
+    def _followers(self, source: EntityType, change: ChangedFields | FollowedFields | None) -> list[FollowStep]:
+        """The classes that follow a change of a source, and by which of their fields."""
+        if source.copied is None:
+            return []
+        routes = [tuple(route.split(".")) for route in source.copied.types if route]
+        if change is not None and not any(map(change.touches, routes)):
+            return []
+        return [
+            (cls, FollowedFields(reference.name, reference.copy is not None))
+            for cls, each in self._types.items()
+            for reference in each.tracked
+            if reference.kind is source.kind
+        ]
 
     def _fan_out(self, entity_type: EntityType, steps: list[FollowStep], *, far: bool) -> FanOut:
         costs = [self._costs.of[cls] for cls, _following in steps]
@@ -126,9 +125,3 @@ class FanOuts:
             greatest(sizes) if sizes else NOTHING,
             frozenset().union(*(cost.undeclared for costs in touches for cost, _rows in costs)),
         )
-
-
-def _routes(entity_type: EntityType) -> list[tuple[str, ...]]:
-    """The values that holders copy, as paths from the source."""
-    assert entity_type.copied is not None
-    return [tuple(route.split(".")) for route in entity_type.copied.types if route]

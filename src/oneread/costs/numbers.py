@@ -51,14 +51,6 @@ class Machine(msgspec.Struct, frozen=True):
     cores: int
     python: str
 
-    def differences(self, other: Machine) -> list[str]:
-        """How this machine differs from another, as text."""
-        return [
-            f"{name}: {getattr(self, name)}, not {getattr(other, name)}"
-            for name in self.__struct_fields__
-            if getattr(self, name) != getattr(other, name)
-        ]
-
 
 def this_machine() -> Machine:
     """The machine that this process runs on."""
@@ -87,13 +79,13 @@ class MachineNumbers(msgspec.Struct, frozen=True):
 
     def mismatches(self, engine: str | None = None) -> list[str]:
         """Why these numbers may not apply: another machine, or another engine than the given one."""
-        found = self.machine.differences(this_machine())
+        measured, here = msgspec.structs.asdict(self.machine), msgspec.structs.asdict(this_machine())
+        found = [f"{name}: {fact}, not {here[name]}" for name, fact in measured.items() if fact != here[name]]
         return [*found, f"engine: {self.engine}, not {engine}"] if engine not in (None, self.engine) else found
 
     def predicted(self, bound: Bound) -> float:
         """Seconds for an operation that costs as much as its bound allows, with rows of typical size."""
-        writing = any(term.act == "write" for term in bound.terms)
-        if writing:
+        if any(term.act == "write" for term in bound.terms):
             return self._commit(bound)
         return sum(map(self._read, bound.terms))
 
@@ -149,14 +141,10 @@ def read_numbers(path: str | Path) -> MachineNumbers:
         raise UsageError("no numbers here yet; measure them: oneread numbers --db URL", path=str(path)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, IsADirectoryError) as error:
         raise UsageError("these are not numbers; measure them again", path=str(path), reason=str(error)) from error
-    wrong = [name for name in BASICS if not _is_time(found.seconds.get(name))]
+    wrong = [name for name in BASICS if not 0 <= found.seconds.get(name, -1) < math.inf]
     if found.format != FORMAT or wrong:
         raise UsageError("these numbers are of another release; measure them again", path=str(path), lacking=wrong)
     return found
-
-
-def _is_time(seconds: float | None) -> bool:
-    return seconds is not None and math.isfinite(seconds) and seconds >= 0
 
 
 def write_numbers(numbers: MachineNumbers, path: str | Path) -> None:

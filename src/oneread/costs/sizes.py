@@ -176,7 +176,7 @@ class Sizes:
         return source._replace(most=max(1, source.most)) if source.most <= found.most else found
 
 
-def _names(cls: Any, fields: Iterable[str]) -> int:
+def _names(cls: type, fields: Iterable[str]) -> int:
     """Bytes of the names of a nested class's fields, which are in the document unless it is an array."""
     tag = len(str(getattr(getattr(cls, "__struct_config__", None), "tag", "") or "")) + HEADER
     encoded: Iterable[str] = getattr(cls, "__struct_encode_fields__", fields)

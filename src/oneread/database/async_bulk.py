@@ -18,7 +18,7 @@ from oneread.models.references import Copy, Ref
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
 from oneread.transactions.commit import Change
-from oneread.transfer.bulk import Batches, ChangeSizes, Tally, weight
+from oneread.transfer.bulk import Batches, ChangeSizes, Tally, WantedChange, weight
 from oneread.transfer.checkpoints import Position, check_position
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ class AsyncBulk:
 
     async def create(self, entity: Any, *, position: Position | None = None) -> None:
         """Like `save`, but an entity whose key exists is refused with AlreadyExists."""
-        self._check()
-        if self._work.add(("create", entity), self._sizes.of(entity), position):
-            await self.flush()
+        await self._add(("create", entity), self._sizes.of(entity), position)
 
     @overload
     async def patch(self, model: Named[R], at: Ref[R], /, **changes: Any) -> None: ...
@@ -105,9 +103,7 @@ class AsyncBulk:
     async def patch(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, **changes: Any) -> None: ...
     async def patch(self, model: Any, /, *key: Any, **changes: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Changes fields of one entity, as the database's `patch` does; `reached` gives a position."""
-        self._check()
-        if self._work.add(("patch", model, key, changes), weight((key, changes)), None):
-            await self.flush()
+        await self._add(("patch", model, key, changes), weight((key, changes)))
 
     @overload
     async def delete(self, model: Named[R], at: Ref[R], /, *, position: Position | None = None) -> None: ...
@@ -119,14 +115,15 @@ class AsyncBulk:
     ) -> None: ...
     async def delete(self, model: Any, /, *key: Any, position: Position | None = None) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Deletes an entity, as the database's `delete` does."""
-        self._check()
-        if self._work.add(("delete", model, key), weight(key), position):
-            await self.flush()
+        await self._add(("delete", model, key), weight(key), position)
 
     async def apply(self, change: Change, size: int, *, position: Position | None = None) -> None:
         """Stores a prepared change of about `size` bytes, as loading a dump does."""
+        await self._add(("change", change), size, position)
+
+    async def _add(self, given: WantedChange, size: int, position: Position | None = None) -> None:
         self._check()
-        if self._work.add(("change", change), size, position):
+        if self._work.add(given, size, position):
             await self.flush()
 
     async def reached(self, position: Position) -> None:

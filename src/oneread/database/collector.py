@@ -14,27 +14,16 @@ _paused = 0
 @contextlib.contextmanager
 def pause_collector() -> Generator[None]:
     """Disables the collector while the block runs; a collector that the application disabled stays disabled."""
+    global _paused  # noqa: PLW0603 - there is one collector
     with _lock:
-        ours = _begin()
+        ours = _paused > 0 or gc.isenabled()
+        if ours:
+            gc.disable()
+            _paused += 1
     try:
         yield
     finally:
         with _lock:
-            _end(ours=ours)
-
-
-def _begin() -> bool:
-    global _paused  # noqa: PLW0603 - there is one collector
-    ours = _paused > 0 or gc.isenabled()
-    if ours:
-        gc.disable()
-        _paused += 1
-    return ours
-
-
-def _end(*, ours: bool) -> None:
-    global _paused  # noqa: PLW0603 - there is one collector
-    if ours:
-        _paused -= 1
-        if not _paused:
-            gc.enable()
+            _paused -= ours
+            if ours and not _paused:
+                gc.enable()

@@ -14,11 +14,11 @@ from oneread import costs
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations, found_by, one_key
-from oneread.database.pages import AnyOf, Query, bounds_of, planned_ranges
+from oneread.database.pages import AnyOf, BoundQuery, Query, bounds_of
 from oneread.database.patches import patching
 from oneread.errors import UsageError, shown
 from oneread.models.fields import GENERATED
-from oneread.models.registry import EntityKind
+from oneread.plans.arguments import check_iterable
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.store.rows import RowRange
 
@@ -34,6 +34,7 @@ class Explainer:
     def __init__(self, operations: Operations, cipher: CursorCipher, numbers: MachineNumbers | None = None) -> None:
         self._operations = operations
         self._catalog = operations.catalog
+        self._name = operations.catalog.name_of
         self._cipher = cipher
         self._numbers = numbers
         self.costs = costs.declared.Costs(operations.catalog, operations.inline)
@@ -58,12 +59,11 @@ class Explainer:
     def get_many(self, model: Any, keys: Iterable[tuple[Any, ...]]) -> Explanation:
         """What `get_many` would do."""
         self._check_class(model)
-        if not isinstance(keys, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise UsageError("get_many takes keys as tuples, or references: [(1,), (2,)]", given=keys)
+        check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
         given = [one_key(model, key) for key in keys]
         view = self._catalog.views.get(model)
         if view is None:
-            self._kind(model)
+            self._operations.kind(model)
             plan = [f"read roots {', '.join(self._name(self._operations.root(model, key)) for key in given)}"]
         else:
             self._operations.fence.check(model)
@@ -92,9 +92,10 @@ class Explainer:
         rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, rows, cursor, backward, bounds, starts_with, where, budget)
-        ranges, reverse = planned_ranges(of, query, self._cipher)
+        bounded = BoundQuery(of, query, self._cipher)
+        ranges = bounded.ranges()
         bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
-        plan = [_scan(of, within, rows, reverse=reverse) for within in ranges]
+        plan = [_scan(of, within, rows, reverse=bounded.backward) for within in ranges]
         named = [value.values if isinstance(value, AnyOf) else value for value in equal]
         return self._explanation(_call("page", view, named, limit=rows), plan, bound)
 
@@ -136,8 +137,7 @@ class Explainer:
 
     def save_all(self, entities: Iterable[Any]) -> Explanation:
         """What `save_all` of entities of one class would do, in one batch."""
-        if not isinstance(entities, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise UsageError("save_all takes an iterable of entities", given=entities)
+        check_iterable(entities, "save_all takes an iterable of entities")
         given = list(entities)
         classes = {self._class(each) for each in given}
         if len(classes) != 1:
@@ -165,15 +165,9 @@ class Explainer:
     def _class(self, entity: object) -> type:
         return self._catalog.type_of(entity).cls
 
-    def _kind(self, model: Any) -> EntityKind:
-        return self._operations.kind(model)
-
     def _check_class(self, model: Any) -> None:
         if not isinstance(model, type):
             raise UsageError("not a class of the schema", given=model)
-
-    def _name(self, place: bytes) -> str:
-        return self._catalog.name_of(place)
 
     def _explanation(self, call: str, plan: list[str], bound: Bound) -> Explanation:
         if self._numbers is None:

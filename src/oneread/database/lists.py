@@ -123,21 +123,6 @@ def _entities(kind: EntityKind, cls: Any, names: Names) -> Listed:
         return body is not None and (cls is kind.cls or issubclass(kind.layouts.class_of(body.value), cls))
 
     return Listed(
-        cls,
-        "roots",
-        kind.prefix,
-        kind.codec,
-        _as_given,
-        kind.number,
-        0,
-        cls.max_limit,
-        show,
-        is_living,
-        None,
-        _encoders(kind.codec),
-        ConditionChecks(names, cls),
-    )
-
-
-def _as_given(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    return given
+        cls, "roots", kind.prefix, kind.codec, tuple, kind.number, 0, cls.max_limit,
+        show, is_living, None, _encoders(kind.codec), ConditionChecks(names, cls),
+    )  # fmt: skip

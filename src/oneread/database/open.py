@@ -14,7 +14,7 @@ from oneread.database.operations import Operations
 from oneread.derivations.catalog import SchemaNumbers, stored_name
 from oneread.derivations.schema_rows import fence, replace_schema, stored_schema
 from oneread.errors import SchemaMismatch
-from oneread.evolution.declared import DeclaredSchema
+from oneread.evolution.declare import DeclaredSchema
 from oneread.evolution.fence import Fence
 from oneread.evolution.migrate import evolve_schema
 from oneread.evolution.plan import refuse, refuse_undeclared
@@ -38,10 +38,8 @@ class _Fitting(NamedTuple):
 def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATIVE_SYSTEM) -> Plan[Operations]:
     """The operations of a store under a schema; a schema that is new to the store changes its schema row.
 
-    Costs one request; with a new schema a scan of one row for each model, and a transaction.
-
-    Raises:
-        SchemaMismatch: the schema does not fit the one in the store, or changes it and may not; nothing was written.
+    Costs one request; with a new schema a scan of one row for each model, and a transaction. Raises SchemaMismatch,
+    with nothing written, where the schema does not fit the one in the store, or changes it and may not.
     """
     stored = yield from stored_schema()
     declared = schema.declared()
@@ -58,36 +56,25 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
                 "the schema declares more than this store has, and it is opened read-only; open it for writing once",
                 changed=[each.field or each.name for each in evolved.differences],
             )
-    refuse_undeclared(fitting.stored, declared)
-    return _operations(schema, fitting)
-
-
-def _operations(schema: Schema, fitting: _Fitting) -> Operations:
     stored = fitting.stored
-    catalog = schema.catalog(numbers_of(stored))
-    building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
-    return Operations(catalog, Fence(catalog, fitting.version, fence(stored), building), schema.inline)
-
-
-def numbers_of(stored: StoredSchema) -> SchemaNumbers:
-    """The numbers that a store gave to each declaration."""
-    return SchemaNumbers(
+    refuse_undeclared(stored, declared)
+    numbers = SchemaNumbers(
         stored.kinds,
         {name: layout.number for name, layout in stored.layouts.items()},
         {name: (view.number, view.generation) for name, view in stored.views.items()},
         stored.older,
         stored.last,
     )
+    catalog = schema.catalog(numbers)
+    building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
+    return Operations(catalog, Fence(catalog, fitting.version, fence(stored), building), schema.inline)
 
 
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:
     """Finds a declared schema in a store's history, the newest of several versions; None for a new one.
 
     An older version that may still write has the same numbers for all that it declares, because a change of a number
-    cuts older versions off.
-
-    Raises:
-        SchemaMismatch: it may not write any more.
+    cuts older versions off. One that may not raises SchemaMismatch.
     """
     versions = [past for past in stored.history if past.declared == declared.digest]
     if not versions:

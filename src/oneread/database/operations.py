@@ -14,8 +14,8 @@ from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, follower
 from oneread.derivations.derivation import CompiledView
-from oneread.derivations.entity_type import EntityType
 from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
+from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
@@ -35,11 +35,6 @@ _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
 
 
-def _blanks(entity_type: EntityType) -> dict[str, Any]:
-    """Values for references without a default that are left out, by name."""
-    return {each.name: each.blank[0] for each in entity_type.references if each.blank}
-
-
 class Operations:
     """The verbs of one open database.
 
@@ -54,7 +49,11 @@ class Operations:
         self.lists: dict[Any, Any] = {}
         self.committer = NativeCommitter(catalog.name_of, fence, follower(catalog), inline)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
-        self._blank = {cls: _blanks(entity_type) for cls, entity_type in catalog.entity_types.items()}
+        # Values for references without a default that are left out, by name.
+        self._blank: dict[type, dict[str, Any]] = {
+            cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}
+            for cls, entity_type in catalog.entity_types.items()
+        }
 
     def commit(self, changes: Sequence[Change], basis: Basis | None = None) -> Plan[list[bytes]]:
         """Commits changes; returns the tasks that this left."""
@@ -66,13 +65,11 @@ class Operations:
     def save(
         self, entity: Any, mode: Mode = "save", if_version: int | None = None
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        """Saves one entity."""
         change = yield from self.saving(entity, mode, if_version)
         tasks = yield from self.commit([change])
         return change.written, tasks
 
     def saving(self, entity: Any, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:
-        """The change that saves one entity."""
         whole = yield from self.generated(entity)
         return Save(self.catalog, whole, mode, if_version)
 
@@ -91,7 +88,6 @@ class Operations:
         return (yield from self.saving(wanted[1], verb))
 
     def save_all(self, entities: Sequence[Any]) -> Plan[tuple[list[ChangeResult], list[bytes]]]:
-        """Saves several entities in one transaction."""
         changes: list[Save] = []
         for entity in entities:
             changes.append((yield from self.saving(entity)))  # noqa: PERF401 - a comprehension cannot yield
@@ -117,13 +113,11 @@ class Operations:
     def patch(
         self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        """Changes fields of one entity."""
         change = Patch(self.catalog, self.root(model, key), patching(model, changes), if_version)
         tasks = yield from self.commit([change])
         return change.written, tasks
 
     def upsert(self, entity: Any, changes: Mapping[str, Any]) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        """Creates an entity, or changes fields of an existing one."""
         whole = yield from self.generated(entity)
         kind = self.catalog.type_of(whole).kind
         change = Patch(self.catalog, kind.key(kind.parts(whole)), patching(kind.cls, changes), otherwise=whole)
@@ -131,11 +125,9 @@ class Operations:
         return change.written, tasks
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[list[bytes]]:
-        """Deletes one entity."""
         return self.commit([Delete(self.catalog, self.root(model, key), if_version, model)])
 
     def kind(self, model: Any) -> EntityKind:
-        """The kind of an entity class."""
         try:
             return self.catalog.kinds[model]
         except (KeyError, TypeError):
@@ -180,6 +172,9 @@ class Operations:
         rows = yield from Read("roots", [self.root(model, key) for key in given])
         return [self._entity(model, row) for row in rows]
 
+    def backfill(self, options: BackfillOptions) -> Backfill:
+        return Backfill(self.catalog, self.committer, self.outbox, self.fence.version, options)
+
     def refresh(self) -> Plan[None]:
         """Reads what other programs changed in the schema, and drops the lists of retired views."""
         yield from self.fence.refresh()
@@ -192,11 +187,7 @@ class Operations:
 
 
 def found_by(view: CompiledView, key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values of the key's elements by which `get` finds one row.
-
-    Raises:
-        InvalidQuery: the view has pages only, or some of its values are not given.
-    """
+    """The key's values by which `get` finds one row; raises InvalidQuery for views with pages only and partial keys."""
     if not view.can_find:
         raise InvalidQuery("get needs a unique index or an aggregate; read a page of this index", view=view.cls)
     values = view.key.flat(key)

@@ -49,12 +49,8 @@ def _spell_ints(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [_spell_ints(each) for each in cast("Sequence[Any]", value)]
     if isinstance(value, dict):
-        return {_spell_int_key(key): _spell_ints(each) for key, each in value.items()}
+        return {digits_of(key) if type(key) is int else key: _spell_ints(each) for key, each in value.items()}
     return value
-
-
-def _spell_int_key(key: object) -> object:
-    return digits_of(key) if type(key) is int else key
 
 
 def plain(value: Any) -> object:

@@ -132,12 +132,8 @@ class PageRows(NamedTuple):
 def _check(of: Listed, query: Query) -> None:
     """Raises InvalidQuery for a limit, budget or condition out of bounds."""
     if type(query.limit) is not int or not 0 < query.limit <= of.max_limit:
-        raise InvalidQuery(
-            "the limit of a page is a whole number from 1 to the view's max_limit",
-            view=of.cls,
-            limit=query.limit,
-            max_limit=of.max_limit,
-        )
+        text = "the limit of a page is a whole number from 1 to the view's max_limit"
+        raise InvalidQuery(text, view=of.cls, limit=query.limit, max_limit=of.max_limit)
     if type(query.backward) is not bool:
         raise InvalidQuery("backward is True or False", view=of.cls, backward=query.backward)
     if type(query.budget) is not int or query.budget < 0:
@@ -155,30 +151,15 @@ def _check_condition(of: Listed, where: Expression) -> None:
             raise InvalidQuery("`where` takes fields of what the page shows", view=of.cls, path=str(path))
     found = of.conditions.find_contradiction(where)
     if found is not None:
-        raise InvalidQuery(
-            found.reason,
-            view=of.cls,
-            field=repr(found.condition.path),
-            condition=found.condition,
-            value=found.condition.operand,
-            type=found.type,
-        )
+        condition = found.condition
+        facts = {"field": repr(condition.path), "condition": condition, "value": condition.operand, "type": found.type}
+        raise InvalidQuery(found.reason, view=of.cls, **facts)
 
 
 def page(of: Listed, query: Query, cipher: CursorCipher, trace: Trace) -> Plan[Page[Any]]:
     """Reads one page: one scan for each value of `any_of`, as a rule; more only where rows were skipped."""
     bound = BoundQuery(of, query, cipher)
-    reading = yield from _read(bound)
-    trace.skipped += reading.skipped
-    # With a condition every row was already shown to test it.
-    shown = reading.tested if query.where is not None else (yield from of.show(reading.found))
-    return bound.page(PageRows(shown, reading.edges, reading.more, reading.truncated), trace)
-
-
-def planned_ranges(of: Listed, query: Query, cipher: CursorCipher) -> tuple[list[RowRange], bool]:
-    """The ranges that a page would read and whether backwards, refused as the page would be; nothing is read."""
-    bound = BoundQuery(of, query, cipher)
-    return bound.ranges(), bound.backward
+    return bound.page((yield from _read(bound, trace)), trace)
 
 
 class _Branch:
@@ -249,12 +230,7 @@ def _edge(of: Listed, equal: tuple[Any, ...], bound: Any) -> Any:
 
 
 class BoundQuery:
-    """A query bound to its list: the ranges it reads, and the cursors that belong to it.
-
-    Raises:
-        InvalidQuery, InvalidKey: the list cannot answer this.
-        InvalidCursor: the cursor belongs elsewhere.
-    """
+    """A query bound to its list; raises InvalidQuery, InvalidKey or InvalidCursor where the list cannot answer it."""
 
     __slots__ = ("_cipher", "_cursor", "backward", "branches", "of", "query")
 
@@ -325,21 +301,7 @@ def _cut(within: RowRange, edge: bytes, *, backward: bool) -> RowRange:
     return RowRange(max(within.start, edge), within.stop)
 
 
-class _Reading(NamedTuple):
-    """The rows of one page in the list's order, and how reading ended.
-
-    `tested` is what a condition was tested on, one for each row; without a condition it is empty.
-    """
-
-    found: list[Found]
-    tested: list[Any]
-    edges: tuple[bytes, bytes] | None
-    skipped: int
-    more: bool
-    truncated: bool
-
-
-def _read(bound: BoundQuery) -> Plan[_Reading]:
+def _read(bound: BoundQuery, trace: Trace) -> Plan[PageRows]:
     of, query, backward = bound.of, bound.query, bound.backward
     passes = None if query.where is None else compiled_condition(query.where)
     sources = [
@@ -370,7 +332,10 @@ def _read(bound: BoundQuery) -> Plan[_Reading]:
     if backward:
         found, tested, ends = found[::-1], tested[::-1], ends[::-1]
     edges = (ends[0], ends[-1]) if ends else None
-    return _Reading(found, tested, edges, len(keys) - len(found), source is not None, truncated)
+    trace.skipped += len(keys) - len(found)
+    # With a condition every row was already shown to test it.
+    shown = tested if passes is not None else (yield from of.show(found))
+    return PageRows(shown, edges, source is not None, truncated)
 
 
 class _Source:
@@ -382,10 +347,6 @@ class _Source:
         self.rest = None if within.is_empty else within
         self.cut = cut
         self.waiting: list[Found] = []
-
-    def put(self, rows: list[Found], rest: RowRange | None) -> None:
-        self.waiting = rows[::-1]
-        self.rest = rest
 
 
 def _refill(sources: list[_Source], table: Table, size: int, *, backward: bool) -> Plan[None]:
@@ -399,13 +360,12 @@ def _refill(sources: list[_Source], table: Table, size: int, *, backward: bool) 
     else:
         answers = yield from Together([scan.__iter__() for scan in scans])
     for (source, within), rows in zip(wanting, answers, strict=True):
-        # Fewer rows than asked for: the range is exhausted.
-        rest = None if len(rows) < size else _behind(within, rows[-1][0], backward=backward)
-        source.put(rows, rest)
-
-
-def _behind(within: RowRange, last: bytes, *, backward: bool) -> RowRange:
-    return RowRange(within.start, last) if backward else within.behind(last)
+        source.waiting = rows[::-1]
+        if len(rows) < size:  # the range is exhausted
+            source.rest = None
+        else:
+            last = rows[-1][0]
+            source.rest = RowRange(within.start, last) if backward else within.behind(last)
 
 
 def _next_source(sources: list[_Source], *, backward: bool) -> _Source | None:

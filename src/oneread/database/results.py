@@ -30,7 +30,6 @@ class Outcome:
 
 
 def attach_outcome(result: Any, outcome: Outcome) -> None:
-    """Attaches an outcome to a result that was made for the caller."""
     result.__dict__[METADATA_ATTRIBUTE] = outcome
 
 
@@ -49,12 +48,10 @@ def version_of(result: Any) -> int:
 
 
 def cost_of(result: Any) -> Cost:
-    """The cost of the operation that returned this."""
     found = _metadata(result)
     return Cost(1, 1, len(found.value)) if isinstance(found, Cell) else found.trace.cost
 
 
 def tasks_of(result: Any) -> tuple[bytes, ...]:
-    """The keys of the tasks that the operation gave to the worker."""
     found = _metadata(result)
     return () if isinstance(found, Cell) else found.tasks

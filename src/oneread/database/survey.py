@@ -99,7 +99,6 @@ class _Names:
         self._views.update({view.prefix: (view.name, "retired") for view in stored.retired})
 
     def of(self, table: Table, prefix: bytes) -> tuple[str, Standing]:
-        """The name and state of the rows under a prefix."""
         if table == "system":
             return prefix.decode("ascii", "replace"), ""
         if table == "roots":
@@ -132,7 +131,12 @@ def _count_rows(table: Table, names: _Names, progress: Reporter, total: int | No
     def add(rows: list[Found]) -> None:
         nonlocal done
         for prefix, several in _by_prefix(table, rows):
-            _add(counts.setdefault(prefix, _Count()), several, roots=table == "roots")
+            count = counts.setdefault(prefix, _Count())
+            count.rows += len(several)
+            count.bytes += sum([len(key) for key, _row in several])
+            count.bytes += sum([len(column) + len(cell.value) for _key, row in several for column, cell in row.items()])
+            if table == "roots":
+                count.deleted += sum([BODY not in row for _key, row in several])
         done += len(rows)
         progress(Progress(f"counting rows of {table}", done, total))
 
@@ -153,11 +157,3 @@ def _by_prefix(table: Table, rows: list[Found]) -> list[tuple[bytes, list[Found]
         return [(first, rows)]
     middle = len(rows) // 2
     return _by_prefix(table, rows[:middle]) + _by_prefix(table, rows[middle:])
-
-
-def _add(count: _Count, rows: list[Found], *, roots: bool) -> None:
-    count.rows += len(rows)
-    count.bytes += sum([len(key) for key, _row in rows])
-    count.bytes += sum([len(column) + len(cell.value) for _key, row in rows for column, cell in row.items()])
-    if roots:
-        count.deleted += sum([BODY not in row for _key, row in rows])

@@ -31,7 +31,7 @@ class TransactionWork:
         self._operations = operations
         self._overlay = UnitOfWork(operations.catalog.name_of)
         self._changes: list[Change] = []
-        self._given: list[tuple[Any, Outcome, ChangeResult]] = []
+        self._given: list[tuple[Outcome, ChangeResult]] = []
         self._now = 0
         self._ended = False
 
@@ -58,21 +58,14 @@ class TransactionWork:
         return entity
 
     def save(self, entity: Any, mode: Mode, if_version: int | None) -> Plan[Any]:
-        """Saves on the overlay."""
         whole = yield from self._operations.generated(entity)
         return (yield from self._write(Save(self._operations.catalog, whole, mode, if_version)))
 
     def patch(self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None) -> Plan[Any]:
-        """Patches on the overlay."""
-        catalog = self._operations.catalog
-        return (
-            yield from self._write(
-                Patch(catalog, self._operations.root(model, key), patching(model, changes), if_version)
-            )
-        )
+        root_key = self._operations.root(model, key)
+        return (yield from self._write(Patch(self._operations.catalog, root_key, patching(model, changes), if_version)))
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[None]:
-        """Deletes on the overlay."""
         root_key = self._operations.root(model, key)
         yield from self._write(Delete(self._operations.catalog, root_key, if_version, model))
 
@@ -95,7 +88,7 @@ class TransactionWork:
         if change.written.entity is not None:
             outcome = Outcome(change.written.version, Trace())
             attach_outcome(change.written.entity, outcome)
-            self._given.append((change.written.entity, outcome, change.written))
+            self._given.append((outcome, change.written))
         return change.written.entity
 
     def commit(self) -> Plan[list[bytes]]:
@@ -110,5 +103,5 @@ class TransactionWork:
 
     def note_outcome(self, trace: Trace, tasks: tuple[bytes, ...]) -> None:
         """Notes the outcome of the commit on the entities that the body got from its writes."""
-        for _entity, outcome, written in self._given:
+        for outcome, written in self._given:
             outcome.version, outcome.trace, outcome.tasks = written.version, trace, tasks

@@ -179,9 +179,9 @@ class CopiedValues:
     The routes are part of it because programs with other declarations announce other routes: when the values happen to
     be equal, a holder that has the wrong ones would otherwise never be updated again.
 
-    `values` are every value that any copy takes, by route, with its type; `concrete` are the same types as values are
-    read back by them; `missing_ok` says that holders may refer to an entity before it exists; `meaning` is the types as text, so that values kept under other types are not mistaken
-    for these; `sets` says that a value may be a set or hold one.
+    `values` are every value that any copy takes, by route, with its type, and `concrete` the types by which values are
+    read back; `missing_ok` says that holders may refer to an entity before it exists; `meaning` is the types as text,
+    so that values kept under other types are not mistaken for these; `sets` says that a value may be a set or hold one.
     """
 
     def __init__(

@@ -3,30 +3,18 @@
 See docs/formats/keys.md.
 """
 
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 from oneread.encoding.fastpath import Encoder, compile_decoder, compile_encoder
-from oneread.encoding.parts import EncodedPart, part_of
+from oneread.encoding.parts import EncodedPart, KeyElement, part_of
 from oneread.encoding.ranges import ByteRange, KeyBounds, bounded_range, prefix_range
 from oneread.encoding.values import Value, complement, kind_of
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey
 
+__all__ = ["TOO_LONG", "TRAILING", "Codec", "KeyElement"]
+
 TOO_LONG: Final = "the key is longer than its limit"
 TRAILING: Final = "bytes follow the last element of the key"
-
-
-class KeyElement(NamedTuple):
-    """One declared element of a key.
-
-    `name` is the `field` of errors; `none` is where None sorts in either direction, refused without it; `max_length` is
-    in bytes.
-    """
-
-    name: str
-    type: type
-    descending: bool = False
-    none: Literal["first", "last"] | None = None
-    max_length: int | None = None
 
 
 class Codec:

@@ -12,7 +12,7 @@ from oneread.encoding.codegen import function, indented
 from oneread.encoding.framing import COMPLEMENT, escape, unescape
 from oneread.encoding.numeric import SMALL, SMALL_DESCENDING
 from oneread.encoding.parts import EncodedPart
-from oneread.encoding.values import putter_of
+from oneread.encoding.values import PUTTERS
 
 Encoder: TypeAlias = Callable[[tuple[object, ...]], bytes]
 Decoder: TypeAlias = Callable[[bytes, int], tuple[tuple[object, ...], int]]
@@ -97,7 +97,7 @@ def _plain_lines(number: int, part: EncodedPart, names: dict[str, object]) -> li
         lines = [f"{element} = {raw}", f"if 0 in {element} or 1 in {element}: {element} = escape({element})"]
         tag, end = _opening_tag(part), b"\x00"
         return lines if _is_plain_text(part) else [*lines, f"{element} = ({tag!r} + {element} + {end!r}){complemented}"]
-    scalar = putter_of(part.type)
+    scalar = PUTTERS.get(part.type)
     if scalar is None:
         return None
     names[f"scalar{number}"] = scalar

@@ -5,19 +5,19 @@ See docs/formats/keys.md.
 
 from collections.abc import Callable
 from enum import Enum, Flag
-from typing import Final, Literal, Protocol, TypeAlias, cast
+from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 from oneread.encoding.framing import UNKNOWN_TAG, take_tag
 from oneread.encoding.values import (
+    PUTTERS,
     TAGS,
+    TAKERS,
     Value,
     complement,
     kind_of,
     put_none,
     put_value,
-    putter_of,
     take_value,
-    taker_of,
 )
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey
 
@@ -27,19 +27,18 @@ PutElement: TypeAlias = Callable[[object], bytes]
 TakeElement: TypeAlias = Callable[[bytes, bytes, int], tuple[object, int]]
 
 
-class ElementLike(Protocol):
-    """What a part needs of a declared element (codec.Element)."""
+class KeyElement(NamedTuple):
+    """One declared element of a key.
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def type(self) -> "type[object]": ...
-    @property
-    def descending(self) -> bool: ...
-    @property
-    def none(self) -> Literal["first", "last"] | None: ...
-    @property
-    def max_length(self) -> int | None: ...
+    `name` is the `field` of errors; `none` is where None sorts in either direction, refused without it; `max_length` is
+    in bytes.
+    """
+
+    name: str
+    type: type
+    descending: bool = False
+    none: Literal["first", "last"] | None = None
+    max_length: int | None = None
 
 
 class EncodedPart:
@@ -57,7 +56,7 @@ class EncodedPart:
         "type",
     )
 
-    def __init__(self, declared: ElementLike, tags: frozenset[int], put: PutElement, take: TakeElement) -> None:
+    def __init__(self, declared: KeyElement, tags: frozenset[int], put: PutElement, take: TakeElement) -> None:
         self.name = declared.name
         self.type = declared.type
         self.descending = declared.descending
@@ -92,7 +91,7 @@ class EncodedPart:
         return self.take_ascending(data, complemented, offset)
 
 
-def part_of(declared: ElementLike) -> EncodedPart:
+def part_of(declared: KeyElement) -> EncodedPart:
     """The part of a declared element."""
     if issubclass(declared.type, Enum):
         return _enum_part(declared, declared.type)
@@ -101,11 +100,11 @@ def part_of(declared: ElementLike) -> EncodedPart:
             "a field of this type cannot be part of a key", field=declared.name, type=declared.type
         )
     put = _float_putter(declared.name) if declared.type is float else _putter(declared.name, declared.type)
-    return EncodedPart(declared, TAGS[declared.type], put, taker_of(declared.type))
+    return EncodedPart(declared, TAGS[declared.type], put, TAKERS[declared.type])
 
 
 def _putter(name: str, kind: type) -> PutElement:
-    scalar = putter_of(kind)
+    scalar = PUTTERS.get(kind)
 
     def put(value: object) -> bytes:
         if kind_of(value) is not kind:
@@ -133,7 +132,7 @@ def _float_putter(name: str) -> PutElement:
     return put
 
 
-def _enum_part(declared: ElementLike, members: type[Enum]) -> EncodedPart:
+def _enum_part(declared: KeyElement, members: type[Enum]) -> EncodedPart:
     """Members by the element of their value; any other value is Corrupt, except a combination of Flag members."""
     try:
         elements = {member.name: put_value(cast("Value", member.value), declared.name) for member in members}

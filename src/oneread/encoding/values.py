@@ -105,7 +105,7 @@ def _put_tuple(value: "tuple[Value, ...]", field: str, depth: int) -> bytes:
     return b"\x04" + b"".join([put_value(item, field, depth + 1) for item in value]) + b"\x00"
 
 
-_PUTTERS: Final[dict[type, Callable[..., bytes]]] = {
+PUTTERS: Final[dict[type, Callable[..., bytes]]] = {
     bool: _put_bool,
     int: put_int,
     float: put_float,
@@ -117,6 +117,7 @@ _PUTTERS: Final[dict[type, Callable[..., bytes]]] = {
     timedelta: _put_timedelta,
     UUID: _put_uuid,
 }
+"""The functions `(value, field) -> element` of the scalar kinds."""
 
 # Most derived first: a datetime is a date.
 _KINDS: Final = (str, bytes, int, float, Decimal, datetime, date, timedelta, UUID)
@@ -125,16 +126,11 @@ _KINDS: Final = (str, bytes, int, float, Decimal, datetime, date, timedelta, UUI
 def kind_of(value: object) -> type | None:
     """The kind under which a value is encoded: its type, or for a subclass the one of the kinds it extends."""
     exact = type(value)
-    if exact in _PUTTERS or exact is tuple:
+    if exact in PUTTERS or exact is tuple:
         return exact
     if isinstance(value, tuple):
         return tuple
     return next((kind for kind in _KINDS if isinstance(value, kind)), None)
-
-
-def putter_of(kind: type) -> Callable[..., bytes] | None:
-    """The function `(value, field) -> element` of a scalar kind."""
-    return _PUTTERS.get(kind)
 
 
 def put_value(value: Value, field: str = "", depth: int = 0) -> bytes:
@@ -152,7 +148,7 @@ def put_value(value: Value, field: str = "", depth: int = 0) -> bytes:
         raise InvalidKey(NOT_A_KIND, field=field, value=value)
     if kind is tuple:
         return _put_tuple(cast("tuple[Value, ...]", value), field, depth)
-    return _PUTTERS[kind](value, field)
+    return PUTTERS[kind](value, field)
 
 
 def _take_bytes(data: bytes, _complemented: bytes, offset: int) -> tuple[bytes, int]:
@@ -169,14 +165,6 @@ def _take_str(data: bytes, _complemented: bytes, offset: int) -> tuple[str, int]
 
 def _take_bool(data: bytes, _complemented: bytes, offset: int) -> tuple[bool, int]:
     return data[offset] == framing.TRUE, offset + 1
-
-
-def _take_int(data: bytes, _complemented: bytes, offset: int) -> tuple[int, int]:
-    return take_int(data, offset)
-
-
-def _take_float(data: bytes, _complemented: bytes, offset: int) -> tuple[float, int]:
-    return take_float(data, offset)
 
 
 def _take_uuid(data: bytes, _complemented: bytes, offset: int) -> tuple[UUID, int]:
@@ -235,10 +223,10 @@ TAGS: Final[dict[type, frozenset[int]]] = {
 
 Taker: TypeAlias = Callable[[bytes, bytes, int], "tuple[Value, int]"]
 
-_TAKERS: Final[dict[type, Taker]] = {
+TAKERS: Final[dict[type, Taker]] = {
     bool: _take_bool,
-    int: _take_int,
-    float: _take_float,
+    int: lambda data, _complemented, offset: take_int(data, offset),
+    float: lambda data, _complemented, offset: take_float(data, offset),
     Decimal: take_decimal,
     str: _take_str,
     bytes: _take_bytes,
@@ -248,13 +236,9 @@ _TAKERS: Final[dict[type, Taker]] = {
     timedelta: _take_timedelta,
     UUID: _take_uuid,
 }
+"""The functions `(data, complemented, offset) -> (value, offset after it)`; the caller checks the tag."""
 
-_SCALAR_TAKERS: Final = {tag: taker for kind, taker in _TAKERS.items() if kind is not tuple for tag in TAGS[kind]}
-
-
-def taker_of(kind: type) -> Taker:
-    """The function `(data, complemented, offset) -> (value, offset after it)` of a kind; its caller checks the tag."""
-    return _TAKERS[kind]
+_SCALAR_TAKERS: Final = {tag: taker for kind, taker in TAKERS.items() if kind is not tuple for tag in TAGS[kind]}
 
 
 def take_value(data: bytes, complemented: bytes, offset: int, depth: int = 0) -> "tuple[Value, int]":

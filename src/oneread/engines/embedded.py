@@ -9,13 +9,15 @@ from __future__ import annotations
 import heapq
 import struct
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
 from typing import Final
 
 from oneread.errors import InvalidKey, InvalidValue, LimitExceeded
-from oneread.store.requests import Found, Increment
+from oneread.store.engine import Capabilities
+from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate
 from oneread.store.rows import MAX_STAMP, Cell, Families, Row, RowMutation, RowRange, Table
 
 ONLY_READS: Final = "a snapshot answers reads only"
@@ -24,6 +26,17 @@ MAX_KEY: Final = 511
 MAX_COLUMN: Final = 255
 MAX_VALUE: Final = 10 << 20
 MAX_ROW: Final = 16 << 20
+
+CAPABILITIES: Final = Capabilities(
+    spans_rows=True,
+    reverse_scan=True,
+    snapshot=True,
+    persistent=False,
+    local=True,
+    max_key=MAX_KEY,
+    max_value=MAX_VALUE,
+    max_row=MAX_ROW,
+)
 
 _COUNTER = struct.Struct(">q")
 
@@ -132,3 +145,35 @@ def first(found: Iterable[Found], limit: int, families: Families) -> list[Found]
 def readable(row: Row) -> Row | None:
     """The cells of family `d`; a row without any is absent for a reader of that family."""
     return {column: cell for column, cell in row.items() if column.startswith(b"d:")} or None
+
+
+class RowWrites(ABC):
+    """The writes of a transaction that first read the row."""
+
+    @abstractmethod
+    def row(self, table: Table, key: bytes) -> Row | None:
+        """The row as the transaction sees it."""
+
+    @abstractmethod
+    def put(self, table: Table, key: bytes, row: Row | None) -> None:
+        """Checks and buffers a row, or its removal."""
+
+    def change(self, table: Table, mutation: RowMutation, row: Row | None) -> None:
+        self.put(table, mutation.key, changed(row, mutation))
+
+    def mutate(self, asked: Mutate) -> None:
+        for mutation in asked.rows:
+            self.change(asked.table, mutation, self.row(asked.table, mutation.key))
+
+    def check_and_mutate(self, asked: CheckAndMutate) -> bool:
+        row = self.row(asked.table, asked.mutation.key)
+        holds = holds_expected(row, asked.column, asked.expected)
+        if holds:
+            self.change(asked.table, asked.mutation, row)
+        return holds
+
+    def increment(self, asked: Increment) -> int:
+        row = self.row(asked.table, asked.key)
+        total, cell = increased(row, asked)
+        self.put(asked.table, asked.key, {**(row or {}), asked.column: cell})
+        return total

@@ -21,16 +21,7 @@ from oneread.store.rows import TABLES, Cell, Row, RowMutation, RowRange, Table
 
 T = TypeVar("T")
 
-CAPABILITIES: Final = Capabilities(
-    spans_rows=True,
-    reverse_scan=True,
-    snapshot=True,
-    persistent=False,
-    local=True,
-    max_key=embedded.MAX_KEY,
-    max_value=embedded.MAX_VALUE,
-    max_row=embedded.MAX_ROW,
-)
+CAPABILITIES: Final = embedded.CAPABILITIES
 
 PATIENCE: Final = 30.0
 """Seconds that a write outside a transaction waits for its turn."""
@@ -100,10 +91,7 @@ class MemoryEngine:
     def snapshot(self, run: Callable[[Answerer], T]) -> T:
         self._check_open()
 
-        def copies() -> dict[Table, _TableRows]:
-            return {table: each.copy() for table, each in self._rows.items()}
-
-        rows = self._look(copies)
+        rows = self._look(lambda: {table: each.copy() for table, each in self._rows.items()})
 
         def answer(request: Request[Any]) -> Any:
             self._check_open()
@@ -233,14 +221,14 @@ def _copy_for(row: Row | None, families: str) -> Row | None:
 _READS: Final[dict[type[Any], Callable[[dict[Table, _TableRows], Any], Any]]] = {Read: _read, Scan: _scan}
 
 
-class _Transaction:
+class _Transaction(embedded.RowWrites):
     """One attempt: reads see its own writes before the store's, and nothing reaches the store until `apply`."""
 
     def __init__(self, rows: dict[Table, _TableRows], checker: _ContractChecker | None) -> None:
         self._rows = rows
         self._checker = checker
         self._written: dict[Table, dict[bytes, Row | None]] = {table: {} for table in TABLES}
-        self._notes: list[Callable[[], None]] = []
+        self._notes: list[Callable[[], object]] = []
 
     def answer(self, request: Request[Any]) -> Any:
         return _ANSWERS[type(request)](self, request)
@@ -257,17 +245,17 @@ class _Transaction:
         written = self._written[table]
         return written[key] if key in written else self._rows[table].get(key)
 
-    def _put(self, table: Table, key: bytes, row: Row | None) -> None:
+    def put(self, table: Table, key: bytes, row: Row | None) -> None:
         if row is None:
             embedded.check_key(table, key)
         else:
             embedded.check_row(table, key, row)
         self._written[table][key] = row
 
-    def _change(self, table: Table, mutation: RowMutation) -> None:
+    def change(self, table: Table, mutation: RowMutation, row: Row | None) -> None:
         if self._checker is not None:
             self._notes.append(self._checker.check_mutation(table, mutation))
-        self._put(table, mutation.key, embedded.changed(self.row(table, mutation.key), mutation))
+        super().change(table, mutation, row)
 
     def read(self, asked: Read) -> list[Row | None]:
         return [_copy_for(self.row(asked.table, key), asked.families) for key in asked.keys]
@@ -279,29 +267,16 @@ class _Transaction:
             asked, embedded.merged(stored, written, asked.range, reverse=asked.reverse) if written else stored
         )
 
-    def mutate(self, asked: Mutate) -> None:
-        for mutation in asked.rows:
-            self._change(asked.table, mutation)
-
     def check_and_mutate(self, asked: CheckAndMutate) -> bool:
         if self._checker is not None:
             self._notes.append(self._checker.check_condition(asked))
-        if not embedded.holds_expected(self.row(asked.table, asked.mutation.key), asked.column, asked.expected):
-            return False
-        self._change(asked.table, asked.mutation)
-        return True
-
-    def increment(self, asked: Increment) -> int:
-        row = self.row(asked.table, asked.key)
-        total, cell = embedded.increased(row, asked)
-        self._put(asked.table, asked.key, {**(row or {}), asked.column: cell})
-        return total
+        return super().check_and_mutate(asked)
 
     def replace(self, asked: Replace) -> None:
         for key, row in asked.rows.items():
-            self._put(asked.table, key, dict(row) if row else None)
+            self.put(asked.table, key, dict(row) if row else None)
             if self._checker is not None:
-                self._notes.append(self._checker.replace(asked.table, key))
+                self._notes.append(self._checker.forget(asked.table, key))
 
 
 _ANSWERS: Final[dict[type[Any], Callable[[_Transaction, Any], Any]]] = {
@@ -347,8 +322,8 @@ class _ContractChecker:
             raise InvalidValue("a checked column never holds an empty value", table=asked.table, column=asked.column)
         return lambda: self._checked.add((asked.table, asked.column))
 
-    def replace(self, table: Table, key: bytes) -> Callable[[], None]:
-        return lambda: self._forget(table, key)
+    def forget(self, table: Table, key: bytes) -> Callable[[], object]:
+        return lambda: self._deleted.pop((table, key), None)
 
     def _note(self, table: Table, mutation: RowMutation) -> None:
         stamps = dict(mutation.deletes)
@@ -357,6 +332,3 @@ class _ContractChecker:
         deleted = self._deleted.setdefault((table, mutation.key), {}) if stamps else {}
         for column, last in stamps.items():
             deleted[column] = max(last, deleted.get(column, -1))
-
-    def _forget(self, table: Table, key: bytes) -> None:
-        self._deleted.pop((table, key), None)

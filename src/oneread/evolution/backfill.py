@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -28,7 +28,6 @@ from oneread.errors import (
     SchemaMismatch,
     UsageError,
 )
-from oneread.evolution.position import BackfillPosition, BackfillRefusal, Phase, encode, read
 from oneread.models.versions import Retired, StoredSchema, mark_built
 from oneread.plans.arguments import check_function
 from oneread.plans.effects import Now, Sleep
@@ -41,12 +40,20 @@ from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.commit import Change, Commit, Committer
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
+from oneread.transactions.tasks import TaskRunner
+from oneread.transactions.unit_of_work import VALUE
 
 BATCH: Final = 200
 """Root rows of one step: other writers wait while it commits."""
 
 _UNSAVED: Final = 10_000
 """Rows read without a commit, after which the position is saved: a killed backfill reads them again."""
+
+SHOWN_REFUSALS: Final = 20
+"""Refusals stored with their reason; all are counted."""
+
+Phase: TypeAlias = Literal["open", "closed", "ending"]
+"""Older programs may write; they may not, since before this pass began; nothing is missing any more."""
 
 _SWEPT: Final = 1000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -59,22 +66,39 @@ _PHASES: Final[dict[Phase, str]] = {
 }
 
 
-class Tasks(Protocol):
-    """What a backfill needs of the tasks."""
+class BackfillRefusal(msgspec.Struct, frozen=True):
+    """An entity that cannot be in the views as they are declared."""
 
-    def finish_waiting(self) -> Plan[None]: ...
+    entity: str
+    reason: str
 
 
-class Verbs(Protocol):
-    """What a backfill needs of an open database."""
+class BackfillPosition(msgspec.Struct, frozen=True):
+    """How far the backfill to a `version` of the schema is.
 
-    catalog: Catalog
+    In pass number `passes`, from 1, `looked` root rows are done, the last at `place`; the pass before had `total`, and
+    `refused` rows of this one could not be written. `recommitted` counts rows written by all passes. `old_place` and
+    `old_version` are the row of this pass that older code committed last, and its version.
+    """
 
-    @property
-    def committer(self) -> Committer: ...
+    version: int
+    phase: Phase = "open"
+    passes: int = 1
+    place: bytes = b""
+    looked: int = 0
+    total: int = 0
+    recommitted: int = 0
+    refused: int = 0
+    refusals: tuple[BackfillRefusal, ...] = ()
+    old_place: bytes = b""
+    old_version: int = 0
 
-    @property
-    def outbox(self) -> Tasks: ...
+    def next_pass(self, phase: Phase) -> BackfillPosition:
+        return BackfillPosition(self.version, phase, self.passes + 1, total=self.looked, recommitted=self.recommitted)
+
+    def refusing(self, refusal: BackfillRefusal) -> BackfillPosition:
+        kept = (*self.refusals, refusal)[:SHOWN_REFUSALS]
+        return msgspec.structs.replace(self, refused=self.refused + 1, refusals=kept)
 
 
 class Backfilled(msgspec.Struct, frozen=True):
@@ -112,11 +136,9 @@ class BackfillOptions(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         check_function("progress", self.progress)
-        for name in ("pace", "quiet", "wait"):
-            given: object = getattr(self, name)
-            if given is None and name == "pace":
-                continue
-            if type(given) not in (int, float) or not 0 <= given < float("inf") or (name == "pace" and not given):  # type: ignore[operator]
+        pace = 1 if self.pace is None else self.pace
+        for name, given in (("pace", pace), ("quiet", self.quiet), ("wait", self.wait)):
+            if type(given) not in (int, float) or not 0 <= given < float("inf") or (name == "pace" and not given):
                 raise UsageError(
                     "pace: expected rows a second above 0; quiet and wait: expected seconds, 0 or more",
                     option=name,
@@ -126,6 +148,10 @@ class BackfillOptions(msgspec.Struct, frozen=True):
 
 class _Overtaken(Conflict):
     """Another backfill moved the position, or the schema changed: this one continues from there."""
+
+
+_decode = msgspec.msgpack.Decoder(BackfillPosition).decode
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Lacking(NamedTuple):
@@ -138,9 +164,12 @@ class Lacking(NamedTuple):
 class Backfill:
     """One run of a backfill. Not for several threads at once."""
 
-    def __init__(self, verbs: Verbs, version: int, options: BackfillOptions) -> None:
-        self._verbs = verbs
-        self._catalog = verbs.catalog
+    def __init__(
+        self, catalog: Catalog, committer: Committer, outbox: TaskRunner, version: int, options: BackfillOptions
+    ) -> None:
+        self._catalog = catalog
+        self._committer = committer
+        self._outbox = outbox
         self._version = version
         self._options = options
         self._kinds = sorted({kind.prefix for kind in self._catalog.kinds.values()})
@@ -151,11 +180,7 @@ class Backfill:
         self._waited = 0.0
 
     def run(self) -> Plan[Backfilled]:
-        """Runs until every view is readable, or returns why that cannot be.
-
-        Raises:
-            SchemaMismatch: the store has a newer schema than this program.
-        """
+        """Runs until every view is readable, or returns why not; raises SchemaMismatch under an older schema."""
         while True:
             try:
                 return (yield from self._run_from_position())
@@ -187,7 +212,7 @@ class Backfill:
 
     def _resume(self, stored: StoredSchema) -> Plan[None]:
         (row,) = yield from Read("system", [BACKFILL_ROW])
-        self._row, found = read(row)
+        self._row, found = _read_position(row)
         closed = stored.writers >= self._version
         if found is None or found.version != self._version:
             self._at = BackfillPosition(self._version, "closed" if closed else "open")
@@ -284,10 +309,10 @@ class Backfill:
 
     def _move(self, position: BackfillPosition, changes: Sequence[Change] = ()) -> Plan[OnereadError | None]:
         """Commits changes and swaps the position; returns the error of a refused change, with nothing written."""
-        data = encode(position)
+        data = _encode(position)
         commit = Commit(changes, self._swaps(data))
         try:
-            yield from self._verbs.committer.commit(commit)
+            yield from self._committer.commit(commit)
         except _REFUSALS as error:
             of_store = isinstance(error, LimitExceeded) and not commit.is_deciding
             if not changes or of_store or isinstance(error, _NOT_REFUSALS):
@@ -335,25 +360,25 @@ class Backfill:
     def _close(self) -> Plan[None]:
         """Cuts older programs off, and begins the last pass."""
         position = self._at.next_pass("closed")
-        data = encode(position)
+        data = _encode(position)
 
         def close() -> Plan[StoredSchema]:
             stored = yield from stored_schema()
             closed = msgspec.structs.replace(stored, writers=self._version)
             return (yield from replace_schema(closed, (yield from Now())))
 
-        stored = yield from self._verbs.committer.together(close, self._swaps(data))
+        stored = yield from self._committer.together(close, self._swaps(data))
         self._fence = fence(stored)
         self._at, self._row, self._saved = position, data, 0
 
     # The end: nothing is missing, and nothing can become missing any more.
 
     def _end(self, stored: StoredSchema) -> Plan[None]:
-        yield from self._verbs.outbox.finish_waiting()  # tasks added later are of code that knows the views
+        yield from self._outbox.finish_waiting()  # tasks added later are of code that knows the views
         for retired in stored.retired:
             yield from self._sweep("views", retired)
             yield from self._sweep("counts", retired)
-        yield from self._verbs.committer.together(_mark_built, self._swaps(None))
+        yield from self._committer.together(_mark_built, self._swaps(None))
 
     def _sweep(self, table: Table, retired: Retired) -> Plan[None]:
         """Removes the rows of a generation that no schema declares any more."""
@@ -361,7 +386,7 @@ class Backfill:
         while True:
             began = yield from Now()
             unchanged = self._swaps(self._row)
-            count = yield from self._verbs.committer.sweep(table, RowRange.under(retired.prefix), _SWEPT, unchanged)
+            count = yield from self._committer.sweep(table, RowRange.under(retired.prefix), _SWEPT, unchanged)
             swept += count
             if count < _SWEPT:
                 return
@@ -371,3 +396,20 @@ class Backfill:
 
 def _mark_built() -> Plan[StoredSchema]:
     return (yield from replace_schema(mark_built((yield from stored_schema())), (yield from Now())))
+
+
+def _read_position(row: Row | None) -> tuple[bytes | None, BackfillPosition | None]:
+    """The row's value and the position it encodes; None for an absent row."""
+    if row is None:
+        return None, None
+    try:
+        data = row[VALUE].value
+        return data, _decode(data)
+    except (KeyError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Corrupt("the position of the backfill is unreadable; repair the store") from error
+
+
+def position() -> Plan[BackfillPosition | None]:
+    """The position of this store's backfill; None when none was begun. One request, one row."""
+    (row,) = yield from Read("system", [BACKFILL_ROW])
+    return _read_position(row)[1]

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from oneread.evolution.declared import DeclaredModel
+from oneread.evolution.declare import DeclaredModel
 from oneread.models.descriptions import DescribedField, Nested, Type, Types, fields_of, parsed, same_type, widens
 from oneread.models.evolving import latest_names
 from oneread.models.versions import Origin, StoredLayout
@@ -67,12 +67,7 @@ class Comparison:
     """
 
     def __init__(
-        self,
-        stored: StoredLayout,
-        declared: DeclaredModel,
-        aliases: Mapping[str, str],
-        *,
-        free: bool,
+        self, stored: StoredLayout, declared: DeclaredModel, aliases: Mapping[str, str], *, free: bool
     ) -> None:
         self.stored = stored
         self.declared = declared
@@ -132,18 +127,12 @@ class Comparison:
     def _compare_keys(self) -> None:
         before = tuple(self.names.get(name, name) for name, each in self.old.items() if each.type.name == "Key")
         if before != self.declared.keys:
-            self._report(
-                "changed", "", ", ".join(before), ", ".join(self.declared.keys),
-                refused=_OF_A_KEY,
-            )  # fmt: skip
+            self._report("changed", "", ", ".join(before), ", ".join(self.declared.keys), _OF_A_KEY)
 
     def _add(self, name: str, field: DescribedField) -> None:
         self.touched.add(name)
-        fits = name in self.declared.blanks
-        self._report(
-            "added", name, after=field.text,
-            refused="" if fits else "stored entities lack this field; give it a default, or declare it `| None`",
-        )  # fmt: skip
+        lacking = "stored entities lack this field; give it a default, or declare it `| None`"
+        self._report("added", name, after=field.text, refused="" if name in self.declared.blanks else lacking)
 
     def _compare_field(self, before: str, name: str, routes: Mapping[str, Mapping[str, str]]) -> None:
         old, new = self.old[before], self.new[name]
@@ -159,13 +148,8 @@ class Comparison:
     def _refuse_other_target(self, before: str, name: str) -> None:
         old, new = dict(self.stored.targets).get(before), dict(self.declared.targets).get(name)
         if self.stored.is_known and old and new and old != new:
-            self._report(
-                "changed",
-                name,
-                old,
-                new,
-                refused="a field cannot change the model it refers to; add another field",
-            )
+            refused = "a field cannot change the model it refers to; add another field"
+            self._report("changed", name, old, new, refused)
 
     def _compare_plain(self, before: str, name: str) -> None:
         old, new = self.old[before], self.new[name]
@@ -238,10 +222,8 @@ class Comparison:
         fits = top in self.declared.nullable or any(
             each.name == "None" for each in (parsed(text), *parsed(text).arguments)
         )
-        self._report(
-            "changed" if before else "added", path, before, after or self.new[top].inner[inner],
-            refused="" if fits else _LACKING,
-        )  # fmt: skip
+        after = after or self.new[top].inner[inner]
+        self._report("changed" if before else "added", path, before, after, "" if fits else _LACKING)
 
     def _compare_copy_promises(self, name: str, old: DescribedField, new: DescribedField) -> None:
         assert old.copy is not None
@@ -251,11 +233,8 @@ class Comparison:
         if before != after:
             tighter = (before["missing_ok"], after["missing_ok"]) == ("True", "False")
             tighter = tighter or (before["on_delete"] == "clear" != after["on_delete"])
-            self._report(
-                "changed", name, *texts,
-                refused="copies without values may be stored, which this option forbids; declare it as it was"
-                if tighter else "",
-            )  # fmt: skip
+            refused = f"copies without values may be stored, which this option forbids; {_DECLARE_AS_WAS}"
+            self._report("changed", name, *texts, refused=refused if tighter else "")
         self._compare_optional(name, old, new)
 
     def _compare_optional(self, name: str, old: DescribedField, new: DescribedField) -> None:
@@ -271,9 +250,7 @@ class Comparison:
         bare = [each for each in (reference.type, *reference.type.arguments) if each.name == "Ref"]
         if not bare:
             self.touched.add(name)
-            self._report(
-                "changed", name, old.text, new.text, refused=f"this was another kind of field; {_DECLARE_AS_WAS}"
-            )
+            self._report("changed", name, old.text, new.text, f"this was another kind of field; {_DECLARE_AS_WAS}")
             return
         self.origins[name] = Origin(name, before)
         self.touched.add(name)
@@ -289,11 +266,6 @@ class Comparison:
         for name, text in self.declared.promises:
             if name in before and before[name] != text:
                 self._report("changed", name, before[name], text)
-
-    @property
-    def is_same(self) -> bool:
-        """Whether stored documents can stay as they are."""
-        return not self.differences
 
 
 def _of(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Describes a schema's classes so that they can be compared with the stored schema.
+"""A schema as declared: descriptions of its classes that can be compared with the stored schema.
 
 See "Schema history" of the decisions page and "The schema row" of docs/formats/rows.md.
 """
@@ -18,8 +18,8 @@ from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import kind_of_view
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
-from oneread.evolution.declared import DeclaredModel, DeclaredRule, DeclaredSchema, DeclaredView, Far, rule_text
-from oneread.models.evolving import Retyped, steps_of
+from oneread.models.evolving import EvolutionStep, Retyped, steps_of
+from oneread.models.expressions import Expression
 from oneread.models.fields import defaults_of
 from oneread.models.fingerprints import describe, text_of
 from oneread.models.model import Model, key_names
@@ -28,6 +28,88 @@ from oneread.models.references import Copy, copied_names
 from oneread.models.registry import root_model
 from oneread.models.types import FieldType, types_of
 from oneread.models.versions import Description, digest_of
+
+
+class Far(msgspec.Struct, frozen=True):
+    """A value that an entity holds of another one: its path in the holder, and the source's model and path."""
+
+    path: str
+    target: str
+    route: str
+
+
+class DeclaredModel(msgspec.Struct, frozen=True):
+    """An entity class as declared; `name`, `kind` and `targets` are stored names, types are described as text.
+
+    `blanks` are fields that a stored entity may lack: they have a default, or may be None. `nullable` are copies whose
+    fields may be None whatever their type. `nested` holds `Class.field` of the fields of nested classes that have a
+    default, `arrays` the nested classes stored as arrays. `copied` are shown and `hidden` are hidden copies;
+    `copied_from` are paths of the values that holders copy from this kind. `steps`, `copy_steps` and `was` are the
+    declared renamings and former types, of the class, of its copies by field, and by path.
+    """
+
+    name: str
+    kind: str
+    fields: Description
+    cls: str
+    keys: tuple[str, ...]
+    blanks: frozenset[str] = frozenset()
+    nullable: frozenset[str] = frozenset()
+    nested: frozenset[str] = frozenset()
+    arrays: tuple[str, ...] = ()
+    promises: Description = ()
+    targets: Description = ()
+    copied: tuple[Far, ...] = ()
+    hidden: tuple[Far, ...] = ()
+    copied_from: tuple[str, ...] = ()
+    steps: tuple[EvolutionStep, ...] = ()
+    copy_steps: dict[str, tuple[EvolutionStep, ...]] = {}
+    was: dict[str, frozenset[str]] = {}
+
+
+class DeclaredRule(msgspec.Struct, frozen=True):
+    """One rule of a view: the words `before` its path and `after` its type, and the way to the value.
+
+    `path` is empty for a count of entities; `way` holds (stored name of a model, path) for each reference on the way,
+    and the value last.
+    """
+
+    name: str
+    before: tuple[str, ...]
+    path: str
+    after: tuple[str, ...]
+    way: Description = ()
+
+
+class DeclaredView(msgspec.Struct, frozen=True):
+    """A view as declared; `name`, `kind` and `model` are stored names.
+
+    `hidden` are the stored names of its least and greatest fields, `condition` is its `where`, `conditions` are the
+    ways to the values that the condition reads, by path, and `options` the class options that its rows depend on.
+    """
+
+    name: str
+    kind: str
+    model: str
+    fields: Description
+    hidden: tuple[str, ...] = ()
+    rules: tuple[DeclaredRule, ...] = ()
+    condition: Expression | None = None
+    conditions: dict[str, Description] = {}
+    options: Description = ()
+
+
+class DeclaredSchema(msgspec.Struct, frozen=True):
+    """A whole schema as declared, and the digest that its version is found by."""
+
+    models: tuple[DeclaredModel, ...]
+    views: tuple[DeclaredView, ...]
+    digest: bytes
+
+
+def rule_text(rule: DeclaredRule, path: str, types: dict[str, str]) -> str:
+    """A rule as the store describes it, with this path and its type from `types`."""
+    return " ".join(filter(None, (*rule.before, path, types.get(path, ""), *rule.after)))
 
 
 def declare_schema(catalog: Catalog, views: tuple[type[View[Any]], ...], names: Mapping[str, Any]) -> DeclaredSchema:
@@ -111,8 +193,7 @@ class _Declarer:
                 found.append((name, text))
                 continue
             copy, optional = types[name].present.cls, types[name].optional
-            promises = f"on_delete={copy.on_delete}, missing_ok={copy.missing_ok}"
-            found.append((name, f"{copy.__name__}({promises}){' | None' if optional else ''}"))
+            found.append((name, f"{copy.__name__}({_promises(copy)}){' | None' if optional else ''}"))
             found.extend(self._copied(name, copy))
         return tuple(found)
 
@@ -175,7 +256,7 @@ class _Declarer:
         return ((stored_name(model), hidden.reference), *self._way(hidden.target, hidden.route))
 
 
-def _promises(reference: Reference) -> str:
+def _promises(reference: Reference | type[Copy[Any]]) -> str:
     return f"on_delete={reference.on_delete}, missing_ok={reference.missing_ok}"
 
 

@@ -39,13 +39,10 @@ class Fence:
         self.retired: frozenset[type] = frozenset()
 
     def check_writable(self, unit: UnitOfWork) -> Plan[None]:
-        """Checks that this database may write; in every transaction, before it decides anything.
+        """Raises SchemaMismatch if a newer program has upgraded the store; in every transaction, before it decides.
 
         One request and one row, or none when the unit has read the row before; two more when the schema row changed.
         Only `is_stale` notes a change: a transaction that shares its commit with others may be undone.
-
-        Raises:
-            SchemaMismatch: a newer program has upgraded the store.
         """
         if self._newer is not None:
             refuse_overtaken(self._newer, self.version)
@@ -75,12 +72,7 @@ class Fence:
         return view not in self._building and view not in self.retired
 
     def check(self, view: Any) -> None:
-        """Checks that a view may be read, as of the last refresh.
-
-        Raises:
-            NotReady: it is still being built.
-            SchemaMismatch: a newer program has retired it, and its rows are not maintained any more.
-        """
+        """Raises NotReady or SchemaMismatch unless a view may be read, as of the last refresh."""
         if view in self._building:
             raise NotReady(_NOT_READY, view=view)
         if view in self.retired:

@@ -14,10 +14,10 @@ import msgspec
 
 from oneread.derivations.schema_rows import replace_schema, stored_schema
 from oneread.errors import SchemaMismatch
+from oneread.evolution.backfill import BackfillPosition, position
 from oneread.evolution.compare import Difference
-from oneread.evolution.declared import DeclaredModel, DeclaredSchema
+from oneread.evolution.declare import DeclaredModel, DeclaredSchema
 from oneread.evolution.plan import Evolved, evolve, refuse, refuse_undeclared, undeclared
-from oneread.evolution.position import BackfillPosition, position
 from oneread.models.evolving import Renamed
 from oneread.models.versions import StoredSchema, ViewState
 from oneread.plans.effects import Now
@@ -125,31 +125,22 @@ def _rows_of(kinds: Mapping[str, int], name: str) -> RowRange:
 
 
 def plan_migration(declared: DeclaredSchema, drop: Collection[str] = (), *, count: bool = True) -> Plan[Planned]:
-    """Returns what opening, or applying, would change; writes nothing.
-
-    `drop` names models and views to be dropped. With `count`, rows to be rewritten are read and counted, `BATCH`
-    a request.
-    """
+    """Returns what opening, or applying, would change, as `Migration.plan` describes; writes nothing."""
     stored = yield from stored_schema()
     yield from _refuse_drops(stored, declared, drop)
     drop = _existing(stored, drop)
-    if _version_of(stored, declared) not in (0, stored.version) and not drop:
-        return _older_version(stored, declared)
+    version = _version_of(stored, declared)
+    if version not in (0, stored.version) and not drop:
+        versions = f"version {stored.version}", f"version {version}"
+        cut = Difference("changed", "model", "the whole schema", "", *versions, _OLDER)
+        cuts = () if version >= stored.writers else (cut,)
+        return Planned(stored.version, stored.version, cuts, (), (), (), {})
     return (yield from _described(stored, declared, (yield from evolve_schema(declared, stored, drop)), count=count))
 
 
 def _version_of(stored: StoredSchema, declared: DeclaredSchema) -> int:
     """The newest version that this schema is in the store's history; 0 for none."""
     return max((past.version for past in stored.history if past.declared == declared.digest), default=0)
-
-
-def _older_version(stored: StoredSchema, declared: DeclaredSchema) -> Planned:
-    version = _version_of(stored, declared)
-    cut = Difference(
-        "changed", "model", "the whole schema", "", f"version {stored.version}", f"version {version}", _OLDER
-    )
-    may_write = version >= stored.writers
-    return Planned(stored.version, stored.version, () if may_write else (cut,), (), (), (), {})
 
 
 def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved, *, count: bool) -> Plan[Planned]:
@@ -163,17 +154,11 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
         if count and kind in stored.kinds:
             rows[kind] = yield from _count(_rows_of(stored.kinds, kind))
     names = {each.name for each in declared.views}
-    return Planned(
-        stored.version,
-        after.version,
-        evolved.differences,
-        tuple(undeclared(after, declared)),
-        tuple(sorted({past.version for past in stored.history if past.version >= stored.writers}))
-        if evolved.cuts_off
-        else (),
-        tuple(name for name in building if name in names),
-        rows,
-    )
+    builds = tuple(name for name in building if name in names)
+    may_write = {past.version for past in stored.history if past.version >= stored.writers}
+    cuts_off = tuple(sorted(may_write)) if evolved.cuts_off else ()
+    missing = tuple(undeclared(after, declared))
+    return Planned(stored.version, after.version, evolved.differences, missing, cuts_off, builds, rows)
 
 
 def _count(within: RowRange) -> Plan[int]:
@@ -185,14 +170,7 @@ def _count(within: RowRange) -> Plan[int]:
 def apply_migration(
     declared: DeclaredSchema, drop: Collection[str] = (), committer: SystemCommitter = NATIVE_SYSTEM
 ) -> Plan[Planned]:
-    """Makes the declared schema the newest version, and drops what is named; returns what changed.
-
-    One transaction, and before it, for a model that is dropped, a scan and a transaction for each `BATCH` of its
-    deleted entities.
-
-    Raises:
-        SchemaMismatch: something is refused; nothing was written.
-    """
+    """Makes the declared schema the newest version, as `Migration.apply` describes; returns what changed."""
     before = yield from plan_migration(declared, drop, count=False)
     stored = yield from stored_schema()
     yield from _accepted(stored, declared, drop)  # a refused migration must not have purged anything
@@ -202,11 +180,7 @@ def apply_migration(
 
 
 def _accepted(stored: StoredSchema, declared: DeclaredSchema, drop: Collection[str]) -> Plan[StoredSchema]:
-    """The next version of the stored schema; the given one when nothing changes.
-
-    Raises:
-        SchemaMismatch: something is refused.
-    """
+    """The next version of the schema, the given one when nothing changes; raises SchemaMismatch if refused."""
     drop = _existing(stored, drop)
     version = _version_of(stored, declared)
     if version and version < stored.writers:
@@ -275,21 +249,18 @@ def _refuse_populated(stored: StoredSchema, name: str, purging: SystemCommitter 
 def roll_back(
     declared: DeclaredSchema, lose: Collection[str] = (), committer: SystemCommitter = NATIVE_SYSTEM
 ) -> Plan[Planned]:
-    """Makes an older program's schema the newest version.
+    """Makes an older program's schema the newest version, as `Migration.rollback` describes.
 
     Renames since then are undone while the store remembers them; views that it does not declare are dropped, since they
-    can be built again. `lose` are `Model.field` of each field whose values may be lost, and names of models that may be
-    dropped.
-
-    Raises:
-        SchemaMismatch: something would be lost, or cannot be; nothing was written.
+    can be built again.
     """
     return (yield from committer.together(lambda: _roll_back(declared, frozenset(lose))))
 
 
 def _roll_back(declared: DeclaredSchema, lose: frozenset[str]) -> Plan[Planned]:
     stored = yield from stored_schema()
-    given = _undoing(declared, stored)
+    # The schema with the renames that lead back to it.
+    given = msgspec.structs.replace(declared, models=tuple(_undone(model, stored) for model in declared.models))
     hidden = {name for view in given.views for name in view.hidden}
     drop = {name for name in stored.views if name not in hidden} - {view.name for view in given.views}
     models = {name for name in stored.layouts if name not in {model.name for model in given.models}}
@@ -307,11 +278,6 @@ def _roll_back(declared: DeclaredSchema, lose: frozenset[str]) -> Plan[Planned]:
     return planned
 
 
-def _undoing(declared: DeclaredSchema, stored: StoredSchema) -> DeclaredSchema:
-    """The schema with the renames that lead back to it."""
-    return msgspec.structs.replace(declared, models=tuple(_undone(model, stored) for model in declared.models))
-
-
 def _undone(model: DeclaredModel, stored: StoredSchema) -> DeclaredModel:
     known = (*stored.former.get(model.name, ()), *stored.older.get(model.name, ()))
     layout = next((each for each in reversed(known) if each.fields == model.fields), None)
@@ -319,23 +285,13 @@ def _undone(model: DeclaredModel, stored: StoredSchema) -> DeclaredModel:
         return model
     moved = [(origin.field, origin.of) for origin in layout.origins if origin.field != origin.of]
     tops = tuple(Renamed(field, of) for field, of in moved if "." not in field)
-    inner = {
-        name: (
-            *steps,
-            *(Renamed(*_ends(field, of)) for field, of in moved if of.startswith(f"{name}.") and _moved(field, of)),
-        )
-        for name, steps in model.copy_steps.items()
-    }
+    inner = dict(model.copy_steps)
+    for field, of in moved:
+        name, _, then = of.partition(".")
+        now = field.partition(".")[2]
+        if name in inner and then and now != then:
+            inner[name] = (*inner[name], Renamed(now, then))
     return msgspec.structs.replace(model, steps=(*model.steps, *tops), copy_steps=inner)
-
-
-def _ends(field: str, of: str) -> tuple[str, str]:
-    return field.partition(".")[2], of.partition(".")[2]
-
-
-def _moved(field: str, of: str) -> bool:
-    now, then = _ends(field, of)
-    return now != then
 
 
 def status(declared: DeclaredSchema | None) -> Plan[Status]:

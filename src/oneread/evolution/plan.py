@@ -12,13 +12,8 @@ from typing import Final, Literal
 import msgspec
 
 from oneread.errors import SchemaMismatch
-from oneread.evolution.compare import (
-    Comparison,
-    Difference,
-    added_origins,
-    renamed_route,
-)
-from oneread.evolution.declared import DeclaredModel, DeclaredSchema, DeclaredView, rule_text
+from oneread.evolution.compare import Comparison, Difference, added_origins, renamed_route
+from oneread.evolution.declare import DeclaredModel, DeclaredSchema, DeclaredView, rule_text
 from oneread.models.descriptions import Nested, same_type
 from oneread.models.expressions import rerouted
 from oneread.models.versions import Past, Retired, StoredLayout, StoredSchema, StoredView, ViewState
@@ -56,8 +51,7 @@ def evolve(
     `populated` says which stored kinds have rows, `now` is in milliseconds since 1970, and `drop` holds the stored
     names of models and views to remove.
     """
-    evolution = _Evolution(stored, declared, populated, frozenset(drop))
-    return evolution.result(now)
+    return _Evolution(stored, declared, populated, frozenset(drop)).result(now)
 
 
 def refuse(evolved: Evolved) -> None:
@@ -144,7 +138,9 @@ class _Evolution:
             each.compare(self._routes)
             kind = each.declared.kind
             if each.stored.kind != kind:
-                self._refuse_other_kind(each)
+                why = "an entity class cannot move to another model; declare another class"
+                kinds = each.stored.kind, kind
+                self._differences.append(Difference("changed", "model", each.declared.name, "", *kinds, why))
             self._touched |= {(kind, path) for path in each.touched}
         self._spread_changes()
         for model in self._declared.models:
@@ -153,11 +149,6 @@ class _Evolution:
             self._next_view(view)
         self._differences[:0] = [one for each in self._compared.values() for one in each.differences]
         return Evolved(self._next(now), tuple(self._differences), self._cuts_off)
-
-    def _refuse_other_kind(self, compared: Comparison) -> None:
-        kinds = compared.stored.kind, compared.declared.kind
-        why = "an entity class cannot move to another model; declare another class"
-        self._differences.append(Difference("changed", "model", compared.declared.name, "", *kinds, why))
 
     def _find_missing(self) -> None:
         declared = {each.name for each in self._declared.models}
@@ -208,11 +199,8 @@ class _Evolution:
         kind, before = each.declared.kind, len(self._touched)
         for far in each.declared.copied:
             origin = each.origins.get(far.path)
-            if (
-                origin is not None
-                and not origin.was
-                and self._is_touched(self._kind(far.target), far.route, whole=True)
-            ):
+            has_value = origin is not None and not origin.was
+            if has_value and self._is_touched(self._kind(far.target), far.route, whole=True):
                 each.report_lacking(far.path, far.path, far.path)
                 self._touched.add((kind, far.path))
         for far in each.declared.hidden:
@@ -248,7 +236,7 @@ class _Evolution:
             self._cuts_off |= self._binds_others(model)
             return
         renew, notify_again = model.name in self._renew, model.kind in self._notify_again
-        if each.is_same and not (renew or notify_again):
+        if not each.differences and not (renew or notify_again):
             self._layouts[model.name] = _layout(each.stored.number, model)
             return
         self._cuts_off = True
@@ -296,16 +284,8 @@ class _Evolution:
                     self._stored.views[name], fields=view.fields, model=view.model
                 )
             return
-        self._differences.append(
-            Difference(
-                "new generation",
-                "view",
-                view.name,
-                "",
-                _rules(known.fields, view.fields),
-                _rules(view.fields, known.fields),
-            )
-        )
+        before, after = _rules(known.fields, view.fields), _rules(view.fields, known.fields)
+        self._differences.append(Difference("new generation", "view", view.name, "", before, after))
         for name in (view.name, *own):
             self._retire(name)
             del self._views[name]
@@ -373,16 +353,8 @@ class _Evolution:
 
 
 def _layout(number: int, model: DeclaredModel) -> StoredLayout:
-    return StoredLayout(
-        number,
-        model.kind,
-        model.fields,
-        cls=model.cls,
-        promises=model.promises,
-        targets=model.targets,
-        arrays=model.arrays,
-        is_known=True,
-    )
+    promised = model.promises, model.targets, model.arrays
+    return StoredLayout(number, model.kind, model.fields, model.cls, *promised, is_known=True)
 
 
 def _behind(layout: StoredLayout, step: Comparison, *, renew: bool, notify_again: bool) -> StoredLayout:

@@ -12,8 +12,7 @@ from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names, 
 from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
-from oneread.evolution.declare import declare_schema
-from oneread.evolution.declared import DeclaredSchema
+from oneread.evolution.declare import DeclaredSchema, declare_schema
 from oneread.models.evolving import steps_of
 from oneread.models.model import Model
 from oneread.models.references import Copy
@@ -45,7 +44,7 @@ class Schema:
             raise InvalidDeclaration("inline must be an int, 0 or more", inline=inline)
         self._names = Named((*self.models, *self.views))
         self._check_classes(declarations)
-        self._compiled = self.catalog(self._unstored_numbers())
+        self._compiled = self.unstored()
         for copy in {
             each.copy for entity_type in self._compiled.entity_types.values() for each in entity_type.references
         }:
@@ -76,18 +75,15 @@ class Schema:
         """The declared classes by name."""
         return dict(self._names)
 
-    def _unstored_numbers(self) -> SchemaNumbers:
-        """Numbers for checks without a store."""
-        hidden = [name for view in self.views for name in _hidden(view)]
-        return SchemaNumbers(
+    def unstored(self) -> Catalog:
+        """The schema compiled without a store, for questions about the declarations alone."""
+        hidden = [name for view in self.views for name in keyspace_names(view).values()]
+        numbers = SchemaNumbers(
             {stored_name(root_model(model)): place for place, model in enumerate(self.models)},
             {stored_name(model): place for place, model in enumerate(self.models)},
             {name: (place + 1, 1) for place, name in enumerate([*map(stored_name, self.views), *hidden])},
         )
-
-    def unstored(self) -> Catalog:
-        """The schema compiled without a store, for questions about the declarations alone."""
-        return self.catalog(self._unstored_numbers())
+        return self.catalog(numbers)
 
     def catalog(self, numbers: SchemaNumbers) -> Catalog:
         """The schema compiled with the numbers of one store."""
@@ -96,10 +92,6 @@ class Schema:
     def declared(self) -> DeclaredSchema:
         """The schema as it is stored."""
         return declare_schema(self._compiled, self.views, self._names)
-
-
-def _hidden(view: type[View[Any]]) -> tuple[str, ...]:
-    return tuple(keyspace_names(view).values())
 
 
 def _is(given: object, base: type) -> bool:

@@ -12,7 +12,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -38,6 +38,8 @@ _IMPLIED_BY: Final[Mapping[str, tuple[tuple[str, Callable[[Any, Any], bool]], ..
     "multiple_of": (("multiple_of", lambda before, after: after != 0 and before % after == 0),),
 }
 """The limits that imply another one, and how their values must compare."""
+
+T = TypeVar("T")
 
 _LITERALS: Final = ("str", "int")
 """Types that a Literal of their values widens to."""
@@ -129,9 +131,9 @@ class _TypeParser:
             return Type(name, values=tuple(self._values("[", "]")))
         made = Type(name)
         if self._peek() == "{":
-            made = Type(name, fields=tuple(self._fields()))
+            made = Type(name, fields=tuple(self._several("{", "}", lambda: self._named(":", self.alternatives))))
         elif self._peek() == "[":
-            made = Type(name, tuple(self._arguments()))
+            made = Type(name, tuple(self._several("[", "]", self.alternatives)))
         return self._limited(made)
 
     def _limited(self, made: Type) -> Type:
@@ -139,42 +141,28 @@ class _TypeParser:
         while self._peek() == "(":
             is_limit = self._at + 2 < len(self._tokens) and self._tokens[self._at + 2][1] == "="
             if is_limit:
-                made = msgspec.structs.replace(made, limits=(*made.limits, *self._limits()))
+                limits = self._several("(", ")", lambda: self._named("=", lambda: self._value(")")))
+                made = msgspec.structs.replace(made, limits=(*made.limits, *limits))
             else:
                 made = msgspec.structs.replace(made, values=tuple(self._values("(", ")")))
         return made
 
-    def _arguments(self) -> Iterator[Type]:
-        self._expect("[")
-        while self._peek() != "]":
-            yield self.alternatives()
-            self._comma("]")
-        self._expect("]")
-
-    def _fields(self) -> Iterator[tuple[str, Type]]:
-        self._expect("{")
-        while self._peek() != "}":
-            name = self._take()[1]
-            self._expect(":")
-            yield name, self.alternatives()
-            self._comma("}")
-        self._expect("}")
-
-    def _limits(self) -> Iterator[tuple[str, str]]:
-        self._expect("(")
-        while self._peek() != ")":
-            name = self._take()[1]
-            self._expect("=")
-            yield name, self._value(")")
-            self._comma(")")
-        self._expect(")")
-
-    def _values(self, opening: str, closing: str) -> Iterator[str]:
+    def _several(self, opening: str, closing: str, read: Callable[[], T]) -> Iterator[T]:
+        """What is between two marks, with commas in between."""
         self._expect(opening)
         while self._peek() != closing:
-            yield self._value(closing)
-            self._comma(closing)
+            yield read()
+            if self._peek() != closing:
+                self._expect(",")
         self._expect(closing)
+
+    def _values(self, opening: str, closing: str) -> Iterator[str]:
+        return self._several(opening, closing, lambda: self._value(closing))
+
+    def _named(self, mark: str, read: Callable[[], T]) -> tuple[str, T]:
+        name = self._take()[1]
+        self._expect(mark)
+        return name, read()
 
     def _value(self, closing: str) -> str:
         """Everything up to the next comma or the closing mark, with what is in brackets."""
@@ -184,10 +172,6 @@ class _TypeParser:
             depth += (word in ("(", "[", "{")) - (word in (")", "]", "}")) if group == "mark" else 0
             parts.append(word)
         return "".join(parts)
-
-    def _comma(self, closing: str) -> None:
-        if self._peek() != closing:
-            self._expect(",")
 
 
 class Types:
@@ -237,7 +221,8 @@ class _Widening:
         if after.name == "|":
             return any(self.fits(before, each) for each in after.arguments)
         if "Ref" in (before.name, after.name):
-            return before.name == after.name and self._same_targets(before, after)
+            old, new = map(self._old.model, before.arguments), map(self._new.model, after.arguments)
+            return before.name == after.name and [*old] == [*new]
         return _loosened(dict(before.limits), dict(after.limits)) and self._fits_bare(before, after)
 
     def _fits_bare(self, before: Type, after: Type) -> bool:
@@ -254,11 +239,6 @@ class _Widening:
             and all(self.fits(*pair) for pair in zip(before.arguments, after.arguments, strict=True))
         )
 
-    def _same_targets(self, before: Type, after: Type) -> bool:
-        return [self._old.model(each) for each in before.arguments] == [
-            self._new.model(each) for each in after.arguments
-        ]
-
     def _member(self, before: Type, after: Type) -> bool:
         """Compares Enums and Literals."""
         assert before.values is not None
@@ -268,7 +248,7 @@ class _Widening:
             before.name == "Literal"
             and after.name in _LITERALS
             and not after.limits
-            and all(_type_of(value) == after.name for value in before.values)
+            and all(type(_literal(value)).__name__ == after.name for value in before.values)
         )
 
     def _class(self, before: Type, after: Type) -> bool:
@@ -292,11 +272,11 @@ class _Widening:
         )
 
 
-def _type_of(value: str) -> str:
+def _literal(text: str) -> Any:
     try:
-        return type(ast.literal_eval(value)).__name__
+        return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return ""
+        return None
 
 
 def _loosened(before: dict[str, str], after: dict[str, str]) -> bool:
@@ -315,10 +295,7 @@ def _follows(before: dict[str, str], name: str, limit: str) -> bool:
 
 
 def _number(text: str) -> Any:
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return None
+    value = _literal(text)
     return value if isinstance(value, (int, float)) else None
 
 

@@ -6,11 +6,11 @@ See "Documents" of docs/formats/rows.md.
 from __future__ import annotations
 
 from types import MappingProxyType, NoneType
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from oneread.models.fields import KEY, Marker
+from oneread.models.fields import KEY, Marker, defaults_of
 from oneread.models.paths import Path
 from oneread.models.types import Annotation, FieldType, Names, type_of, types_of
 
@@ -25,23 +25,17 @@ def describe(cls: type, names: Names = _NO_NAMES) -> list[tuple[str, str, bool]]
     Markers and the paths of copied fields are not defaults.
     """
     writer = _Writer()
-    defaults = _defaulted(cls)
+    defaults = {
+        name
+        for name, default in defaults_of(cls).items()
+        if default is not msgspec.NODEFAULT and not isinstance(default, Marker | Path)
+    }
     return [(name, writer.text(each), name in defaults) for name, each in types_of(cls, names).items()]
 
 
 def text_of(annotation: Annotation, cls: type, field: str, names: Names = _NO_NAMES) -> str:
     """A type as `describe` writes it. `cls` and `field` are for errors."""
     return _Writer().text(type_of(annotation, names, cls, field))
-
-
-def _defaulted(cls: Any) -> set[str]:
-    defaults = cls.__struct_defaults__  # of the last fields, so that those with defaults are all among them
-    ending = cls.__struct_fields__[len(cls.__struct_fields__) - len(defaults) :]
-    return {
-        name
-        for name, default in zip(ending, defaults, strict=True)
-        if default is not msgspec.NODEFAULT and not isinstance(default, Marker | Path)
-    }
 
 
 class _Writer:

@@ -55,8 +55,7 @@ class JsonForm(Generic[E]):
         self._names = Named(())
         self._shapes = Shapes(self._names, frozenset())
         self.fields = fields or self._shapes.of(cls)
-        own = _struct_fields(cls)
-        self._spelled = dict(zip(own, _encode_fields(cls) if self.shows_copies else own, strict=True))
+        self._spelled = _spelled(cls) if self.shows_copies else {each.name: each.name for each in self.fields}
         made = _functions(cls, self.fields, self._spelled, copies=self.shows_copies)
         self.write, self.write_all = made["write"], made["write_all"]
         self._keys = key_names(cls) if issubclass(cls, Model) else ()
@@ -67,16 +66,12 @@ class JsonForm(Generic[E]):
         return self._struct(lambda name: name in self._optional)
 
     @functools.cached_property
-    def _partial(self) -> Any:
-        return self._struct(lambda _name: True, without=self._keys)
-
-    @functools.cached_property
     def _decode_whole(self) -> Callable[[bytes], Any]:
         return msgspec.json.Decoder(self._whole, dec_hook=revive).decode
 
     @functools.cached_property
     def _decode_partial(self) -> Callable[[bytes], Any]:
-        return msgspec.json.Decoder(self._partial, dec_hook=revive).decode
+        return msgspec.json.Decoder(self._struct(lambda _name: True, without=self._keys), dec_hook=revive).decode
 
     def decode(self, body: bytes) -> E:
         """Decodes an entity; its copies are not filled, and fields with a default may be left out.
@@ -180,7 +175,9 @@ class JsonForm(Generic[E]):
             return self._sendable(field)
         own = Copy.__struct_fields__
         shown = [
-            (each.name, _shown_field(each) | msgspec.UnsetType, _UNSET) for each in field.fields if each.name not in own
+            (each.name, (each.concrete if each.kind == "plain" else Any) | msgspec.UnsetType, _UNSET)
+            for each in field.fields
+            if each.name not in own
         ]
         parts: list[Any] = [("ref", self._key(field)), ("deleted", bool | msgspec.UnsetType, _UNSET), *shown]
         found: Any = msgspec.defstruct(field.cls.__name__, parts, kw_only=True)
@@ -205,18 +202,9 @@ def to_plain(value: object) -> object:
     return form(type(value)).write(value) if hasattr(type(value), "reserved_names") else value
 
 
-def _shown_field(field: FieldShape) -> Any:
-    return field.concrete if field.kind == "plain" else Any
-
-
-def _struct_fields(cls: Any) -> tuple[str, ...]:
-    names: tuple[str, ...] = cls.__struct_fields__
-    return names
-
-
-def _encode_fields(cls: Any) -> tuple[str, ...]:
-    names: tuple[str, ...] = cls.__struct_encode_fields__
-    return names
+def _spelled(cls: Any) -> dict[str, str]:
+    """The names of the fields in JSON."""
+    return dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
 
 
 def _functions(
@@ -251,7 +239,7 @@ def _plain(value: str, field: FieldShape) -> str:
 def _copy(here: str, field: FieldShape) -> str:
     """The expression of a copy: one that only refers, as rows of a list do, is its `ref` alone."""
     own = Copy.__struct_fields__
-    spelled = dict(zip(_struct_fields(field.cls), _encode_fields(field.cls), strict=True))
+    spelled = _spelled(field.cls)
     copied = [each for each in field.fields if each.name not in own]
     shown = "".join(f"{spelled[each.name]!r}: {_plain(f'{here}.{each.name}', each)}, " for each in copied)
     whole = f"{{'ref': {here}.ref.key, 'deleted': {here}.deleted, {shown}}}"

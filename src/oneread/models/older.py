@@ -100,22 +100,19 @@ class OlderLayout(Generic[E]):
         try:
             elements = _unpack(doc[2:])
         except msgspec.MsgspecError as error:
-            raise Corrupt(_CORRUPT, model=self.cls.__name__, layout=self.stored.number, reason=str(error)) from error
+            raise self._corrupt(reason=str(error)) from error
         if len(elements) != len(self._stored_fields):
-            raise Corrupt(
-                _CORRUPT,
-                model=self.cls.__name__,
-                layout=self.stored.number,
-                fields=len(self._stored_fields),
-                found=len(elements),
-            )
+            raise self._corrupt(fields=len(self._stored_fields), found=len(elements))
         try:
             made = b"".join([_header(len(self._takers)), *(take(elements) for take in self._takers)])
         except OnereadError:
             raise
         except (msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
-            raise Corrupt(_CORRUPT, model=self.cls.__name__, layout=self.stored.number, reason=str(error)) from error
+            raise self._corrupt(reason=str(error)) from error
         return self._decoded(made, wide=doc[:2] == self.wide_prefix)
+
+    def _corrupt(self, **facts: object) -> Corrupt:
+        return Corrupt(_CORRUPT, model=self.cls.__name__, layout=self.stored.number, **facts)
 
     def _decoded(self, array: bytes, *, wide: bool) -> E:
         current = self._current

@@ -67,7 +67,6 @@ class Named(dict[str, Any]):
 
     def __init__(self, classes: Iterable[type]) -> None:
         super().__init__((each.__name__, each) for each in classes)
-        self.resolved: dict[Any, Mapping[str, Any]] = {}
         self.trees: dict[Any, Mapping[str, FieldType]] = {}
 
 
@@ -113,15 +112,6 @@ def resolved(annotation: Annotation, written_in: type, names: Names, field: str)
 
 def field_types(cls: Any, names: Names) -> Mapping[str, Any]:
     """The resolved type of every field of a class, in the order of declaration; empty for a class without fields."""
-    if not isinstance(names, Named):
-        return _field_types(cls, names)
-    known = names.resolved.get(cls)
-    if known is None:
-        known = names.resolved[cls] = _field_types(cls, names)
-    return known
-
-
-def _field_types(cls: Any, names: Names) -> Mapping[str, Any]:
     fields = field_names(cls)
     if not fields:
         return {}

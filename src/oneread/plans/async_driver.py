@@ -76,6 +76,10 @@ class AsyncDriver(Performer):
             answer = await self._answer(asked)
             trace.note(asked, answer)
             return answer
+        if type(asked) is Now:
+            return self.now()
+        if type(asked) is Random:
+            return self.chance()
         return await _EFFECTS[type(asked)](self, asked, trace)
 
     async def _answer(self, request: Request[Any]) -> Any:
@@ -108,18 +112,10 @@ class AsyncDriver(Performer):
         finally:  # a cancelled caller needs no answer
             stop.set()
 
-    async def _now(self, _effect: Now, _trace: Trace) -> int:
-        return self.now()
-
-    async def _random(self, _effect: Random, _trace: Trace) -> float:
-        return self.chance()
-
 
 _EFFECTS: dict[type[Any], Callable[[AsyncDriver, Any, Trace], Awaitable[Any]]] = {
     Sleep: AsyncDriver._sleep,  # noqa: SLF001 - the driver's own table
     Together: AsyncDriver._together,  # noqa: SLF001 - the driver's own table
     Snapshot: AsyncDriver._snapshot,  # noqa: SLF001 - the driver's own table
     Atomically: AsyncDriver._atomically,  # noqa: SLF001 - the driver's own table
-    Now: AsyncDriver._now,  # noqa: SLF001 - the driver's own table
-    Random: AsyncDriver._random,  # noqa: SLF001 - the driver's own table
 }

@@ -37,7 +37,7 @@ class Random(Effect[float], frozen=True, gc=False):
     """A number from 0 (included) to 1 (excluded)."""
 
 
-class Together(Effect["list[Any]"], Generic[T], frozen=True, gc=False):
+class Together(Effect["list[T]"], Generic[T], frozen=True, gc=False):
     """Several independent plans, in parallel where the driver can: one round trip.
 
     Answers their results in the same order.
@@ -45,11 +45,8 @@ class Together(Effect["list[Any]"], Generic[T], frozen=True, gc=False):
 
     plans: Sequence[Plan[T]]
 
-    def __iter__(self) -> Generator[Any, Any, list[T]]:
-        return cast("list[T]", (yield self))
 
-
-class Snapshot(Effect[Any], Generic[T], frozen=True, gc=False):
+class Snapshot(Effect[T], Generic[T], frozen=True, gc=False):
     """A sub-plan that reads ONE moment of the store; only on engines whose `capabilities.snapshot` is true.
 
     `plan` makes the sub-plan. It may yield `Read`, `Scan`, `Now` and `Sleep`, nothing else. It should be short: while
@@ -58,11 +55,8 @@ class Snapshot(Effect[Any], Generic[T], frozen=True, gc=False):
 
     plan: Callable[[], Plan[T]]
 
-    def __iter__(self) -> Generator[Any, Any, T]:
-        return cast("T", (yield self))
 
-
-class Atomically(Effect[Any], Generic[T], frozen=True, gc=False):
+class Atomically(Effect[T], Generic[T], frozen=True, gc=False):
     """A sub-plan inside ONE engine transaction; only on engines whose `capabilities.spans_rows` is true.
 
     `plan` makes a new sub-plan for each attempt, because a transaction that shared a failing commit runs again. It may
@@ -71,6 +65,3 @@ class Atomically(Effect[Any], Generic[T], frozen=True, gc=False):
     """
 
     plan: Callable[[], Plan[T]]
-
-    def __iter__(self) -> Generator[Any, Any, T]:
-        return cast("T", (yield self))

@@ -37,30 +37,12 @@ class SyncDriver(Performer):
             return answer
         return _EFFECTS[type(asked)](self, asked, trace)
 
-    def _sleep(self, effect: Sleep, _trace: Trace) -> None:
-        time.sleep(effect.seconds)
-
-    def _together(self, effect: Together[T], trace: Trace) -> list[T]:
-        return [self.run(plan, trace) for plan in effect.plans]
-
-    def _atomically(self, effect: Atomically[T], trace: Trace) -> T:
-        return self.transact(effect, trace)
-
-    def _snapshot(self, effect: Snapshot[T], trace: Trace) -> T:
-        return self.look(effect, trace, threading.Event())
-
-    def _now(self, _effect: Now, _trace: Trace) -> int:
-        return self.now()
-
-    def _random(self, _effect: Random, _trace: Trace) -> float:
-        return self.chance()
-
 
 _EFFECTS: dict[type[Any], Callable[[SyncDriver, Any, Trace], Any]] = {
-    Sleep: SyncDriver._sleep,  # noqa: SLF001 - the driver's own table
-    Together: SyncDriver._together,  # noqa: SLF001 - the driver's own table
-    Snapshot: SyncDriver._snapshot,  # noqa: SLF001 - the driver's own table
-    Atomically: SyncDriver._atomically,  # noqa: SLF001 - the driver's own table
-    Now: SyncDriver._now,  # noqa: SLF001 - the driver's own table
-    Random: SyncDriver._random,  # noqa: SLF001 - the driver's own table
+    Sleep: lambda _driver, effect, _trace: time.sleep(effect.seconds),
+    Together: lambda driver, effect, trace: [driver.run(plan, trace) for plan in effect.plans],
+    Snapshot: lambda driver, effect, trace: driver.look(effect, trace, threading.Event()),
+    Atomically: SyncDriver.transact,
+    Now: lambda driver, _effect, _trace: driver.now(),
+    Random: lambda driver, _effect, _trace: driver.chance(),
 }

@@ -97,37 +97,17 @@ def _values(rows: Iterable[Row | None]) -> int:
     return sum([len(cell.value) for row in rows if row is not None for cell in row.values()])
 
 
-def _read(request: Read, answer: list[Row | None]) -> tuple[int, int]:
-    return len(request.keys), _values(answer)
-
-
-def _scan(_request: Scan, answer: list[tuple[bytes, Row]]) -> tuple[int, int]:
-    return len(answer), sum([len(key) for key, _row in answer]) + _values([row for _key, row in answer])
-
-
-def _mutate(request: Mutate, _answer: None) -> tuple[int, int]:
-    rows = request.rows
-    return len(rows), sum([len(row.key) for row in rows]) + _values([row.puts for row in rows])
-
-
-def _check(request: CheckAndMutate, _answer: object) -> tuple[int, int]:
-    return 1, len(request.mutation.key) + _values([request.mutation.puts])
-
-
-def _increment(request: Increment, _answer: int) -> tuple[int, int]:
-    return 1, len(request.key) + 8
-
-
-def _replace(request: Replace, _answer: None) -> tuple[int, int]:
-    rows = request.rows
-    return len(rows), sum(map(len, rows)) + _values(rows.values())
-
-
 _MEASURES: dict[type[Request[Any]], Callable[[Any, Any], tuple[int, int]]] = {
-    Read: _read,
-    Scan: _scan,
-    Mutate: _mutate,
-    CheckAndMutate: _check,
-    Increment: _increment,
-    Replace: _replace,
+    Read: lambda asked, answer: (len(asked.keys), _values(answer)),
+    Scan: lambda _asked, answer: (
+        len(answer),
+        sum([len(key) for key, _row in answer]) + _values([row for _key, row in answer]),
+    ),
+    Mutate: lambda asked, _answer: (
+        len(asked.rows),
+        sum([len(row.key) for row in asked.rows]) + _values([row.puts for row in asked.rows]),
+    ),
+    CheckAndMutate: lambda asked, _answer: (1, len(asked.mutation.key) + _values([asked.mutation.puts])),
+    Increment: lambda asked, _answer: (1, len(asked.key) + 8),
+    Replace: lambda asked, _answer: (len(asked.rows), sum(map(len, asked.rows)) + _values(asked.rows.values())),
 }

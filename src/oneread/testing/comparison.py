@@ -113,7 +113,7 @@ def read_all(driver: SyncDriver, operations: Operations, view: Any) -> list[Any]
             return rows
 
 
-def is_one_moment(found: Any, moments: Sequence[Any]) -> bool:
+def is_one_moment(found: object, moments: Sequence[Any]) -> bool:
     """Whether a reader saw what the store held at one moment.
 
     The least and greatest of a group are read beside its sums, in requests of their own: each field of one row may be

@@ -30,7 +30,7 @@ from oneread.plans.trace import Trace
 from oneread.store.engine import Answerer, Engine, LocalReads, Snapshots
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Request, Scan
 from oneread.store.rows import Cell, Row, RowMutation, RowRange, Table
-from oneread.testing.store_machine import Drive, StoreMachine, UndoneOnPurpose, asking
+from oneread.testing.store_machine import Drive, StoreMachine, UndoneOnPurpose
 
 OpenEngine: TypeAlias = Callable[[], Engine]
 """Opens a new and empty store."""
@@ -112,7 +112,7 @@ class EngineConformance:
 
     @pytest.fixture
     def ask(self, drive: Drive) -> Ask:
-        return lambda request: drive(asking(request))
+        return lambda request: drive(iter(request))
 
     # Rows and stamps
 
@@ -295,7 +295,7 @@ class EngineConformance:
 
     def test_plans_together_answer_in_their_order(self, ask: Ask, drive: Drive) -> None:
         ask(Mutate("roots", [put(b"a", b"1"), put(b"b", b"2")]))
-        plans = [asking(Read("roots", [key])) for key in (b"b", b"a", b"x")]
+        plans = [iter(Read("roots", [key])) for key in (b"b", b"a", b"x")]
         (two,), (one,), (none,) = drive(iter(Together(plans)))
         assert (two[b"d:b"].value, one[b"d:b"].value, none) == (b"2", b"1", None)
 
@@ -451,7 +451,7 @@ class EngineConformance:
     def test_a_snapshot_refuses_everything_but_reads(self, engine: Engine, ask: Ask, drive: Drive, asked: Any) -> None:
         require(engine, "snapshot")
         with pytest.raises(Unsupported):
-            drive(Snapshot(lambda: asking(asked)).__iter__())
+            drive(Snapshot(lambda: iter(asked)).__iter__())
         assert ask(Scan("roots", ALL, 10)) == []
 
     def test_a_snapshot_answers_no_write_past_the_drivers_either(self, engine: Engine) -> None:
@@ -548,7 +548,7 @@ def at_once(work: Callable[[int], Any], given: range) -> list[Any]:
     """Runs `work` in as many threads as there are arguments, all starting at the same moment."""
     gate = threading.Barrier(len(given))
 
-    def enter(argument: int) -> Any:
+    def enter(argument: int) -> object:
         gate.wait(30)
         return work(argument)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from enum import Enum
+from functools import partial, reduce
 from typing import Any, Final
 
 import msgspec
@@ -66,22 +67,18 @@ def _start(at: datetime, size: str) -> datetime:
     return datetime.combine(starts[size], datetime.min.time(), UTC)
 
 
-def sort_by(entries: list[Any], place: int, rule: Rule) -> None:
-    """Sorts by one value, stable, so that what was sorted before breaks ties; None comes where the rule says."""
-    there = [entry for entry in entries if entry[0][place] is not None]
-    absent = [entry for entry in entries if entry[0][place] is None]
-    if not rule.hashed:
-        there.sort(key=lambda entry: comparable(entry[0][place]), reverse=rule.descending)
-    else:
-        there.sort(key=lambda entry: repr(entry[0][place]))
-    entries[:] = there + absent if rule.none == "last" else absent + there
+def sort_by_keys(entries: list[Any], rules: list[Rule]) -> None:
+    """Sorts by the values of the key rules, which each entry begins with; None comes where its rule says."""
+    for place, rule in reversed([*enumerate(rules)]):  # sorting is stable: what was sorted before breaks ties
+        there = [entry for entry in entries if entry[0][place] is not None]
+        absent = [entry for entry in entries if entry[0][place] is None]
+        there.sort(key=partial(_sort_value, place, rule), reverse=rule.descending)
+        entries[:] = there + absent if rule.none == "last" else absent + there
 
 
-def sortable(value: object, rule: Rule) -> tuple[Any, ...]:
-    """A value of an ascending key, None included, as something that sorts."""
-    if value is None:
-        return (2,) if rule.none == "last" else (0,)
-    return 1, comparable(value)
+def _sort_value(place: int, rule: Rule, entry: tuple[Any, ...]) -> Any:
+    value = entry[0][place]
+    return repr(value) if rule.hashed else comparable(value)
 
 
 def comparable(value: object) -> Any:
@@ -96,10 +93,7 @@ def _total(values: list[Any], declared: type) -> object:
         return sum(values, timedelta())
     if declared is int:
         return sum(values)
-    total = Decimal(0)
-    for value in values:
-        total = _WIDE.add(total, Decimal(value))
-    return declared(total)
+    return declared(_sum(values))
 
 
 def _mean(values: list[Any], declared: type) -> object:
@@ -107,28 +101,17 @@ def _mean(values: list[Any], declared: type) -> object:
         return None
     if declared is timedelta:
         return sum(values, timedelta()) / len(values)
-    total = Decimal(0)
-    for value in values:
-        total = _WIDE.add(total, Decimal(value))
-    return declared(_MEAN.divide(total, Decimal(len(values))))
+    return declared(_MEAN.divide(_sum(values), Decimal(len(values))))
 
 
-def _least(values: list[Any], _declared: type) -> object:
-    return min(values, key=comparable, default=None)
-
-
-def _greatest(values: list[Any], _declared: type) -> object:
-    return max(values, key=comparable, default=None)
-
-
-def _count(values: list[Any], _declared: type) -> object:
-    return len(values)
+def _sum(values: list[Any]) -> Decimal:
+    return reduce(_WIDE.add, map(Decimal, values), Decimal(0))
 
 
 FOLDS: Final[dict[str, Callable[[list[Any], type], object]]] = {
-    "count": _count,
+    "count": lambda values, _declared: len(values),
     "total": _total,
     "mean": _mean,
-    "least": _least,
-    "greatest": _greatest,
+    "least": lambda values, _declared: min(values, key=comparable, default=None),
+    "greatest": lambda values, _declared: max(values, key=comparable, default=None),
 }

@@ -20,14 +20,13 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, MissingReference, NotFound, StillReferenced
-from oneread.models.expressions import Expression
 from oneread.models.fields import CREATED, UPDATED, Marker
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import types_of
-from oneread.testing.naive import FOLDS, comparable, key_value, look, sort_by, sortable
+from oneread.testing.naive import FOLDS, comparable, key_value, look, sort_by_keys
 
 __all__ = ["Oracle", "look", "written_at"]
 
@@ -278,11 +277,8 @@ class Oracle:
         Rows that differ only in a hashed field have no defined order.
         """
         entries = self.entries(view)
-        names = [name for name, rule in _rules(view).items() if rule.kind == "key"]
-        rules = [_rules(view)[name] for name in names]
         entries.sort(key=lambda entry: _in_order(entry[1]))
-        for place in reversed(range(len(rules))):
-            sort_by(entries, place, rules[place])
+        sort_by_keys(entries, [rule for rule in _rules(view).values() if rule.kind == "key"])
         return [row for values, _place, row in entries if list(values[: len(equal)]) == list(equal)]
 
     def entries(self, view: type[View[Any]]) -> list[tuple[tuple[Any, ...], Place, Any]]:
@@ -292,7 +288,7 @@ class Oracle:
         for place, held in self.held.items():
             if not isinstance(held.entity, self._viewed(view)):
                 continue
-            if view.where is not None and not _is_met(view.where, held.entity):
+            if view.where is not None and not view.where.test(held.entity):
                 continue
             for values in self._keys(held, {name: rule for name, rule in rules.items() if rule.kind == "key"}):
                 row = self._row(view, rules, held, values)
@@ -350,9 +346,7 @@ class Oracle:
         for values, _place, held in self.entries(view):
             found.setdefault(values, []).append(held)
         groups = list(found.items())
-        rules = [rule for rule in _rules(view).values() if rule.kind == "key"]
-        for place in reversed(range(len(rules))):
-            groups.sort(key=_order_by(place, rules[place]))
+        sort_by_keys(groups, [rule for rule in _rules(view).values() if rule.kind == "key"])
         return groups
 
     def _fold(self, view: type[V], values: tuple[Any, ...], several: list[Held]) -> V:
@@ -449,10 +443,6 @@ def _in_order(place: Place) -> tuple[Any, ...]:
     return tuple(comparable(part) for part in place[1])
 
 
-def _order_by(at: int, rule: Rule) -> Callable[[Any], Any]:
-    return lambda group: sortable(group[0][at], rule)
-
-
 def _named(place: Place) -> str:
     return f"{place[0].__name__}({', '.join(map(repr, place[1]))})"
 
@@ -500,8 +490,3 @@ def _stamp(entity: M, before: AnyModel | None, version: int) -> M:
         elif each.default == CREATED and getattr(entity, each.name) == CREATED:
             stamps[each.name] = _EPOCH + timedelta(milliseconds=version)
     return msgspec.structs.replace(entity, **stamps)
-
-
-def _is_met(where: Expression, entity: AnyModel) -> bool:
-    """Conditions are tested as written; `oneread.models.expressions` has tests of its own."""
-    return bool(where.test(entity))

@@ -160,7 +160,7 @@ def oneread_async_db(
         aside.submit(lambda: asyncio.run(database.close())).result()
 
 
-def _marked(node: Any, name: str, configured: T) -> T:
+def _marked(node: pytest.Item, name: str, configured: T) -> T:
     """The value of the nearest marker of a test, or the configured one."""
     for marker in node.iter_markers("oneread"):
         if marker.kwargs.get(name) is not None:

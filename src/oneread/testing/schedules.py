@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from random import Random
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 
 class Fate(Enum):
@@ -35,8 +35,6 @@ class Fate(Enum):
     AGAIN = "again"
     """A transaction that shared a failing commit: it is run, rolled back, and run again."""
 
-
-HARMLESS: Final[Mapping[Fate, int]] = {Fate.RUN: 100}
 
 USUAL: Final[Mapping[Fate, int]] = {
     Fate.RUN: 100,
@@ -81,33 +79,6 @@ class ByChance:
         if self._chance.random() >= self._inside:
             return Fate.RUN
         return self._chance.choice((Fate.FAIL, Fate.CRASH_BEFORE))
-
-
-class AtPoint:
-    """One fate at one point of one process, and RUN everywhere else: for sweeps over all points.
-
-    Points are counted from 0, requests inside transactions included; -1 is none, to count them. `points` says of each
-    whether it was a request of its own (or a whole transaction), or one inside a transaction, where only FAIL and
-    CRASH_BEFORE can happen.
-    """
-
-    def __init__(self, process: str, point: int, fate: Fate) -> None:
-        self._process = process
-        self._point = point
-        self._fate = fate
-        self.points: list[Literal["outside", "inside"]] = []
-
-    def outside(self, process: str) -> Fate:
-        return self._at(process, "outside", self._fate)
-
-    def inside(self, process: str) -> Fate:
-        return self._at(process, "inside", self._fate if self._fate in (Fate.FAIL, Fate.CRASH_BEFORE) else Fate.RUN)
-
-    def _at(self, process: str, place: Literal["outside", "inside"], fate: Fate) -> Fate:
-        if process != self._process:
-            return Fate.RUN
-        self.points.append(place)
-        return fate if len(self.points) - 1 == self._point else Fate.RUN
 
 
 class Policy(Protocol):

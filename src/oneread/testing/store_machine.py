@@ -138,11 +138,6 @@ _ANSWERS: Final[dict[type[Any], Callable[[PlainRows, Any], Any]]] = {
 }
 
 
-def asking(request: Request[Any]) -> Plan[Any]:
-    """The plan of one request."""
-    return (yield from request)
-
-
 class StoreMachine(RuleBasedStateMachine):
     """Makes the same requests of an engine and of the oracle; answers must be equal. It closes the engine."""
 
@@ -157,7 +152,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.engine.close()
 
     def same(self, request: Request[Any]) -> None:
-        assert self.drive(asking(request)) == self.oracle.answer(request)
+        assert self.drive(iter(request)) == self.oracle.answer(request)
 
     @initialize(table=tables, given=st.lists(mutations, max_size=5, unique_by=lambda mutation: mutation.key))
     def start(self, table: Table, given: list[RowMutation]) -> None:
@@ -179,7 +174,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(key=keys, amount=st.integers(-(2**40), 2**40))
     def increment(self, key: bytes, amount: int) -> None:
         total = self.totals[key] = self.totals.get(key, 0) + amount
-        assert self.drive(asking(Increment("counts", key, COUNTER, amount))) == total
+        assert self.drive(iter(Increment("counts", key, COUNTER, amount))) == total
 
     @rule(table=tables, asked=st.lists(keys, max_size=4), wanted=families)
     def read(self, table: Table, asked: list[bytes], wanted: Families) -> None:
@@ -241,7 +236,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def every_cell_is_the_oracles(self) -> None:
         for table in ("roots", "views"):
-            stored = self.drive(asking(Scan(table, RowRange(b"", b""), 1000, families="dm")))
+            stored = self.drive(iter(Scan(table, RowRange(b"", b""), 1000, families="dm")))
             assert dict(stored) == self.oracle.rows[table]
             for key, row in stored:
                 for column in (b"d:b", b"m:e"):

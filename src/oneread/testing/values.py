@@ -163,11 +163,11 @@ def _integers(bounds: Bounds) -> Strategy:
     return _near(first, last).map(lambda place: place * step)
 
 
-def _past(bound: Any) -> list[int]:
+def _past(bound: float | None) -> list[int]:
     return [] if bound is None else [math.floor(bound) + 1]
 
 
-def _before(bound: Any) -> list[int]:
+def _before(bound: float | None) -> list[int]:
     return [] if bound is None else [math.ceil(bound) - 1]
 
 

@@ -8,10 +8,10 @@ docs/decisions/0025-bulk-batches-and-checkpoints.md.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -220,7 +220,10 @@ class Batches:
 
     def _commit_part(self, part: list[_Item]) -> Plan[list[bytes] | None]:
         """Commits a part; returns the tasks that this left, None when some item of the part is refused."""
-        reached = self._after(part)
+        positions = [item.position for item in part if item.position is not None]
+        stored = self.reached.stored + sum([len(item.changes) for item in part])
+        position = positions[-1] if positions else self.reached.position
+        reached = msgspec.structs.replace(self.reached, position=position, finished=False, stored=stored)
         commit = Commit([change for item in part for change in item.changes], self._swaps(reached))
         try:
             tasks = yield from self._committer.commit(commit)
@@ -275,37 +278,22 @@ class Batches:
         if self._options.checkpoint is not None:
             self._row, self._saved = encode_checkpoint(reached), reached
 
-    def _after(self, part: Sequence[_Item]) -> Checkpoint:
-        """The checkpoint once a part is stored."""
-        return msgspec.structs.replace(
-            self.reached,
-            position=next(
-                (item.position for item in reversed(part) if item.position is not None), self.reached.position
-            ),
-            finished=False,
-            stored=self.reached.stored + sum([len(item.changes) for item in part]),
-        )
-
     def _refuse(self, item: _Item) -> None:
-        assert item.error is not None
+        error, position = item.error, item.position
+        assert error is not None
         if self._options.on_refused is None:
-            self._give_up(item)
-        self._options.on_refused(Refusal(item.error, item.given, item.position))
+            error.add_note(
+                f"bulk: {self._stored:,} changes given before this one are stored; this one and those after it are not"
+                + ("" if position is None else f" (its position is {position!r})")
+            )
+            raise error
+        self._options.on_refused(Refusal(error, item.given, position))
         self._refused += len(item.given)
         self.reached = msgspec.structs.replace(
             self.reached,
-            position=self.reached.position if item.position is None else item.position,
+            position=self.reached.position if position is None else position,
             refused=self.reached.refused + len(item.given),
         )
-
-    def _give_up(self, item: _Item) -> NoReturn:
-        error = item.error
-        assert error is not None
-        error.add_note(
-            f"bulk: {self._stored:,} changes given before this one are stored; this one and those after it are not"
-            + ("" if item.position is None else f" (its position is {item.position!r})")
-        )
-        raise error
 
     def _save_checkpoint(self, *, finished: bool) -> Plan[None]:
         wanted = msgspec.structs.replace(self.reached, finished=finished)

@@ -78,13 +78,8 @@ def read_checkpoint(key: bytes) -> Plan[Checkpoint]:
 
 def checkpoint_swap(key: bytes, seen: bytes | None, wanted: Checkpoint) -> Swap:
     """The swap that moves a checkpoint from the value that was seen."""
-
-    def lost() -> Conflict:
-        return Conflict(
-            "another program works under this checkpoint; nothing of this batch was written", checkpoint=_name(key)
-        )
-
-    return Swap(key, seen, encode_checkpoint(wanted), lost)
+    lost = "another program works under this checkpoint; nothing of this batch was written"
+    return Swap(key, seen, encode_checkpoint(wanted), lambda: Conflict(lost, checkpoint=_name(key)))
 
 
 def _name(key: bytes) -> str:

@@ -22,7 +22,6 @@ class Content:
         self._digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
 
     def add(self, raw: bytes) -> None:
-        """Adds bytes in the order in which they were read."""
         self._digest.update(raw)
 
     def position(self, line: int) -> str:

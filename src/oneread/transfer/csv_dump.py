@@ -15,7 +15,7 @@ import msgspec
 
 from oneread.derivations.catalog import Catalog, stored_name
 from oneread.errors import InvalidValue
-from oneread.plans.effects import Snapshot
+from oneread.plans.arguments import check_function
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import fetch_data, scan_all
@@ -33,6 +33,8 @@ class CsvDump:
     """One dump of the entities of one model, without its variants."""
 
     def __init__(self, catalog: Catalog, model: type, write: WriteLine, progress: Reporter) -> None:
+        check_function("write", write)
+        check_function("progress", progress)
         self._catalog = catalog
         self._form = ColumnForm(catalog.entity_types[model])
         self._write = write
@@ -44,26 +46,11 @@ class CsvDump:
         }
         self.entities = 0
 
-    @property
-    def columns(self) -> list[str]:
-        """The header."""
-        return [
-            column
-            for name in self._form.by_name
-            for column in ([f"{name}.{part}" for part in self._several[name]] if name in self._several else [name])
-        ]
-
-    def write_snapshot(self) -> Plan[int]:
-        """Writes the header and all rows from one snapshot; returns the number of entities."""
-        return Snapshot(self.rows).__iter__()
-
-    def rows(self) -> Plan[int]:
-        """Writes the header and all rows.
-
-        Raises:
-            InvalidValue: a value has no exact form in CSV; dump JSON lines instead.
-        """
-        self._line(self.columns)
+    def write_lines(self) -> Plan[int]:
+        """Writes the header and all rows; returns the number of entities."""
+        several = self._several
+        columns = [[f"{name}.{part}" for part in several.get(name, ())] or [name] for name in self._form.by_name]
+        self._line([column for each in columns for column in each])
         within = RowRange.under(self._form.entity_type.kind.prefix)
         yield from scan_all("roots", within, self._batch, BATCH, fetch_data)
         return self.entities
@@ -105,6 +92,6 @@ class CsvDump:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    if isinstance(value, str):
-        return _encode(value).decode() if not value or value.startswith('"') else value
+    if isinstance(value, str) and value and not value.startswith('"'):
+        return value
     return _encode(value).decode()

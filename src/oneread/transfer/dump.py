@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -18,10 +18,12 @@ from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
 from oneread.derivations.entity_type import EntityState, EntityType, FillInputs
 from oneread.derivations.pending_tasks import sources_with_pending_tasks
 from oneread.models.registry import EntityKind
+from oneread.plans.arguments import check_function
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import scan_all
+from oneread.store.engine import Engine
 from oneread.store.requests import Found, Read
 from oneread.store.rows import RowRange
 from oneread.transactions.root import NO_ROOT, Root, parse_root
@@ -31,6 +33,8 @@ FORMAT: Final = 1
 BATCH: Final = 500
 _CACHED: Final = 20_000
 """Sources that are cached while their holders are dumped."""
+
+R = TypeVar("R")
 
 WriteLine: TypeAlias = Callable[[bytes], object]
 _encode = msgspec.json.Encoder().encode
@@ -61,6 +65,11 @@ class End(msgspec.Struct, frozen=True):
     entities: dict[str, int]
     deleted: int
     digest: str
+
+
+def in_snapshot(engine: Engine, write_lines: Callable[[], Plan[R]]) -> Plan[R]:
+    """Writes all lines from one snapshot where the engine has them."""
+    return Snapshot(write_lines).__iter__() if engine.capabilities.snapshot else write_lines()
 
 
 def schema_digest(catalog: Catalog) -> str:
@@ -98,6 +107,8 @@ class Dump:
     """One dump: of the given models, or of all where none is given."""
 
     def __init__(self, catalog: Catalog, models: Sequence[type], write: WriteLine, progress: Reporter) -> None:
+        check_function("write", write)
+        check_function("progress", progress)
         wanted = {catalog.kinds[model].prefix for model in models} or {each.prefix for each in catalog.kinds.values()}
         self._catalog = catalog
         self._order = dump_order(catalog)
@@ -114,10 +125,6 @@ class Dump:
         self._deleted = self._lines = 0
         self._roots: dict[bytes, Root] = {}
         self._pending: set[bytes] = set()
-
-    def write_snapshot(self) -> Plan[End]:
-        """Writes all lines from one snapshot; reads its rows, and those of the sources, in batches."""
-        return Snapshot(self.write_lines).__iter__()
 
     def write_lines(self) -> Plan[End]:
         """Writes all lines; an entity that changes meanwhile is written in its old or its new state."""
@@ -145,10 +152,9 @@ class Dump:
         states = [(key, root, self._catalog.state(key, root)) for key, root in found]
         yield from self._load_sources(states)
         for key, root, state in states:
+            is_deleted = state.entity is None
             self._line(
-                self._tombstone(kind, key, root, state)
-                if state.entity is None
-                else self._entity(key, root.version, state)
+                self._tombstone(kind, key, root, state) if is_deleted else self._entity(key, root.version, state)
             )
         self._progress(Progress(f"dumping {stored_name(kind.cls)}", self._lines))
 
@@ -204,13 +210,8 @@ class Dump:
     def _tombstone(self, kind: EntityKind, key: bytes, root: Root, state: EntityState) -> bytes:
         last = state.record.get(LAST_VALUES)
         self._deleted += 1
-        return b"".join(
-            [
-                b'{"model":',
-                _encode(stored_name(kind.cls)),
-                b',"version":%d,"deleted":' % root.version,
-                _encode(kind.parts_of(key)),
-                b',"last":' + _encode(pack_record({LAST_VALUES: last})) if last else b"",
-                b"}",
-            ]
-        )
+        parts = [b'{"model":', _encode(stored_name(kind.cls)), b',"version":%d' % root.version]
+        parts += [b',"deleted":', _encode(kind.parts_of(key))]
+        if last:
+            parts += [b',"last":', _encode(pack_record({LAST_VALUES: last}))]
+        return b"".join([*parts, b"}"])

@@ -17,7 +17,6 @@ import msgspec
 from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.emitted_record import Record, decode_record, encode_record
 from oneread.derivations.entity_type import EntityType
-from oneread.encoding.codec import KeyElement
 from oneread.errors import InvalidValue, OnereadError
 from oneread.models.json_form import FAULTS, JsonForm
 from oneread.models.layout import Layout
@@ -30,11 +29,8 @@ _encode = msgspec.json.Encoder().encode
 
 def key_type(kind: EntityKind) -> Any:
     """The type of a key as a list of its parts."""
-    return GenericAlias(tuple, tuple(map(_element_type, kind.codec.elements)))
-
-
-def _element_type(element: KeyElement) -> Any:
-    return Annotated[datetime, msgspec.Meta(tz=True)] if element.type is datetime else element.type
+    instant = Annotated[datetime, msgspec.Meta(tz=True)]
+    return GenericAlias(tuple, tuple(instant if each.type is datetime else each.type for each in kind.codec.elements))
 
 
 class ColumnForm(JsonForm[Any]):
@@ -80,7 +76,6 @@ class ColumnForm(JsonForm[Any]):
 
 
 def forms_by_name(catalog: Catalog) -> dict[str, ColumnForm]:
-    """The forms of all models, by stored name."""
     return {stored_name(cls): ColumnForm(entity_type) for cls, entity_type in catalog.entity_types.items()}
 
 
@@ -104,11 +99,7 @@ def document_text(layout: Layout[Any], entity: Any) -> str:
 
 
 def document_entity(layout: Layout[Any], text: str) -> Any:
-    """Decodes the text of `document_text`.
-
-    Raises:
-        InvalidValue: the text is not a document of this layout.
-    """
+    """Decodes the text of `document_text`; raises InvalidValue for text that is not of this layout."""
     try:
         data = b64decode(text, validate=True)
         return layout.decode((layout.wide_prefix if data[:1] == b"\x01" else layout.prefix) + data[1:])

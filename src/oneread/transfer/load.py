@@ -52,11 +52,7 @@ _cell = msgspec.json.Decoder().decode
 
 
 def parse_head(line: bytes) -> Head | None:
-    """Parses the first line of a dump; None for another file.
-
-    Raises:
-        Corrupt: it begins as a dump does, and is damaged.
-    """
+    """Parses the first line of a dump; None for another file. Raises Corrupt for a damaged line."""
     if not line.startswith(_HEAD_BEGINS):
         return None
     try:
@@ -76,11 +72,7 @@ def parse_end(line: bytes) -> End | None:
 
 
 def check_dump(lines: Iterable[bytes]) -> int:
-    """Checks the length and the digest of a whole dump; returns the number of lines between its first and its last.
-
-    Raises:
-        Corrupt: it is incomplete or was changed, so that nothing of it should be loaded.
-    """
+    """The lines between the first and the last of a dump; raises Corrupt unless it is complete and unchanged."""
     digest = hashlib.blake2b(digest_size=16)
     count = -1
     found: End | None = None
@@ -99,11 +91,7 @@ def check_dump(lines: Iterable[bytes]) -> int:
 
 
 class DumpReader:
-    """Converts the lines of a dump to changes.
-
-    Raises:
-        SchemaMismatch: a newer release wrote the dump, or it has models that the schema does not declare.
-    """
+    """Converts the lines of a dump to changes; raises SchemaMismatch for a newer format and unknown models."""
 
     def __init__(self, catalog: Catalog, head: Head) -> None:
         if head.oneread > FORMAT:
@@ -121,11 +109,7 @@ class DumpReader:
         }
 
     def change(self, text: bytes) -> Change:
-        """Converts a line to the change that restores its entity or tombstone.
-
-        Raises:
-            OnereadError: the line is damaged, or does not fit the schema.
-        """
+        """The change that restores the entity or tombstone of a line; raises OnereadError for a damaged line."""
         try:
             line = _line(text)
             entity_type = self._types[line.model]
@@ -152,9 +136,6 @@ class RecordReader:
     """Converts records to entities: JSON objects, or rows of a CSV file with a header.
 
     Without a model each object names its own in `model`; `names` maps names in the file to fields.
-
-    Raises:
-        UsageError: a column is not a field of the model.
     """
 
     def __init__(
@@ -185,11 +166,7 @@ class RecordReader:
             )
 
     def entity(self, record: bytes | CsvRow) -> Any:
-        """Converts one record to an entity.
-
-        Raises:
-            InvalidValue: it is damaged, or does not fit the model.
-        """
+        """Converts one record to an entity; raises InvalidValue where it is damaged or does not fit the model."""
         if isinstance(record, bytes):
             return self._from_object(record)
         if len(record) != len(self._columns):

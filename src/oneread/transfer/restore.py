@@ -34,13 +34,7 @@ NO_COPIES = DumpedCopies((), None, {})
 class RestoreEntity(Save):
     """Stores an entity of a dump at its version, 0 for an unknown one."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        entity: Any,
-        version: int = 0,
-        copies: DumpedCopies = NO_COPIES,
-    ) -> None:
+    def __init__(self, catalog: Catalog, entity: Any, version: int = 0, copies: DumpedCopies = NO_COPIES) -> None:
         super().__init__(catalog, entity)
         self._version = version
         self._copies = copies

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import astuple
 
-from oneread.derivations.copies import NO_SOURCE, Reference, Source
+from oneread.derivations.copies import Reference, Source
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import has_one_form, stored_form
@@ -20,8 +20,7 @@ from oneread.plans.plan import Plan
 from oneread.store.keys import kind_part
 from oneread.store.rows import RowRange
 from oneread.transactions.outbox import aside_key, task_key
-from oneread.transactions.root import parse_root
-from oneread.verify.expected import DAMAGED, ExpectedRows
+from oneread.verify.expected import ExpectedRows, load_sources
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter
 from oneread.verify.scanner import Scanner
@@ -86,11 +85,7 @@ class CopyCheck:
             yield from self._report(differing)
 
     def confirm_absent(self) -> Plan[None]:
-        """Scans the kinds of sources that were not found by their keys.
-
-        Raises:
-            Corrupt: a scan returns a row that a read by its key does not.
-        """
+        """Scans the kinds of sources that were not found by their keys; raises Corrupt where a scan finds one."""
         for prefix in sorted(self._absent):
             yield from self._scanner.scan_all("roots", RowRange.under(prefix), lambda _found: None)
 
@@ -99,13 +94,9 @@ class CopyCheck:
             self._sources.clear()
             self._expected.clear()
         wanted = sorted(needed - self._sources.keys())
-        rows = yield from self._scanner.read("roots", wanted)
-        for key, row in zip(wanted, rows, strict=True):
-            try:
-                self._sources[key] = self._keyspaces.catalog.source(key, parse_root(row))
-            except DAMAGED:
-                self._sources[key] = NO_SOURCE
-                self._unreadable.add(key)
+        found, unreadable = yield from load_sources(self._keyspaces, self._scanner, wanted)
+        self._sources |= found
+        self._unreadable |= unreadable
 
     def _follows(self, rows: ExpectedRows, reference: Reference, source: bytes) -> bool:
         entity = rows.entity

@@ -38,7 +38,6 @@ _AMBIGUOUS: Final = -2
 
 
 def bucket_of(key: bytes) -> int:
-    """The bucket of a row."""
     return hash(key) & _MASK
 
 
@@ -93,11 +92,9 @@ class Digests:
         self._unreadable.add(hash(key) & _MASK)
 
     def differing_rows(self) -> set[int]:
-        """Buckets whose rows are not the expected ones."""
         return {bucket for bucket, digest in enumerate(self.rows) if digest}
 
     def differing_sums(self) -> set[int]:
-        """Buckets whose sums are not the expected ones."""
         return {bucket for bucket, digest in enumerate(self._sums) if digest % _PRIME} | self._unreadable
 
 

@@ -6,7 +6,7 @@ that one bad root row does not make all of its derived rows look wrong. See docs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -104,8 +104,12 @@ class RowExaminer:
         kind = self._kind
         try:
             entity = kind.layouts.whole(body)
-            if kind.key(kind.parts(entity)) != key:
-                return self._from_record(key, record, _other_key(repr(kind.parts(entity))))
+            parts = kind.parts(entity)
+            if kind.key(parts) != key:
+                fault = RootFault(
+                    "different", "entity", "an entity with the key of its row", repr(parts), mendable=False
+                )
+                return self._from_record(key, record, fault)
             refs = self._types[type(entity)].refs(entity)
         except DAMAGED as error:
             return self._from_record(key, record, RootFault("unreadable", "entity", "", str(error), mendable=False))
@@ -114,7 +118,6 @@ class RowExaminer:
     def _from_entity(
         self, key: bytes, entity: Any, refs: Refs, record: Cell | None, sources: Mapping[bytes, Source] | None
     ) -> ExpectedRows:
-        """What a living entity emits now."""
         entity_type = self._types[type(entity)]
         hidden: Mapping[str, Any] = {}
         if entity_type.has_hidden:
@@ -229,18 +232,16 @@ class RowReader:
         self._examiners = {kind.prefix: RowExaminer(keyspaces, kind) for kind in keyspaces.kinds}
 
     def examiner(self, kind: EntityKind) -> RowExaminer:
-        """The examiner of one kind's rows."""
         return self._examiners[kind.prefix]
 
     def expected_rows(self, key: bytes, row: Row) -> Plan[ExpectedRows]:
-        """The complete expected rows of a root row."""
         expected = self._examiners[kind_part(key)].examine(key, row)
         return expected if expected.is_complete else (yield from self.complete(key, row, expected))
 
     def complete(self, key: bytes, row: Row, expected: ExpectedRows) -> Plan[ExpectedRows]:
         """Reads what is lacking: values of sources, rows known by digest, or whether a record is right."""
         if expected.missing_sources:
-            sources = yield from self._load_sources(expected.missing_sources)
+            sources, _unreadable = yield from load_sources(self._keyspaces, self._scanner, expected.missing_sources)
             expected = self._examiners[kind_part(key)].examine(key, row, sources)
         if expected.digests:
             places = sorted(expected.digests)
@@ -274,15 +275,21 @@ class RowReader:
         expected = yield from self.expected_rows(owner, row)
         return (key in expected.writes.claimed or key in expected.writes.puts) if expected.is_known else None
 
-    def _load_sources(self, keys: tuple[bytes, ...]) -> Plan[Mapping[bytes, Source]]:
-        rows = yield from self._scanner.read("roots", list(keys))
-        found: dict[bytes, Source] = {}
-        for key, row in zip(keys, rows, strict=True):
-            try:
-                found[key] = self._keyspaces.catalog.source(key, parse_root(row))
-            except DAMAGED:
-                found[key] = NO_SOURCE
-        return found
+
+def load_sources(
+    keyspaces: StoreKeyspaces, scanner: Scanner, keys: Sequence[bytes]
+) -> Plan[tuple[dict[bytes, Source], set[bytes]]]:
+    """Sources by key, and the keys of those that cannot be read, which count as absent."""
+    found: dict[bytes, Source] = {}
+    unreadable: set[bytes] = set()
+    rows = yield from scanner.read("roots", list(keys))
+    for key, row in zip(keys, rows, strict=True):
+        try:
+            found[key] = keyspaces.catalog.source(key, parse_root(row))
+        except DAMAGED:
+            found[key] = NO_SOURCE
+            unreadable.add(key)
+    return found, unreadable
 
 
 def has_own_stamp(version: Cell) -> bool:
@@ -330,12 +337,7 @@ def _version_fault(version: Cell | None, body: Cell | None) -> RootFault:
     return RootFault("different", "version", str(version.stamp), version.value.hex(), mendable=True)
 
 
-def _other_key(parts: str) -> RootFault:
-    return RootFault("different", "entity", "an entity with the key of its row", parts, mendable=False)
-
-
 def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[bytes, Source]) -> dict[str, Any]:
-    """Hidden copies as the sources have them now."""
     hidden: dict[str, Any] = {}
     for each in entity_type.references:
         keys = refs[each.name]
@@ -347,18 +349,12 @@ def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[b
 
 
 def _record_fault(tokens: tuple[bytes, ...], found: Record, wanted: Record) -> RootFault:
-    return RootFault(
-        "different",
-        "record",
-        _record_text({token: wanted[token] for token in tokens if token in wanted}),
-        _record_text({token: found[token] for token in tokens if token in found}),
-        mendable=True,
-    )
+    return RootFault("different", "record", _record_text(wanted, tokens), _record_text(found, tokens), mendable=True)
 
 
-def _record_text(record: Record) -> str:
-    named = {token[:1].decode("latin-1") + token[1:].hex(): each for token, each in record.items()}
-    return shorten(str(named))
+def _record_text(record: Record, tokens: Iterable[bytes] | None = None) -> str:
+    shown = record.keys() if tokens is None else [each for each in tokens if each in record]
+    return shorten(str({token[:1].decode("latin-1") + token[1:].hex(): record[token] for token in shown}))
 
 
 def shorten(text: str) -> str:

@@ -26,12 +26,7 @@ _CHANGED = "the store's schema has changed since it was opened here; open it aga
 
 
 class StoreKeyspaces:
-    """The keyspaces of one store under one schema; `wanted` limits them to some views and models.
-
-    Raises:
-        UsageError: a class that is not a view or model of the schema.
-        SchemaMismatch: the store's schema is another one by now.
-    """
+    """The keyspaces of one store under one schema; `wanted` limits them to some views and models."""
 
     def __init__(self, catalog: Catalog, stored: StoredSchema, wanted: tuple[type, ...] = ()) -> None:
         self.catalog = catalog
@@ -102,7 +97,6 @@ class StoreKeyspaces:
         return {prefix: tuple(sorted(kinds, key=lambda kind: kind.prefix)) for prefix, kinds in found.items()}
 
     def of_kind(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        """The keyspaces of one kind's views."""
         return tuple(keyspace for keyspace in self.keyspaces.values() if keyspace.kind is kind)
 
     def keyspace_of(self, table: Table, key: bytes) -> Keyspace | None:
@@ -123,20 +117,13 @@ class StoreKeyspaces:
         return frozenset(found)
 
     def source_of(self, key: bytes) -> bytes:
-        """The source's key of a back-reference or a hold.
-
-        Raises:
-            Corrupt: the bytes do not begin with the key of an entity.
-        """
+        """The source's key of a back-reference or hold; raises Corrupt where the bytes do not begin with a key."""
         pointed = pointed_part(key)
         _parts, end = self.catalog.kind_of(pointed).codec.decode_prefix(pointed, KIND_BYTES)
         return pointed[:end]
 
     def owner_of(self, table: Table, key: bytes, shown: bytes | None) -> bytes | None:
-        """The entity that a derived row comes from, by its key, or by its value where that names the owner.
-
-        None where that cannot be read.
-        """
+        """The entity that a derived row comes from, by its key or its value; None where that cannot be read."""
         keyspace = self.keyspace_of(table, key)
         try:
             if keyspace is None:
@@ -194,7 +181,6 @@ class Pointers:
 
 
 def pointers_of(keyspaces: StoreKeyspaces, kind: EntityKind) -> tuple[Pointers, ...]:
-    """The back-references and holds of one kind's entities."""
     return tuple(
         Pointers(keyspaces, kind, under, source, kinds)
         for under, found in ((BACK_REFERENCES, keyspaces.tracking), (HOLDS, keyspaces.holding))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Final, NoReturn
+from typing import Final
 
 from oneread.derivations.derivation import Keyspace
 from oneread.errors import Corrupt
@@ -47,11 +47,7 @@ class LocatePass:
         self._check = CrossCheck(digested.kind.cls.__name__)
 
     def run(self) -> Plan[None]:
-        """Reports the faults; reads nothing when the digests agree.
-
-        Raises:
-            Corrupt: the store answers scans and reads by key differently.
-        """
+        """Reports the faults, reads nothing when digests agree; raises Corrupt where scans and reads by key differ."""
         name = self._of.kind.cls.__name__
         forward, differing = self._rows, self._rows | self._sums
         while forward or self._sums:
@@ -90,7 +86,7 @@ class LocatePass:
             if not self._of.is_scanned(key):
                 self._check.explain(key)
             elif row is not None:
-                self._check.add_read(key, found)
+                self._check.count(key, found, 1)
             if found != shown:
                 self._check.explain(key)
                 self._reporter.differing(DerivedRow("views", key, owner), shown, row)
@@ -100,7 +96,7 @@ class LocatePass:
         for (key, owner), row in zip(claims, rows, strict=True):
             found = None if row is None else shown_of(row)
             if found == owner:
-                self._check.add_read(key, found)
+                self._check.count(key, found, 1)
                 continue
             self._check.explain(key)
             if len(self._reported) < self._kept:
@@ -133,7 +129,7 @@ class LocatePass:
             owner = self._of.store.owner_of(table, key, shown)
             is_expected = False if owner is None else (yield from self._of.reader.is_owned_by(owner, key))
             if is_expected:
-                self._check.add_scanned(key, self._of.store.in_current_form(table, key, shown))
+                self._check.count(key, self._of.store.in_current_form(table, key, shown), -1)
             elif is_expected is None:
                 self._check.explain(key)
             elif table != "counts" or key not in self._reported:
@@ -170,8 +166,8 @@ class LocatePass:
         missing = {key: delta.amounts for key, delta in self._groups.items() if delta.amounts and delta.amounts[0]}
         rows = yield from self._scanner.read("counts", list(missing))
         for (key, amounts), row in zip(missing.items(), rows, strict=True):
-            if row is not None:
-                self._check.refuse_hidden("counts", key)
+            if row is not None:  # a read by its key returned it, and no scan
+                raise Corrupt(DISAGREE, model=self._of.kind.cls.__name__, table="counts", key=key.hex())
             self._report_group(key, amounts, None)
 
     def _compare(self, keyspace: Keyspace, now: set[int], found: list[Found]) -> None:
@@ -201,21 +197,13 @@ class CrossCheck:
         self._balance: defaultdict[int, int] = defaultdict(int)
         self._explained: set[int] = set()
 
-    def add_read(self, key: bytes, shown: bytes | None) -> None:
-        """Counts an expected row that was read by its key."""
-        self._balance[bucket_of(key)] += hash((key, shown))
-
-    def add_scanned(self, key: bytes, shown: bytes | None) -> None:
-        """Counts an expected row that a scan returned."""
-        self._balance[bucket_of(key)] -= hash((key, shown))
+    def count(self, key: bytes, shown: bytes | None, times: int) -> None:
+        """Counts an expected row: 1 when it was read by its key, -1 when a scan returned it."""
+        self._balance[bucket_of(key)] += times * hash((key, shown))
 
     def explain(self, key: bytes) -> None:
         """Notes that this row has a fault, or may be of an entity that cannot be read."""
         self._explained.add(bucket_of(key))
-
-    def refuse_hidden(self, table: Table, key: bytes) -> NoReturn:
-        """Raises Corrupt for a row that a read by key returned, and no scan."""
-        raise Corrupt(DISAGREE, model=self._model, table=table, key=key.hex())
 
     def check_reads(self) -> None:
         """Raises Corrupt unless scans returned each row that was read by its key once."""

@@ -41,11 +41,7 @@ class Mender:
         self._reader = RowReader(keyspaces, scanner)
 
     def mend(self, findings: Sequence[Finding]) -> Plan[list[bool]]:
-        """Mends several, in one transaction; returns for each whether it is right now.
-
-        Raises:
-            SchemaMismatch: the schema has changed since the keyspaces were read; nothing was written.
-        """
+        """Mends several in one transaction: whether each is right now. Raises SchemaMismatch if the schema changed."""
         (fence,) = yield from Read("system", [FENCE_ROW])
         if fence != self._fence:
             raise SchemaMismatch("the store's schema has changed while it was repaired; repair it again")
@@ -57,12 +53,12 @@ class Mender:
 
     def _repair_for(self, finding: Finding) -> Callable[[Finding], Plan[bool]]:
         fault = finding.fault
-        by_view = {
+        by_view: dict[str, Callable[[Finding], Plan[bool]]] = {
             "record": self._rewrite_root,
             "version": self._rewrite_root,
             "copy": self._follow_source,
             "task": self._restart_task,
-            "stray": self._delete,
+            "stray": lambda stray: self._write(stray.fault.table, stray.fault.key, None),
         }
         if fault.view in by_view:
             return by_view[fault.view]
@@ -142,10 +138,6 @@ class Mender:
         if row is not None and (owner is None or (yield from self._reader.is_owned_by(owner, key)) is False):
             yield from self._write(table, key, None)
         return True
-
-    def _delete(self, finding: Finding) -> Plan[bool]:
-        """Deletes a row outside of every keyspace."""
-        return (yield from self._write(finding.fault.table, finding.fault.key, None))
 
     def _write(self, table: Table, key: bytes, row: Row | None) -> Plan[bool]:
         unit = UnitOfWork(self._catalog.name_of)

@@ -6,6 +6,8 @@ docs/formats/rows.md.
 
 from __future__ import annotations
 
+from functools import partial
+
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
@@ -78,10 +80,10 @@ class Orphans:
                 return
             prefix = found[:width]
             within, start = prefix_range(prefix) if len(prefix) == width else (found, found + b"\x00")
-            if prefix not in known and not self._is_expected_in_backfill(table, prefix):
-                yield from self._scanner.scan_all(
-                    table, RowRange(within, start or b""), lambda rows: self._report(table, rows)
-                )
+            # While a backfill is running, older records may still list back-references of former declarations.
+            is_pointer = table == "views" and pointer_part(prefix) in (outbox.BACK_REFERENCES, outbox.HOLDS)
+            if prefix not in known and not (is_pointer and self._keyspaces.backfill_running):
+                yield from self._scanner.scan_all(table, RowRange(within, start or b""), partial(self._report, table))
 
     def _first_key(self, table: Table, start: bytes) -> Plan[bytes | None]:
         try:
@@ -94,14 +96,6 @@ class Orphans:
                 raise
             return key
         return rows[0][0] if rows else None
-
-    def _is_expected_in_backfill(self, table: Table, prefix: bytes) -> bool:
-        """While a backfill is running, older records may still list back-references of former declarations."""
-        return (
-            self._keyspaces.backfill_running
-            and table == "views"
-            and pointer_part(prefix) in (outbox.BACK_REFERENCES, outbox.HOLDS)
-        )
 
     def _report(self, table: Table, found: list[Found]) -> None:
         for key, row in found:

@@ -75,11 +75,7 @@ def _is_alike(entity_type: EntityType, token: bytes, have: Any, want: Any) -> bo
 
 
 def _compare_rows(prefix: bytes, have: Pairs, want: Pairs, prefixes: Prefixes) -> dict[bytes, bytes]:
-    """The digests of rows that may be right although they are not the expected ones.
-
-    Raises:
-        ValueError: the record lists other rows, or a digest is wrong.
-    """
+    """The digests of unexpected rows that may be right; raises ValueError where the record lists other rows."""
     digests, expected = dict(have), dict(want)
     if digests.keys() != expected.keys() or len(digests) != len(have):
         raise ValueError

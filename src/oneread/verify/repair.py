@@ -77,12 +77,7 @@ class Repairer:
         self._mended = 0
 
     def plan(self) -> Plan[Repaired]:
-        """Verifies and mends, a few rounds at most.
-
-        Raises:
-            UsageError: a class that is not a view or model of the schema.
-            Unsupported: the engine has no snapshots, or its transactions do not span rows.
-        """
+        """Verifies and mends, a few rounds at most; raises what `Database.repair` does."""
         rounds = 0
         while True:
             rounds += 1

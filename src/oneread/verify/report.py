@@ -51,7 +51,6 @@ class FaultReporter:
         self._report = report
 
     def entity(self, key: bytes, fault: RootFault) -> None:
-        """Reports a fault of a root row itself."""
         name = self._keyspaces.name_of(key)
         kind, what, expected, found, mendable = fault
         self._report(Finding(Fault(kind, what, name, name, expected, found, mendable, "roots", key), key))
@@ -78,45 +77,25 @@ class FaultReporter:
     def _derived(
         self, kind: FaultKind, row: DerivedRow, expected: str, found: Row | None, *, mendable: bool = True
     ) -> None:
-        table, key, owner = row
         shown = None if found is None else shown_of(found)
-        fault = Fault(
-            kind,
-            self._view_of(table, key),
-            self._row_name(table, key),
-            self._keyspaces.name_of(owner) if owner else "",
-            expected,
-            "" if found is None else _describe_cells(found) if shown is None else _text(shown),
-            mendable,
-            table,
-            key,
-        )
-        self._report(Finding(fault, owner, found=shown))
+        text = "" if found is None else _describe_cells(found) if shown is None else _text(shown)
+        self._report(Finding(self._fault(kind, row, expected, text, mendable=mendable), row.owner, found=shown))
+
+    def _fault(self, kind: FaultKind, row: DerivedRow, expected: str, found: str, *, mendable: bool) -> Fault:
+        table, key, owner = row
+        name = self._keyspaces.name_of(owner) if owner else ""
+        view, shown = self._view_of(table, key), self._row_name(table, key)
+        return Fault(kind, view, shown, name, expected, found, mendable, table, key)
 
     def group(self, key: bytes, expected: list[Number], found: Row | None, *, mendable: bool) -> None:
         """Reports a group's row that is not the sum of its contributions."""
         amounts, shown = (None, None) if found is None else (amounts_of(found), shown_of(found))
-        has_members = bool(expected and expected[0])
-        kind: FaultKind = (
-            "missing"
-            if found is None
-            else "unreadable"
-            if amounts is None
-            else "different"
-            if has_members
-            else "dangling"
-        )
-        fault = Fault(
-            kind,
-            self._view_of("counts", key),
-            self._row_name("counts", key),
-            "",
-            _numbers(expected) if has_members else "",
-            _text(shown) if amounts is None else _numbers(amounts),
-            mendable,
-            "counts",
-            key,
-        )
+        wanted = _numbers(expected) if expected and expected[0] else ""
+        kind: FaultKind = "different" if wanted else "dangling"
+        if amounts is None:
+            kind = "missing" if found is None else "unreadable"
+        text = _text(shown) if amounts is None else _numbers(amounts)
+        fault = self._fault(kind, DerivedRow("counts", key, b""), wanted, text, mendable=mendable)
         self._report(Finding(fault, amounts=tuple(expected), found=shown))
 
     def task(self, kind: FaultKind, key: bytes, source: bytes, found: object) -> None:

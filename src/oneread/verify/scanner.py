@@ -51,11 +51,7 @@ class Scanner:
         self._phase, self._done = name, 0
 
     def scan_all(self, table: Table, within: RowRange, take: TakeBatch) -> Plan[None]:
-        """Gives every row of a range to `take`, in batches in the order of the keys.
-
-        Raises:
-            Corrupt: the keys do not ascend, or a row is another one when it is read by its key.
-        """
+        """Gives every row of a range to `take`, in batches; raises Corrupt where scans and reads by key differ."""
 
         def check_and_take(found: list[Found]) -> Plan[None]:
             if not found:

@@ -101,12 +101,7 @@ class Verifier:
         self._skipped: list[str] = []
 
     def plan(self) -> Plan[Verification]:
-        """Compares each kind, and looks for orphans, in a snapshot of its own.
-
-        Raises:
-            UsageError: a class that is not a view or model of the schema.
-            Unsupported: the engine has no snapshots.
-        """
+        """Compares each kind, and looks for orphans, in a snapshot of its own; raises what `Database.verify` does."""
         keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), self._options.wanted)
         kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
         parts = [*kinds] if self._options.wanted else [*kinds, _ORPHANS]
@@ -115,16 +110,8 @@ class Verifier:
                 yield from self._compare_part(name, kinds.get(name))
         done = self._done
         cursor = "" if set(parts) <= set(done.parts) else _encode_cursor(done)
-        return Verification(
-            tuple(self._faults),
-            done.found,
-            done.entities,
-            done.rows,
-            tuple(self._skipped),
-            cursor,
-            tuple(self._ahead),
-            done.ahead,
-        )
+        faults, skipped, ahead = tuple(self._faults), tuple(self._skipped), tuple(self._ahead)
+        return Verification(faults, done.found, done.entities, done.rows, skipped, cursor, ahead, done.ahead)
 
     def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
         try:
@@ -172,11 +159,8 @@ def _check_options(options: VerifyOptions) -> None:
     check_function("progress", options.progress)
     if options.on_fault is not None:
         check_function("on_fault", options.on_fault)
-    for name in ("pace", "max_age"):
-        value: object = getattr(options, name)
-        if value is None and name == "pace":
-            continue
-        if type(value) not in (int, float) or not value > 0:  # type: ignore[operator]
+    for name, value in (("pace", 1 if options.pace is None else options.pace), ("max_age", options.max_age)):
+        if type(value) not in (int, float) or not value > 0:
             raise UsageError("expected a number greater than 0", option=name, value=value)
     if type(options.keep) is not int or options.keep < 0:
         raise UsageError("expected a whole number, 0 or more", option="keep", value=options.keep)

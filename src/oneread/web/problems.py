@@ -74,17 +74,13 @@ async def problem(connection: HTTPConnection, error: Exception) -> Response:
     For a route that catches errors itself; `exception_handlers` does it for a whole application.
     """
     found = error if isinstance(error, OnereadError) else OnereadError("the server failed")
-    kind = problem_type(found, conditional=_conditional(connection))
+    kind = problem_type(found, conditional=connection.scope["type"] == "http" and is_conditional(connection))
     if kind.status >= _SERVER_FAULT:
         _LOG.error("%s %s: %s", connection.scope.get("method", ""), connection.scope["path"], error, exc_info=error)
     headers = {} if kind.retry_after is None else {"Retry-After": str(kind.retry_after)}
     return Response(
         msgspec.json.encode(_body(found, kind)), status_code=kind.status, headers=headers, media_type=MEDIA_TYPE
     )
-
-
-def _conditional(connection: HTTPConnection) -> bool:
-    return connection.scope["type"] == "http" and is_conditional(connection)
 
 
 def _body(error: OnereadError, kind: ProblemType) -> dict[str, object]:

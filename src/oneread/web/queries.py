@@ -6,6 +6,7 @@ See "Lists" in docs/reference/web.md.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -28,6 +29,7 @@ _TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
 _DIGITS: Final = 9
 
 
+@dataclass(eq=False)
 class PageQuery:
     """The query parameters of a list: in FastAPI `Annotated[PageQuery, Depends()]`, else `PageQuery.of(request)`.
 
@@ -38,25 +40,14 @@ class PageQuery:
         since, until, starts_with, after, through: bounds of the next key field, as text of the field's declared type.
     """
 
-    def __init__(
-        self,
-        limit: int | None = None,
-        cursor: str | None = None,
-        backward: bool = False,  # noqa: FBT001, FBT002 - FastAPI makes a query parameter of it
-        since: str | None = None,
-        until: str | None = None,
-        starts_with: str | None = None,
-        after: str | None = None,
-        through: str | None = None,
-    ) -> None:
-        self.limit = limit
-        self.cursor = cursor
-        self.backward = backward
-        self.since = since
-        self.until = until
-        self.starts_with = starts_with
-        self.after = after
-        self.through = through
+    limit: int | None = None
+    cursor: str | None = None
+    backward: bool = False
+    since: str | None = None
+    until: str | None = None
+    starts_with: str | None = None
+    after: str | None = None
+    through: str | None = None
 
     @classmethod
     def of(cls, connection: HTTPConnection, *, others: Collection[str] = ()) -> PageQuery:

@@ -13,8 +13,7 @@ from oneread.derivations.emitted_record import LAST_VALUES, ROWS, SUMS, UNIQUE
 from oneread.derivations.schema_rows import replace_schema, stored_schema
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import AlreadyExists, Corrupt, LimitExceeded, NotReady, SchemaMismatch, StoreError, UsageError
-from oneread.evolution.backfill import Backfill, Backfilled, BackfillOptions
-from oneread.evolution.position import position
+from oneread.evolution.backfill import Backfilled, BackfillOptions, position
 from oneread.models.versions import Retired
 from oneread.plans.effects import Atomically, Now, Random, Sleep
 from oneread.plans.performer import drive
@@ -410,10 +409,7 @@ class TestARun:
     def test_that_is_overtaken_resumes_from_there(self, store, old, new):
         old.save_all([Purchase(number=number, buyer=Buyer.of(1)) for number in range(100, 900)])
         one, other = (
-            Backfill(
-                new.operations, new.operations.fence.version, BackfillOptions(fence=True, progress=lambda _: None)
-            ).run()
-            for _ in range(2)
+            new.operations.backfill(BackfillOptions(fence=True, progress=lambda _: None)).run() for _ in range(2)
         )
         results = interleaved(store, one, other)
         assert [each.done for each in results] == [True, True]
@@ -600,7 +596,7 @@ def killed(store, database, requests):
 
         return one
 
-    plan = Backfill(database.operations, database.operations.fence.version, BackfillOptions(fence=True)).run()
+    plan = database.operations.backfill(BackfillOptions(fence=True)).run()
     return drive(plan, perform)
 
 

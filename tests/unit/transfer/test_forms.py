@@ -135,7 +135,7 @@ def test_what_json_would_not_bring_back_is_written_as_its_document(db, form, fie
         other.dump(again.append)
         assert again == lines
     with pytest.raises(InvalidValue, match="dump JSON lines"):
-        db.run(CsvDump(db.operations.catalog, Everything, lines.append, no_progress).write_snapshot())
+        db.run(CsvDump(db.operations.catalog, Everything, lines.append, no_progress).write_lines())
 
 
 def test_a_field_that_is_missing_takes_its_default(form):

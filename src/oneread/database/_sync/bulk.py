@@ -19,7 +19,7 @@ from oneread.models.references import Copy, Ref
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
 from oneread.transactions.commit import Change
-from oneread.transfer.bulk import Batches, ChangeSizes, Tally, weight
+from oneread.transfer.bulk import Batches, ChangeSizes, Tally, WantedChange, weight
 from oneread.transfer.checkpoints import Position, check_position
 
 if TYPE_CHECKING:
@@ -94,9 +94,7 @@ class Bulk:
 
     def create(self, entity: Any, *, position: Position | None = None) -> None:
         """Like `save`, but an entity whose key exists is refused with AlreadyExists."""
-        self._check()
-        if self._work.add(("create", entity), self._sizes.of(entity), position):
-            self.flush()
+        self._add(("create", entity), self._sizes.of(entity), position)
 
     @overload
     def patch(self, model: Named[R], at: Ref[R], /, **changes: Any) -> None: ...
@@ -106,9 +104,7 @@ class Bulk:
     def patch(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, **changes: Any) -> None: ...
     def patch(self, model: Any, /, *key: Any, **changes: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Changes fields of one entity, as the database's `patch` does; `reached` gives a position."""
-        self._check()
-        if self._work.add(("patch", model, key, changes), weight((key, changes)), None):
-            self.flush()
+        self._add(("patch", model, key, changes), weight((key, changes)))
 
     @overload
     def delete(self, model: Named[R], at: Ref[R], /, *, position: Position | None = None) -> None: ...
@@ -118,14 +114,15 @@ class Bulk:
     def delete(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, position: Position | None = None) -> None: ...
     def delete(self, model: Any, /, *key: Any, position: Position | None = None) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Deletes an entity, as the database's `delete` does."""
-        self._check()
-        if self._work.add(("delete", model, key), weight(key), position):
-            self.flush()
+        self._add(("delete", model, key), weight(key), position)
 
     def apply(self, change: Change, size: int, *, position: Position | None = None) -> None:
         """Stores a prepared change of about `size` bytes, as loading a dump does."""
+        self._add(("change", change), size, position)
+
+    def _add(self, given: WantedChange, size: int, position: Position | None = None) -> None:
         self._check()
-        if self._work.add(("change", change), size, position):
+        if self._work.add(given, size, position):
             self.flush()
 
     def reached(self, position: Position) -> None:

@@ -33,12 +33,11 @@ from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import View
 from oneread.errors import Conflict, InvalidQuery, InvalidUrl, NotFound, Unavailable, Unsupported, UsageError
-from oneread.evolution import backfill as backfills
-from oneread.evolution.backfill import Backfill, Backfilled
+from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
-from oneread.plans.arguments import check_function
+from oneread.plans.arguments import check_function, check_iterable
 from oneread.plans.effects import Random, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import KEEP, MAX_AGE, QUIET_SECONDS, WAIT_SECONDS, OnFault, Progress, Reporter, no_progress
@@ -51,10 +50,9 @@ from oneread.transactions.outbox import BATCH as TASK_BATCH
 from oneread.transfer import checkpoints
 from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
-from oneread.transfer.dump import Dump, End
-from oneread.verify import verify as verifying
+from oneread.transfer.dump import Dump, End, in_snapshot
 from oneread.verify.repair import Repaired, Repairer
-from oneread.verify.verify import Verification, Verifier
+from oneread.verify.verify import Verification, Verifier, VerifyOptions
 
 if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
@@ -75,11 +73,6 @@ _NONE: Any = UNSET
 """No version given: None may be meant for a field called `if_version`."""
 
 _NO_CLASS = "not a class of the schema"
-
-
-def _check_iterable(given: object, text: str) -> None:
-    if not isinstance(given, Iterable):
-        raise UsageError(text, given=given)
 
 
 class Tasks:
@@ -238,8 +231,8 @@ class Database:
         found: Any = None if find is None else find(key)
         if found is None:
             trace = Trace(self._observers)
-            return self._with_outcome(self._driver.run(self.operations.get(model, key), trace), trace)
-        if found is ABSENT:
+            found = self._with_outcome(self._driver.run(self.operations.get(model, key), trace), trace)
+        elif found is ABSENT:
             raise NotFound("there is no such entity", model=model, key=key)
         return found
 
@@ -295,7 +288,7 @@ class Database:
             InvalidQuery: the view only has pages.
             NotReady: the view is still being built.
         """
-        _check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
+        check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
         trace = Trace(self._observers)
         found = self._driver.run(self.operations.get_many(model, list(keys)), trace)
         return [None if entity is None else self._with_outcome((entity, version), trace) for entity, version in found]
@@ -400,29 +393,25 @@ class Database:
             Conflict: the stored entity has another version than `if_version`.
             LimitExceeded: the entity is too large, or the store is full.
         """
-        trace = Trace(self._observers)
-        saved: M = self._written(self._driver.run(self.operations.save(entity, "save", if_version), trace), trace)
+        saved: M = (self._write(self.operations.save(entity, "save", if_version))).entity
         return saved
 
     def create(self, entity: M) -> M:
         """Like `save`, but raises AlreadyExists when the key exists."""
-        trace = Trace(self._observers)
-        saved: M = self._written(self._driver.run(self.operations.save(entity, "create"), trace), trace)
+        saved: M = (self._write(self.operations.save(entity, "create"))).entity
         return saved
 
     def get_or_create(self, entity: M) -> tuple[M, bool]:
         """Returns the stored entity of this key, or creates this one; and whether it was created."""
-        trace = Trace(self._observers)
-        outcome = self._driver.run(self.operations.save(entity, "keep"), trace)
-        return self._written(outcome, trace), outcome[0].created
+        written = self._write(self.operations.save(entity, "keep"))
+        return written.entity, written.created
 
     def upsert(self, entity: M, /, **changes: Any) -> M:
         """Creates the entity, or changes these fields of the stored one.
 
         `db.upsert(Visit(page="/", count=1), count=add(1))`.
         """
-        trace = Trace(self._observers)
-        saved: M = self._written(self._driver.run(self.operations.upsert(entity, changes), trace), trace)
+        saved: M = (self._write(self.operations.upsert(entity, changes))).entity
         return saved
 
     @overload
@@ -445,9 +434,8 @@ class Database:
             NotFound: there is no such entity.
             InvalidValue: a field is unknown, part of the key, or does not take the value.
         """
-        trace = Trace(self._observers)
         plan = self.operations.patch(model, key, changes, own_version(model, changes, if_version))
-        return self._written(self._driver.run(plan, trace), trace)
+        return (self._write(plan)).entity
 
     @overload
     def delete(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
@@ -471,24 +459,24 @@ class Database:
         """
         if type(batch) is not int or batch < 1:
             raise UsageError("a batch is at least one entity", batch=batch)
-        _check_iterable(entities, "save_all takes an iterable of entities")
+        check_iterable(entities, "save_all takes an iterable of entities")
         saved: list[M] = []
         rest = iter(entities)
         while several := list(islice(rest, min(batch, maxsize))):
             trace = Trace(self._observers)
             written, tasks = self._driver.run(self.operations.save_all(several), trace)
             self._wake(tasks)
-            saved.extend(self._outcome(each, trace, tasks) for each in written)
+            for each in written:
+                attach_outcome(each.entity, Outcome(each.version, trace, tuple(tasks)))
+                saved.append(each.entity)
         return saved
 
-    def _written(self, outcome: tuple[ChangeResult, list[bytes]], trace: Trace) -> Any:
-        written, tasks = outcome
+    def _write(self, plan: Plan[tuple[ChangeResult, list[bytes]]]) -> ChangeResult:
+        trace = Trace(self._observers)
+        written, tasks = self._driver.run(plan, trace)
         self._wake(tasks)
-        return self._outcome(written, trace, tasks)
-
-    def _outcome(self, written: ChangeResult, trace: Trace, tasks: Sequence[bytes]) -> Any:
         attach_outcome(written.entity, Outcome(written.version, trace, tuple(tasks)))
-        return written.entity
+        return written
 
     def transact(self, body: Body[R], *, attempts: int = ATTEMPTS) -> R:
         """Runs `body` with a transaction and commits everything it wrote as one; returns what it returned.
@@ -609,9 +597,9 @@ class Database:
             SchemaMismatch: the store has a newer schema than this program.
             Unsupported: the engine's transactions do not span rows, or the store was opened read-only.
         """
-        options = backfills.BackfillOptions(pace, fence, quiet, wait, progress)
+        options = BackfillOptions(pace, fence, quiet, wait, progress)
         try:
-            return self.run(Backfill(self.operations, self.operations.fence.version, options).run())
+            return self.run(self.operations.backfill(options).run())
         finally:
             self.run(self.operations.refresh())
 
@@ -645,7 +633,7 @@ class Database:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             Unsupported: the engine has no snapshots.
         """
-        options = verifying.VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
+        options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
         return self.run(Verifier(self.operations.catalog, options).plan())
 
     def repair(
@@ -675,7 +663,7 @@ class Database:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
             Unsupported: the engine has no snapshots or its transactions do not span rows.
         """
-        options = verifying.VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
+        options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
         operations = self.operations
         return self.run(Repairer(operations.catalog, operations.committer, options).plan())
 
@@ -714,18 +702,10 @@ class Database:
             UsageError: a bound is not a whole number above 0.
             InvalidValue: the checkpoint's name is empty or too long.
         """
-        work = Batches(
-            self.operations.changing,
-            self.operations.committer,
-            BatchOptions(
-                Limits(batch, batch_bytes, max_tasks),
-                None if checkpoint is None else checkpoints.key_of(checkpoint),
-                restart,
-                on_refused,
-                progress,
-                total,
-            ),
-        )
+        limits = Limits(batch, batch_bytes, max_tasks)
+        key = None if checkpoint is None else checkpoints.key_of(checkpoint)
+        options = BatchOptions(limits, key, restart, on_refused, progress, total)
+        work = Batches(self.operations.changing, self.operations.committer, options)
         return Bulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 
     def survey(self, *, exact: bool = False, progress: Reporter = no_progress) -> Survey:
@@ -753,12 +733,10 @@ class Database:
         Raises:
             UsageError: a class is not a model of the schema.
         """
-        check_function("write", write)
-        check_function("progress", progress)
         for model in models:
             self.operations.kind(model)
         work = Dump(self.operations.catalog, models, write, progress)
-        return self.run(work.write_snapshot() if self._driver.engine.capabilities.snapshot else work.write_lines())
+        return self.run(in_snapshot(self._driver.engine, work.write_lines))
 
     def dump_csv(self, write: Callable[[bytes], object], model: type, *, progress: Reporter = no_progress) -> int:
         """Writes the living entities of one model as CSV; returns how many. Costs what `dump` costs.
@@ -772,11 +750,9 @@ class Database:
             UsageError: the class is not a model of the schema.
             InvalidValue: a value has no exact form in CSV.
         """
-        check_function("write", write)
-        check_function("progress", progress)
         self.operations.kind(model)
         work = CsvDump(self.operations.catalog, model, write, progress)
-        return self.run(work.write_snapshot() if self._driver.engine.capabilities.snapshot else work.rows())
+        return self.run(in_snapshot(self._driver.engine, work.write_lines))
 
     def backup(self, target: str, *, progress: Reporter = no_progress) -> int:
         """Copies the whole store to a new folder while it is in use; returns the copy's bytes.

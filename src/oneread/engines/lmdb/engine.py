@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, Final, TypeVar, Unpack
 
 import lmdb
+import msgspec
 
 from oneread.engines import embedded
 from oneread.engines.lmdb import environment as environments
@@ -32,16 +33,7 @@ from oneread.store.uninterrupted import run_uninterrupted
 
 T = TypeVar("T")
 
-CAPABILITIES: Final = Capabilities(
-    spans_rows=True,
-    reverse_scan=True,
-    snapshot=True,
-    persistent=True,
-    local=True,
-    max_key=embedded.MAX_KEY,
-    max_value=embedded.MAX_VALUE,
-    max_row=embedded.MAX_ROW,
-)
+CAPABILITIES: Final = msgspec.structs.replace(embedded.CAPABILITIES, persistent=True)
 
 PATIENCE: Final = 30.0
 """Seconds that a write outside a transaction waits for its turn, and opening and closing wait for others."""
@@ -86,7 +78,7 @@ class LmdbEngine:
     def answer(self, request: Request[Any]) -> Any:
         kind = type(request)
         if kind in _READS:
-            return self._reading(request)
+            return self._reading(_READS[kind], request)
         if kind is Replace:
             raise Unsupported("Replace needs a transaction: yield it inside Atomically")
         return self.transaction(lambda answer: answer(request), self._timeout)
@@ -109,31 +101,11 @@ class LmdbEngine:
     def column(
         self, table: Table, within: RowRange, limit: int, column: bytes, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:
-        reading = None
-        try:
-            database = self._tables[table]
-            if monotonic() > self._next_check:
-                self._check_files()
-            reading = self._begin(database)
-            found = column_of(reading, database, column, Scan(table, within, limit, reverse))
-            reading.abort()
-        except lmdb.Error as failure:
-            if self._cleared_readers(failure):
-                return self.column(table, within, limit, column, reverse=reverse)
-            raise self._failed(failure, reading) from failure
-        except OnereadError:
-            if reading is not None:
-                reading.abort()
-            raise
+        found: list[tuple[bytes, bytes]] = self._reading(column_of, Scan(table, within, limit, reverse), column)
         return found
 
     def transaction(self, run: Callable[[Answerer], T], timeout: float) -> T:
-        tables = self._tables
-        if type(tables) is not dict:
-            tables = self._open()
-        environment = self._environment
-        if environment is None:
-            raise self._closed_meanwhile()
+        environment, tables = self._opened()
         writer = environment.writer
         if writer is None:
             raise Unsupported("the store was opened with read_only", path=self._path)
@@ -141,9 +113,7 @@ class LmdbEngine:
         return result
 
     def snapshot(self, run: Callable[[Answerer], T]) -> T:
-        tables = self._tables
-        if type(tables) is not dict:
-            tables = self._open()
+        _environment, tables = self._opened()
         self._check_files()
         reading = self._begin_snapshot()
 
@@ -182,12 +152,7 @@ class LmdbEngine:
             run_uninterrupted(lambda: environments.release(environment, visit, self._timeout))
 
     def statistics(self) -> Statistics:
-        tables = self._tables
-        if type(tables) is not dict:
-            tables = self._open()
-        environment = self._environment
-        if environment is None:
-            raise self._closed_meanwhile()
+        environment, tables = self._opened()
         self._check_files()
         try:
             return measure(environment, tables)
@@ -195,10 +160,8 @@ class LmdbEngine:
             raise translate(failure, self._path) from failure
 
     def cursor_key(self) -> bytes:
-        if type(self._tables) is not dict:
-            self._open()
-        assert self._environment is not None
-        return self._environment.cursor_key
+        environment, _tables = self._opened()
+        return environment.cursor_key
 
     def close(self) -> None:
         run_uninterrupted(self._close_now)
@@ -216,6 +179,15 @@ class LmdbEngine:
         self._opening = threading.Lock()
         self._environment = None
         self._tables = _Shut(self._open)
+
+    def _opened(self) -> tuple[Environment, Tables]:
+        tables = self._tables
+        if type(tables) is not dict:
+            tables = self._open()
+        environment = self._environment
+        if environment is None:
+            raise self._closed_meanwhile()
+        return environment, tables
 
     def _open(self) -> Tables:
         return run_uninterrupted(self._open_now)
@@ -244,19 +216,20 @@ class LmdbEngine:
     def _closed_meanwhile(self) -> Closed:
         return Closed("the store was closed during this call", path=self._path)
 
-    def _reading(self, request: Any) -> Any:
+    def _reading(self, read: Callable[..., Any], request: Any, *more: Any) -> Any:
+        """`read` of a new read transaction, the request's table, the request and what more it takes."""
         reading = None
         try:
             database = self._tables[request.table]
             if monotonic() > self._next_check:
                 self._check_files()
             reading = self._begin(database)
-            answer = _READS[type(request)](reading, database, request)
+            answer = read(reading, database, request, *more)
             reading.abort()
             return answer
         except lmdb.Error as failure:
             if self._cleared_readers(failure):
-                return self._reading(request)
+                return self._reading(read, request, *more)
             raise self._failed(failure, reading) from failure
         except OnereadError:
             if reading is not None:

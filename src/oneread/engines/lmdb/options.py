@@ -68,10 +68,6 @@ def check_durability(durability: str) -> Durability:
     return _DURABILITIES[durability]
 
 
-def _durability(_name: str, value: str) -> Durability:
-    return check_durability(value)
-
-
 def _truth(name: str, value: str) -> bool:
     if value.lower() not in _TRUTHS:
         raise InvalidUrl("this option is true or false", option=name, value=value)
@@ -92,10 +88,6 @@ def _count(name: str, value: str) -> int:
     return int(value)
 
 
-def _prefix(_name: str, value: str) -> str:
-    return check_prefix(value)
-
-
 def _seconds(name: str, value: str) -> float:
     try:
         seconds = float(value)
@@ -107,10 +99,10 @@ def _seconds(name: str, value: str) -> float:
 
 
 _OPTIONS: Final[dict[str, Callable[[str, str], Any]]] = {
-    "durability": _durability,
+    "durability": lambda _name, value: check_durability(value),
     "read_only": _truth,
     "map_size": _size,
     "max_readers": _count,
-    "prefix": _prefix,
+    "prefix": lambda _name, value: check_prefix(value),
     "timeout": _seconds,
 }

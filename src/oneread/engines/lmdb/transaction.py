@@ -21,7 +21,7 @@ from oneread.engines.lmdb.writer import Job
 from oneread.errors import OutcomeUnknown, StoreReplaced
 from oneread.store.engine import Answerer
 from oneread.store.requests import CheckAndMutate, Found, Increment, Mutate, Read, Replace, Request, Scan
-from oneread.store.rows import Row, RowMutation, RowRange, Table
+from oneread.store.rows import Row, RowRange, Table
 
 LmdbCursor: TypeAlias = "lmdb.Cursor[bytes]"
 Database: TypeAlias = "lmdb._Database"  # noqa: SLF001 - py-lmdb has no public name for it
@@ -104,7 +104,7 @@ class _Abandoned(BaseException):
     """Ends a job whose caller was interrupted; a BaseException, so that user code does not catch it."""
 
 
-class Attempt:
+class Attempt(embedded.RowWrites):
     """One job inside the group's transaction."""
 
     def __init__(self, transaction: lmdb.Transaction[bytes], tables: Tables, path: str, job: Job) -> None:
@@ -139,20 +139,17 @@ class Attempt:
             return written[key]
         return self._transaction.get(key, None, self._tables[table])
 
-    def _row(self, table: Table, key: bytes) -> Row | None:
+    def row(self, table: Table, key: bytes) -> Row | None:
         value = self._bytes(table, key)
         return None if value is None else row_format.decode(table, key, value, "dm")
 
-    def _put(self, table: Table, key: bytes, row: Row | None) -> None:
+    def put(self, table: Table, key: bytes, row: Row | None) -> None:
         if not 0 < len(key) <= embedded.MAX_KEY:
             embedded.check_key(table, key)
         written = self._written.get(table)
         if written is None:
             written = self._written[table] = {}
         written[key] = row_format.encode(table, key, row) if row else None
-
-    def _change(self, table: Table, mutation: RowMutation) -> None:
-        self._put(table, mutation.key, embedded.changed(self._row(table, mutation.key), mutation))
 
     def read(self, asked: Read) -> list[Row | None]:
         if asked.table not in self._written:
@@ -180,23 +177,6 @@ class Attempt:
         return embedded.first(
             embedded.merged(stored, own, asked.range, reverse=asked.reverse), asked.limit, asked.families
         )
-
-    def mutate(self, asked: Mutate) -> None:
-        for mutation in asked.rows:
-            self._change(asked.table, mutation)
-
-    def check_and_mutate(self, asked: CheckAndMutate) -> bool:
-        row = self._row(asked.table, asked.mutation.key)
-        if not embedded.holds_expected(row, asked.column, asked.expected):
-            return False
-        self._put(asked.table, asked.mutation.key, embedded.changed(row, asked.mutation))
-        return True
-
-    def increment(self, asked: Increment) -> int:
-        row = self._row(asked.table, asked.key)
-        total, cell = embedded.increased(row, asked)
-        self._put(asked.table, asked.key, {**(row or {}), asked.column: cell})
-        return total
 
     def replace(self, asked: Replace) -> None:
         table, encode, longest = asked.table, row_format.encode, embedded.MAX_KEY
@@ -242,7 +222,7 @@ def scan(transaction: lmdb.Transaction[bytes], database: Database, asked: Scan) 
 
 
 def column(
-    transaction: lmdb.Transaction[bytes], database: Database, name: bytes, asked: Scan
+    transaction: lmdb.Transaction[bytes], database: Database, asked: Scan, name: bytes
 ) -> list[tuple[bytes, bytes]]:
     """Keys and one cell's value of the first rows of a scan that have it."""
     found: list[tuple[bytes, bytes]] = []
