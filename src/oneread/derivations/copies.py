@@ -122,8 +122,14 @@ class Reference(NamedTuple):
                 return sorted(keys) if access.unordered else list(keys)
             return [self._key(value if access.copy is None else value.ref if type(value) is access.copy else None)]
         except (AttributeError, TypeError) as error:
+            made = "of" if access.copy is not None else "at"
+            cls = access.copy or access.target or self.kind.cls
             raise InvalidValue(
-                "a value does not fit its field", model=type(entity).__name__, field=self.name, value=value
+                "a value does not fit its field, which refers to an entity: write a reference, not a key",
+                model=type(entity).__name__,
+                field=self.name,
+                value=value,
+                write=f"{cls.__name__}.{made}(...)",
             ) from error
 
     def _key(self, ref: Any) -> bytes:
