@@ -82,7 +82,7 @@ SCHEMAS = {"within the commit": Schema(*CLASSES), "as tasks": Schema(*CLASSES, i
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
 def test_any_history_comes_to_the_same(schema):
-    @settings(max_examples=settings().max_examples // 8, deadline=None)
+    @settings(max_examples=settings().max_examples // 4, deadline=None)
     @given(histories(schema))
     def holds(history):
         prove(schema, history)
@@ -93,7 +93,7 @@ def test_any_history_comes_to_the_same(schema):
 def test_every_crash_is_survived():
     schema = SCHEMAS["within the commit"]
 
-    @settings(max_examples=settings().max_examples // 20, deadline=None)
+    @settings(max_examples=settings().max_examples // 10, deadline=None)
     @given(crashes(schema))
     def holds(crash):
         assert survive(schema, crash)

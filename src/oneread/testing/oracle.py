@@ -109,7 +109,7 @@ class Oracle:
     def _want(self, cls: type, route: Route) -> None:
         name, *rest = route
         field = self._fields[cls].get(name)
-        if field is None or not rest:
+        if field is None or not rest or (rest == ["ref"] and field.copy is not None):
             return
         far = _far(field, tuple(rest))
         self._wanted[cls].add((name, far))
