@@ -13,12 +13,15 @@ from oneread import (
     Index,
     Key,
     Model,
+    Page,
     Ref,
     Transaction,
     add,
     by,
     count,
     descending,
+    shown,
+    within,
 )
 
 
@@ -141,3 +144,30 @@ async def asynchronously(db: AsyncDatabase, bulk: AsyncBulk, answer: Answer) -> 
         return await tx.get(User, answer.author)
 
     assert_type(await db.transact(body), User)
+
+
+class Posted(Copy[Post]):
+    author: Ref[User]
+    headline_of: int = shown(Post.score)
+    writer: str = within(Post.author, Author.name)
+
+
+class Comment(Model[int]):
+    number: Key[int]
+    post: Ref[Post]
+    posted: Posted
+
+
+class CommentsFor(Aggregate[Comment]):
+    author: Author = by(within(Comment.post, Post.author))
+    comments: int = count()
+
+
+class CommentsOf(Index[Comment]):
+    author: Ref[User] = by(within(Comment.posted, Posted.author))
+    who: Ref[User] = shown(within(Comment.post, within(Post.author, Author.ref)))
+
+
+def bounds(db: Database) -> None:
+    assert_type(db.page(AnswersByScore, 1, after=1, through=9), Page[AnswersByScore])
+    assert_type(db.page(AnswersByScore, 1, since=1, until=9), Page[AnswersByScore])

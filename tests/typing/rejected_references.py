@@ -14,6 +14,8 @@ from oneread import (
     by,
     count,
     descending,
+    shown,
+    within,
 )
 
 
@@ -69,6 +71,18 @@ class Second(Index[QuestionsByScore]):  # rejected
 
 class Totals(Aggregate[AnswersOf]):  # rejected
     answers: int = count()
+
+
+class Named(Copy[Question]):
+    headline: int = shown(Question.title)  # rejected
+    points: str = shown(Question.score)  # rejected
+    nothing: str = shown(Question.headline)  # rejected
+    writer: int = within(Question.author, Author.name)  # rejected
+
+
+class ByTag(Index[Answer]):
+    question: Ref[Question] = by(Answer.author)  # rejected
+    author: Author = by(within(Answer.question, Question.title))  # rejected
 
 
 def wrong(db: Database, bulk: Bulk, answer: Answer) -> None:
