@@ -17,14 +17,12 @@ import msgspec
 from typing_extensions import dataclass_transform
 
 from oneread.errors import InvalidDeclaration
-from oneread.models.declared import Declared
+from oneread.models.declared import Declared, Keyed
 from oneread.models.evolving import EvolutionStep
 from oneread.models.paths import path_of, within
 
-if TYPE_CHECKING:
-    from oneread.models.model import Model
-
-E = TypeVar("E", bound="Model[*tuple[Any, ...]]")
+E = TypeVar("E", bound="Keyed[*tuple[Any, ...]]")
+"""A model: what is copied is an entity."""
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
