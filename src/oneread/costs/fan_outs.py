@@ -51,6 +51,7 @@ class FanOut(NamedTuple):
     """A back-reference, as it is scanned."""
     views: TouchedRows
     counts: TouchedRows
+    steps: tuple[FollowStep, ...]
 
 
 class FanOuts:
@@ -104,6 +105,7 @@ class FanOuts:
             found if not far else Size(410, found.typical),
             self._most(steps, "views"),
             self._most(steps, "counts"),
+            tuple(steps),
         )
 
     def _most(self, steps: list[FollowStep], table: str) -> TouchedRows:

@@ -7,6 +7,7 @@ changed, then groups and unique values; and it writes each table in one request.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -14,6 +15,7 @@ from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import ChangedFields, EntityCost, EntityCosts, ViewCost, touched_rows
 from oneread.costs.fan_outs import FanOut, FanOuts
 from oneread.costs.sizes import Size, greatest
+from oneread.derivations.rollups import ShownAggregate
 from oneread.models.registry import EntityKind
 from oneread.store.limits import KEY_BYTES, PROBES
 from oneread.store.rows import Table
@@ -65,6 +67,8 @@ class Writes:
         self._catalog = costs.catalog
         self._fans = FanOuts(costs)
         self._inline = inline
+        types = self._catalog.entity_types.values()
+        self._shown = tuple(dict.fromkeys(shown for entity_type in types for shown in entity_type.shown))
 
     def bound(self, write: WriteCall, name: str) -> Bound:
         """The bound of one write."""
@@ -81,7 +85,70 @@ class Writes:
         total.add("roots", Rows("write", "roots", "entity", write.cls.__name__), write.entities, size)
         self._add_derived(total, own, write.entities, fan, following)
         total.add("tasks", Rows("write", "system", "tasks", _because(fan)), tasks, TASK)
+        if write.verb not in ("patch", "delete"):
+            for shown in dict.fromkeys(each.shown for each in self._catalog.entity_types[write.cls].rollups):
+                self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
+        touched = self._groups_of(own, write.entities)
+        touched.update(self._groups_of_holders(fan, following))
+        self._add_totals(total, touched)
         return total.bound(name, write.cls.__name__)
+
+    # What follows from groups: each entity that shows one is patched, and what follows from that.
+
+    def _groups_of(self, own: list[ViewRows], entities: int) -> Counter[ShownAggregate]:
+        """The shown groups that changes of entities may touch."""
+        rows = {cost.form.name: rows for cost, rows in own}  # a new extremum touches a group, too
+        return Counter(
+            {each: rows[each.name] * entities for each in self._shown if each.name in rows}
+            | {each: rows[name] * entities for each in self._shown for name in each.extrema if name in rows}
+        )
+
+    def _groups_of_holders(self, fan: FanOut | None, following: int) -> Counter[ShownAggregate]:
+        """The shown groups that holders of copies may touch when they follow."""
+        found: Counter[ShownAggregate] = Counter()
+        for cls, change in () if fan is None else fan.steps:
+            own = [ViewRows(cost, touched_rows(cost, change)) for cost in self._costs.of[cls].views]
+            found |= self._groups_of([each for each in own if each.rows], following)
+        return found
+
+    def _add_totals(self, total: BoundBuilder, touched: Counter[ShownAggregate]) -> None:
+        """What follows from groups, those of the lowest rank first."""
+        for step in range(len(self._shown) + 1):  # an aggregate may follow itself once for each of its numbers
+            if not touched:
+                return
+            shown = min(touched, key=lambda each: each.rank)
+            groups = touched.pop(shown)
+            self._add_groups(total, f"groups {step}", shown, groups, 1)
+            for kind in shown.kinds:
+                write = WriteCall("patch", kind.cls, self._fields_showing(kind, shown), groups)
+                root = self._root(kind.cls)
+                total.add(f"shown {step}", Rows("read", "roots", "entities that show", shown.name), groups, root)
+                own, fan = self._own_rows(write), self._fan_out(write)
+                following, tasks = (0, 0) if fan is None else self._add_holders(total, fan, write)
+                self._add_counts_read(total, own, groups, fan, following)
+                size = self._costs.key(kind).plus(root)
+                total.add("roots", Rows("write", "roots", "entities that show", shown.name), groups, size)
+                self._add_derived(total, own, groups, fan, following)
+                total.add("tasks", Rows("write", "system", "tasks", _because(fan)), tasks, TASK)
+                touched.update(self._groups_of(own, groups))
+                touched.update(self._groups_of_holders(fan, following))
+
+    def _fields_showing(self, kind: EntityKind, shown: ShownAggregate) -> set[str]:
+        return {
+            each.field
+            for cls in self._models_of(kind)
+            for each in self._catalog.entity_types[cls].rollups
+            if each.shown is shown
+        }
+
+    def _add_groups(self, total: BoundBuilder, request: str, shown: ShownAggregate, groups: int, requests: int) -> None:
+        """Reads groups, and the first row of each extremum that is shown, behind rows that the commit has changed."""
+        sums, *extrema = self._costs.views[shown.view]
+        total.add(request, Rows("read", "counts", "groups shown", shown.name), groups, sums.value, requests)
+        for cost in extrema:
+            if cost.form.name in shown.extrema:
+                rows = Rows("scan", "views", "extremum", cost.form.name)
+                total.add(f"{request} {cost.form.name}", rows, groups * (1 + 2 * cost.rows), cost.row, groups)
 
     def transact(self, writes: Sequence[Bound], reads: int) -> Bound:
         """The commit of a transaction: everything that its body read is read again, then the writes are done.

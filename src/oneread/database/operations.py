@@ -12,7 +12,7 @@ import msgspec
 
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, follower
+from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
 from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
 from oneread.evolution.backfill import Backfill, BackfillOptions
@@ -47,7 +47,7 @@ class Operations:
         self.fence = fence
         self.inline = inline
         self.lists: dict[Any, Any] = {}
-        self.committer = NativeCommitter(catalog.name_of, fence, follower(catalog), inline)
+        self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), inline)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
 
 from oneread.errors import InvalidValue, NotFound, UsageError
+from oneread.models.fields import rollup_names
 from oneread.models.model import Model, key_names
 
 _EXACT: Final = Context(prec=2500, traps=[Inexact, Overflow, InvalidOperation])
@@ -137,17 +139,29 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
             )
 
     def apply(entity: Any) -> Any:
-        kind = type(entity)
+        kind: Any = type(entity)
         if not isinstance(entity, model):
             raise NotFound("there is no such entity; another variant has this key", model=model, variant=kind)
         for name in changes:
             if name not in kind.__struct_fields__:
                 raise InvalidValue("the model has no such field", model=kind.__name__, field=name)
+            if name in totals(kind):
+                raise InvalidValue(
+                    "this field shows a number of a group and cannot be set; change what the group counts",
+                    model=kind.__name__,
+                    field=name,
+                )
         return msgspec.structs.replace(
             entity, **{name: _apply_change(entity, name, change) for name, change in changes.items()}
         )
 
     return apply
+
+
+@cache
+def totals(cls: type) -> frozenset[str]:
+    """The fields that a patch cannot change, because they show numbers of groups."""
+    return frozenset(rollup_names(cls))
 
 
 def _apply_change(entity: Any, name: str, change: Any) -> Any:

@@ -7,12 +7,16 @@ entity's own row. See "Semantics" of the decisions page.
 
 from __future__ import annotations
 
+from types import MemberDescriptorType
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from oneread.derivations.rules import rules_of
+from oneread.derivations.views import Aggregate, View
 from oneread.errors import InvalidDeclaration
-from oneread.models.fields import FACTORY, defaults_of
+from oneread.models.expressions import Expression
+from oneread.models.fields import FACTORY, Marker, defaults_of, is_rollup
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, is_copied
@@ -59,6 +63,32 @@ class Access(NamedTuple):
     """Of `many`: the elements are those of a set."""
     stands_for: type[Copy[Any]] | None = None
     """The copy at the end of the path, in whose place its reference is read."""
+    rank: int = 0
+    """How many aggregates are behind the value, one on the other; 0 for one that does not depend on any."""
+
+
+class GroupField(NamedTuple):
+    """A number of a group that an entity shows."""
+
+    view: type[Aggregate[Any]]
+    field: str
+
+    @classmethod
+    def of(cls, model: type, name: str, marker: Marker) -> GroupField:
+        """What the field `name = rollup(...)` of a model means. Raises InvalidDeclaration."""
+        given: Any = marker.group
+        if not isinstance(given, MemberDescriptorType) and callable(given):
+            given = given()
+        view = getattr(given, "__objclass__", None)
+        if isinstance(given, MemberDescriptorType) and isinstance(view, type) and issubclass(view, Aggregate):
+            rule = rules_of(view).get(given.__name__)
+            if rule is not None and rule.kind == "fold":
+                return cls(view, given.__name__)
+        raise InvalidDeclaration(
+            "rollup(...): expected a number of an aggregate, as rollup(AnswersOf.answers), "
+            "or rollup(lambda: AnswersOf.answers) if the aggregate is declared further down",
+            model=model, field=name, given=given,
+        )  # fmt: skip
 
 
 class Accesses:
@@ -114,12 +144,12 @@ class Accesses:
         """The access that starts at `model`.
 
         Raises:
-            InvalidDeclaration: there is no such field, or the copies on the way depend on each other in a circle.
+            InvalidDeclaration: there is no such field, or the fields on the way depend on each other in a circle.
         """
         step = (model, route)
         if step in self._resolving:
             circle = [f"{owner.__name__}.{'.'.join(names)}" for owner, names in [*self._resolving, step]]
-            raise InvalidDeclaration("these copies depend on each other in a circle", circle=" <- ".join(circle))
+            raise InvalidDeclaration("these fields depend on each other in a circle", circle=" <- ".join(circle))
         self._resolving.append(step)
         try:
             return self._walk(model, route)
@@ -144,7 +174,29 @@ class Accesses:
         types = types_of(model, self.names)
         if name not in types:
             raise InvalidDeclaration("there is no such field", model=model, field=name)
-        return _typed(f"e.{name}", types[name])
+        access = _typed(f"e.{name}", types[name])
+        default = defaults_of(model)[name]
+        if is_rollup(default):
+            return access._replace(rank=1 + self._rank_of_group(GroupField.of(model, name, default)))
+        return access
+
+    def _rank_of_group(self, found: GroupField) -> int:
+        """The greatest rank of what a field of an aggregate depends on: its keys, its condition and its own fold."""
+        view, rules = found.view, rules_of(found.view)
+        paths = {name: rule.field for name, rule in rules.items() if rule.kind == "key" or name == found.field}
+        model = self.viewed(view)
+        given = [(name, path) for name, path in paths.items() if path is not None]
+        given += [("where", path) for path in (view.where.paths() if isinstance(view.where, Expression) else ())]
+        return max((self.of_path(view, name, path, model).rank for name, path in given), default=0)
+
+    def viewed(self, view: type[View[Any]]) -> type[Model[Any]]:
+        """The entity class that a view is about. Raises InvalidDeclaration."""
+        given = view.type_arguments[0] if view.type_arguments else None
+        name = getattr(given, "__forward_arg__", given)
+        model = self.names.get(name) if isinstance(name, str) else given
+        if not (isinstance(model, type) and issubclass(model, Model)):
+            raise InvalidDeclaration("a view names its model: class Recent(Index[Purchase])", view=view, given=given)
+        return model
 
     def _inside(self, model: type, access: Access, name: str) -> Access:
         """A field of a nested struct."""
@@ -156,7 +208,7 @@ class Accesses:
         if name not in types:
             raise InvalidDeclaration("there is no such field", model=access.type, field=name)
         found = _typed(_guarded(access.code, name), types[name])
-        return found._replace(optional=access.optional or found.optional)
+        return found._replace(optional=access.optional or found.optional, rank=access.rank)
 
     def _onwards(self, model: type, first: str, access: Access, rest: FieldRoute) -> Access:
         """Through a copy or a reference."""
@@ -167,7 +219,7 @@ class Accesses:
                 return _reference(access)._replace(stands_for=None)
             return self._hidden(model, access, HiddenRoute(first, access.target, rest))
         source = self.source_route(copy, rest[0])
-        self.of_route(access.target, source)  # a circle of copies shows here
+        far = self.of_route(access.target, source)  # a circle of copies shows here
         shown = _typed(_guarded(access.code, rest[0]), types_of(copy, self.names)[rest[0]])
         optional = access.optional or copy.missing_ok or copy.on_delete == "clear"
         if shown.target is not None:
@@ -175,7 +227,7 @@ class Accesses:
         for name in rest[1:]:
             shown = self._inside(copy, shown, name)
         through = HiddenRoute(first, access.target, (*source, *rest[1:]))
-        return shown._replace(optional=optional or shown.optional, through=through)
+        return shown._replace(optional=optional or shown.optional, through=through, rank=far.rank)
 
     def _hidden(self, model: type, access: Access, hidden: HiddenRoute) -> Access:
         far = self.of_end(hidden.target, hidden.route)
@@ -194,6 +246,7 @@ class Accesses:
             hidden=hidden,
             through=hidden,
             stands_for=far.stands_for,
+            rank=far.rank,
         )
 
     def source_route(self, copy: type[Copy[Any]], name: str) -> FieldRoute:

@@ -46,7 +46,7 @@ from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found, Read
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import Number, decode_amounts, digits_of, exact_number, plain
-from oneread.transactions.unit_of_work import VALUE, first_row
+from oneread.transactions.unit_of_work import VALUE, GroupNumbers, first_row
 
 MEAN_DIGITS: Final = 28
 _EXTREMA: Final = ("least", "greatest")
@@ -252,15 +252,7 @@ class AggregateView:
             start += part.width
             fields[part.field] = _as_declared(part.access, self._copies[part.field], values)
         for each in self.folded:
-            try:
-                fields[each.field] = each.read(numbers)
-            except OverflowError as error:
-                raise LimitExceeded(
-                    "the sum of this group is too large for a timedelta",
-                    view=self.cls,
-                    field=each.field,
-                    group=group,
-                ) from error
+            fields[each.field] = self._read_number(each, numbers)
         return self.cls(**fields)
 
     def decode_extremum(self, extremum: Extremum, packed: bytes) -> Any:
@@ -269,6 +261,33 @@ class AggregateView:
             return self._decoders[extremum.prefix](packed)[0]
         except msgspec.MsgspecError:  # an int beyond 64 bits
             return msgspec.convert(unpack_wide(packed), tuple[extremum.access.type])[0]  # type: ignore[name-defined]
+
+    def reader(self, field: str, extrema: Sequence[str]) -> Callable[[GroupNumbers], Any]:
+        """The function from the numbers of a group to one field; `extrema` are the fields whose first rows are read."""
+        for each in self.folded:
+            if each.field == field:
+                return lambda numbers: self._read_number(each, decode_amounts(numbers.sums))
+        (found,) = (each for each in self.extrema if each.field == field)
+        place = extrema.index(field)
+
+        def read(numbers: GroupNumbers) -> Any:
+            packed = numbers.extrema[place]
+            return None if packed is None else self.decode_extremum(found, packed)
+
+        return read
+
+    def _read_number(self, folded: Folded, numbers: list[Number]) -> Any:
+        try:
+            return folded.read(numbers)
+        except OverflowError as error:
+            raise LimitExceeded(
+                "the sum of this group is too large for a timedelta", view=self.cls, field=folded.field
+            ) from error
+
+    def range_of(self, extremum: Extremum, group: bytes) -> RowRange:
+        """The rows of a hidden index that belong to one group; the first has its least or greatest value."""
+        start, stop = prefix_range(extremum.prefix + group)
+        return RowRange(start, stop or b"")
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, values, codec = self.cls.__name__, key_values(self.key), self.key.codec
@@ -301,8 +320,7 @@ class AggregateView:
 
     def _extreme(self, extremum: Extremum, group: bytes) -> Plan[Any]:
         """Reads the least or greatest value of a group: that of the first row of its hidden index."""
-        start, stop = prefix_range(extremum.prefix + group)
-        found = yield from first_row("views", RowRange(start, stop or b""))
+        found = yield from first_row("views", self.range_of(extremum, group))
         return None if found is None else self.decode_extremum(extremum, found[1][VALUE].value)
 
     def local_find(self, engine: LocalReads) -> LocalFind | None:
@@ -317,8 +335,7 @@ class AggregateView:
                 size = len(packed)
             extrema: dict[str, Any] = {}
             for each in self.extrema:
-                start, stop = prefix_range(each.prefix + group)
-                found = column("views", RowRange(start, stop or b""), 1, VALUE)
+                found = column("views", self.range_of(each, group), 1, VALUE)
                 extrema[each.field] = None
                 for key, value in found:
                     extrema[each.field] = self.decode_extremum(each, value)

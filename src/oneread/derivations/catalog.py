@@ -5,7 +5,7 @@ See "Tables" and "Bodies" of the decisions page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from oneread.derivations.entity_type import EntityState, EntityType
 from oneread.derivations.indexes import IndexView, check_unique, unique_option
 from oneread.derivations.probes import Probes
 from oneread.derivations.reference_builder import ReferenceBuilder
+from oneread.derivations.rollups import Rollups
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey, UsageError
 from oneread.models.layout import Layout
@@ -80,10 +81,14 @@ class Catalog:
         self.views: dict[type, CompiledView] = {view: self._compile_view(view, accesses) for view in views}
         for view in self.views.values():
             references.add_view(view)
-        self.entity_types: dict[type, EntityType] = {cls: self._compile_model(cls, references) for cls in models}
+        rollups = Rollups(models, self.views, self.kinds, accesses)
+        self.entity_types: dict[type, EntityType] = {
+            cls: self._compile_model(cls, references, rollups) for cls in models
+        }
         self.probes = self._add_probes(accesses)
         self._references = tuple(each for cls in models for each in self.entity_types[cls].references)
         self._with_hidden = frozenset(each.kind.prefix for each in self.entity_types.values() if each.has_hidden)
+        self._with_totals = frozenset(each.kind.prefix for each in self.entity_types.values() if each.rollups)
         self._any_type = {self.kinds[cls].prefix: self.entity_types[cls] for cls in reversed(models)}
 
     def _number_kinds(self) -> dict[type, EntityKind]:
@@ -96,21 +101,13 @@ class Catalog:
         numbers = self._numbers.views
         prefixes = {field: view_prefix(*numbers[name]) for field, name in keyspace_names(view).items()}
         prefix = view_prefix(*numbers[stored_name(view)])
-        compiling = Compiling(self._viewed(view), prefix, prefixes, accesses, self.kinds, self._nullable)
-        return kind_of_view(view).compile(view, compiling)
-
-    def _viewed(self, view: type[View[Any]]) -> type[Model[Any]]:
-        """The entity class that a view is about."""
-        given = view.type_arguments[0] if view.type_arguments else None
-        name = getattr(given, "__forward_arg__", given)
-        model = self.names.get(name) if isinstance(name, str) else given
-        if not (isinstance(model, type) and issubclass(model, Model)):
-            raise InvalidDeclaration("a view names its model: class Recent(Index[Purchase])", view=view, given=given)
+        model = accesses.viewed(view)
         if model not in self.kinds:
             raise InvalidDeclaration("the model of this view is not in the schema", view=view, model=model)
-        return model
+        compiling = Compiling(model, prefix, prefixes, accesses, self.kinds, self._nullable)
+        return kind_of_view(view).compile(view, compiling)
 
-    def _compile_model(self, cls: type[Model[Any]], references: ReferenceBuilder) -> EntityType:
+    def _compile_model(self, cls: type[Model[Any]], references: ReferenceBuilder, rollups: Rollups) -> EntityType:
         kind = self.kinds[cls]
         layout: Layout[Any] = Layout(
             cls, self._numbers.layouts[stored_name(cls)], nullable=self._nullable, names=self.names
@@ -119,9 +116,9 @@ class Catalog:
         for older in self._numbers.older.get(stored_name(cls), ()):
             kind.layouts.add_older(OlderLayout(older, layout, self.names))
         derivations = tuple(view for view in self.views.values() if self.kinds[view.model] is kind)
-        return EntityType(
-            cls, kind, layout, references.references(cls), derivations, references.copied_values(kind.cls)
-        )
+        for reference in references.references(cls).values():
+            rollups.check_reference(cls, reference)
+        return EntityType(cls, kind, layout, references, derivations, rollups)
 
     def _add_probes(self, accesses: Accesses) -> Probes:
         """The checks of new values that copies and views of other entities take."""
@@ -189,7 +186,7 @@ class Catalog:
         layouts = self.kind_of(key).layouts
         older = layouts.older(root.body)
         if older is None:
-            entity = layouts.decode(root.body)
+            entity = layouts.whole(root.body)
             return EntityState(entity, self.entity_types[type(entity)].used_in(record), record)
         entity = older.whole(root.body)
         used = {} if older.stored.renew else self.entity_types[type(entity)].used_in(record)
@@ -205,7 +202,7 @@ class Catalog:
             )
         layouts = self.kind_of(key).layouts
         older = layouts.older(root.body)
-        entity = layouts.decode(root.body) if older is None else older.whole(root.body)
+        entity = layouts.whole(root.body)
         entity_type = self.entity_types[type(entity)]
         is_held = entity_type.has_hidden and not (older is not None and older.stored.renew)
         return Source(
@@ -233,6 +230,22 @@ class Catalog:
     def may_lack(self, key: bytes, body: bytes) -> bool:
         """Whether a row may lack values of its sources: hidden copies, or fields that older layouts of copies lack."""
         return kind_part(key) in self._with_hidden or self.kind_of(key).layouts.older(body) is not None
+
+    def may_lack_totals(self, key: bytes, body: bytes) -> bool:
+        """Whether a row may lack totals that its entity shows: only one of an older layout does."""
+        return kind_part(key) in self._with_totals and self.kind_of(key).layouts.older(body) is not None
+
+    def withhold(self, building: Collection[type]) -> None:
+        """Leaves totals of these aggregates empty in what users read: they would be too small."""
+        for kind in {self.kinds[cls] for cls in self.models}:
+            found = {
+                cls: [each.field for each in entity_type.rollups if each.number.view in building]
+                for cls, entity_type in self.entity_types.items()
+                if entity_type.kind is kind
+            }
+            fields = {cls: names for cls, names in found.items() if names}
+            if fields or kind.prefix in self._with_totals:
+                kind.layouts.withhold(fields)
 
     def may_be_held(self, key: bytes) -> bool:
         """Whether any reference forbids the delete of rows of this kind."""

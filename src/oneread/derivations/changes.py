@@ -5,7 +5,7 @@ See rules 3-5, 14 and 17 of the commit protocol, and "Semantics" of the decision
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -19,10 +19,10 @@ from oneread.derivations.entity_type import EntityState, EntityType, FilledEntit
 from oneread.errors import AlreadyExists, Conflict, InvalidValue, LimitExceeded, NotFound
 from oneread.models.fields import CREATED
 from oneread.store.limits import BODY_BYTES
-from oneread.transactions.commit import NO_CHANGE, Change, CommittedRows, Decision
+from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, FollowChanges
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import NO_ROOT, Root, parse_root
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES
+from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, Group
 
 Mode: TypeAlias = Literal["save", "create", "keep"]
 """What happens to an existing entity: `save` replaces it, `create` raises AlreadyExists, `keep` leaves it."""
@@ -72,8 +72,21 @@ class _Writing:
     def links(self, seen: Root) -> Iterable[bytes]:  # noqa: ARG002 - part of the contract
         return ()
 
+    def groups(self, seen: Root) -> Sequence[Group]:
+        """Those of totals that a row of an older layout lacks."""
+        if seen.body is None or not self._catalog.may_lack_totals(self.key, seen.body):
+            return ()
+        entity = self._catalog.state(self.key, seen).entity
+        return self._catalog.type_of(entity).groups(self.key, entity)
+
     def followed(self, root: Root) -> None:
-        self.written.entity, self.written.version = self._catalog.state(self.key, root).entity, root.version
+        self.written.entity, self.written.version = (
+            self._shown(self._catalog.state(self.key, root).entity),
+            root.version,
+        )
+
+    def _shown(self, entity: Any) -> Any:
+        return self._catalog.kind_of(self.key).layouts.shown(entity)
 
     def _attempt(self, seen: Root, version: int) -> CommitAttempt:
         """Decodes the row; raises Conflict when it does not have the version that the caller expects."""
@@ -97,8 +110,10 @@ class _Writing:
     ) -> Decision:
         """Decides to store an entity as given, with its copies filled."""
         before, written = attempt.before, self.written
+        entity = entity_type.with_totals(self.key, entity, before.entity, rows.groups)
         filled = entity_type.fill(self.key, entity, refs, FillInputs(before, SourceCache(self._catalog, rows)))
-        written.entity, written.version, written.created = filled.entity, attempt.version, before.entity is None
+        written.entity, written.version = self._shown(filled.entity), attempt.version
+        written.created = before.entity is None
         return decision(self._catalog, entity_type, self.key, filled, attempt)
 
 
@@ -139,7 +154,7 @@ def decision(
     fans_out = entity_type.fans_out(before if seen.version else None, record) or entity_type.must_notify_again(before)
     if fans_out:
         catalog.probes.check(entity_type.kind.cls, filled.entity, entity_type.used_in(record))
-    return Decision(root, operations, fans_out)
+    return Decision(root, operations, fans_out, groups=entity_type.touched(before.record, record))
 
 
 class Save(_Writing):
@@ -156,13 +171,21 @@ class Save(_Writing):
     def hints(self) -> Iterable[bytes]:
         return _flat(self._refs)
 
+    def groups(self, seen: Root) -> Sequence[Group]:
+        entity_type = self._entity_type
+        if not entity_type.rollups:
+            return ()
+        if seen.body is None or self._catalog.kind_of(self.key).layouts.class_of(seen.body) is not entity_type.cls:
+            return entity_type.groups(self.key, None)
+        return super().groups(seen)
+
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         attempt = self._attempt(seen, version)
         before = attempt.before.entity
         if before is not None and self._mode != "save":
             if self._mode == "create":
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
-            self.written.entity, self.written.version = before, seen.version
+            self.written.entity, self.written.version = self._shown(before), seen.version
             return NO_CHANGE
         entity = stamped(self._entity_type, self._entity, before, sources.now)
         return self._store(self._entity_type, entity, self._refs, attempt, sources)
@@ -188,6 +211,11 @@ class Patch(_Writing):
 
     def hints(self) -> Iterable[bytes]:
         return () if self._otherwise is None else _flat(self._catalog.type_of(self._otherwise).refs(self._otherwise))
+
+    def groups(self, seen: Root) -> Sequence[Group]:
+        if seen.body is None and self._otherwise is not None:
+            return self._catalog.type_of(self._otherwise).groups(self.key, None)
+        return super().groups(seen)
 
     def _wanted(self, before: EntityState) -> Any:
         if before.entity is not None:
@@ -223,6 +251,9 @@ class Delete(_Writing):
     def links(self, seen: Root) -> Iterable[bytes]:
         return _stale_sources(self._catalog, self.key, seen)
 
+    def groups(self, seen: Root) -> Sequence[Group]:  # noqa: ARG002 - part of the contract
+        return ()
+
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         before = self._attempt(seen, version).before
         if seen.body is None or not isinstance(before.entity, self._model):
@@ -236,16 +267,57 @@ class Delete(_Writing):
             record_diff(self.key, before.record, record, {}),
             entity_type.fans_out(before, record),
             [holds_on(self.key)] if self._catalog.may_be_held(self.key) else [],
+            entity_type.touched(before.record, record),
         )
 
 
-class FollowSource(_Writing):
-    """Gives a holder the new values of a source that it refers to.
+class _Following(_Writing):
+    """Gives an entity what others say of it.
 
-    A leaf copy (no view of the holder uses it, and no entity copies it on) keeps the holder's version, since its own
-    fields did not change; a dependent one is a full re-commit. Views missing in the holder's record are left to the
-    backfill: adding the holder to one may be refused, and a task has no caller to raise that to.
+    Where only a leaf copy changes (no view of the entity uses it, and no entity copies it on), the entity keeps its
+    version, since its own fields did not change; everything else is a full re-commit. A total always is, so that a
+    transaction that read it conflicts. Views missing in the entity's record are left to the backfill: adding it to one
+    may be refused, and a task has no caller to raise that to.
     """
+
+    def links(self, seen: Root) -> Iterable[bytes]:
+        return _stale_sources(self._catalog, self.key, seen)
+
+    def _follow(self, attempt: CommitAttempt, rows: CommittedRows, changed: Sequence[bytes]) -> Decision:
+        """Takes the totals of the groups that were read, and the values of `changed` sources."""
+        seen, before = attempt.seen, attempt.before
+        entity_type = self._catalog.type_of(before.entity)
+        entity = entity_type.with_totals(self.key, before.entity, before.entity, rows.groups)
+        missing = entity_type.missing_views(before.record)
+        inputs = FillInputs(before, SourceCache(self._catalog, rows), changed, missing)
+        filled = entity_type.fill(self.key, entity, entity_type.refs(entity), inputs)
+        recommit = decision(self._catalog, entity_type, self.key, filled, attempt)
+        root = recommit.root
+        if root is not None and root.emitted == seen.emitted and not recommit.fans_out:
+            if root.body == seen.body:
+                return NO_CHANGE
+            if entity_type.has_same_totals(entity, before.entity):
+                return Decision(msgspec.structs.replace(root, version=seen.version))
+        return recommit
+
+
+class FollowGroups(_Following):
+    """Gives an entity the new numbers of groups that it shows; an absent one is left alone."""
+
+    def __init__(self, catalog: Catalog, key: bytes, groups: Sequence[Group]) -> None:
+        super().__init__(catalog, key, None)
+        self._groups = groups
+
+    def groups(self, seen: Root) -> Sequence[Group]:
+        return list(dict.fromkeys([*self._groups, *super().groups(seen)]))
+
+    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
+        attempt = self._attempt(seen, version)
+        return NO_CHANGE if attempt.before.entity is None else self._follow(attempt, sources, ())
+
+
+class FollowSource(_Following):
+    """Gives a holder the new values of a source that it refers to."""
 
     def __init__(self, catalog: Catalog, source: bytes, key: bytes) -> None:
         super().__init__(catalog, key, None)
@@ -254,28 +326,12 @@ class FollowSource(_Writing):
     def hints(self) -> Iterable[bytes]:
         return (self._source,)
 
-    def links(self, seen: Root) -> Iterable[bytes]:
-        return _stale_sources(self._catalog, self.key, seen)
-
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         attempt = self._attempt(seen, version)
-        before = attempt.before
-        if before.entity is None:
+        entity = attempt.before.entity
+        if entity is None or self._source not in _flat(self._catalog.type_of(entity).refs(entity)):
             return NO_CHANGE
-        entity_type = self._catalog.type_of(before.entity)
-        refs = entity_type.refs(before.entity)
-        if self._source not in _flat(refs):
-            return NO_CHANGE
-        missing = entity_type.missing_views(before.record)
-        inputs = FillInputs(before, SourceCache(self._catalog, sources), (self._source,), missing)
-        filled = entity_type.fill(self.key, before.entity, refs, inputs)
-        recommit = decision(self._catalog, entity_type, self.key, filled, attempt)
-        root = recommit.root
-        if root is not None and root.emitted == seen.emitted and not recommit.fans_out:
-            if root.body == seen.body:
-                return NO_CHANGE
-            return Decision(msgspec.structs.replace(root, version=seen.version))
-        return recommit
+        return self._follow(attempt, sources, (self._source,))
 
 
 class Reemit(_Writing):
@@ -305,14 +361,20 @@ class Reemit(_Writing):
     def links(self, seen: Root) -> Iterable[bytes]:
         return _flat(self._read(seen)[1])
 
+    def groups(self, seen: Root) -> Sequence[Group]:
+        """All that the entity shows."""
+        entity = self._read(seen)[0].entity
+        return () if entity is None else self._catalog.type_of(entity).groups(self.key, None)
+
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         before, refs = self._read(seen)
         if before.entity is None:
             return self._of_deleted(seen, before, version)
         entity_type = self._catalog.type_of(before.entity)
+        entity = entity_type.with_totals(self.key, before.entity, before.entity, sources.groups)
         known = SourceCache(self._catalog, sources)
         readable = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
-        filled = entity_type.fill(self.key, before.entity, refs, FillInputs(before, known, readable))
+        filled = entity_type.fill(self.key, entity, refs, FillInputs(before, known, readable))
         found = decision(self._catalog, entity_type, self.key, filled, CommitAttempt(seen, before, version))
         assert found.root is not None
         same = found.root.emitted == seen.emitted and found.root.body == seen.body
@@ -329,6 +391,7 @@ class Reemit(_Writing):
             Root(version, None, emitted_record.encode_record(record)),
             record_diff(self.key, before.record, record, {}),
             entity_type.fans_out(before, record),
+            groups=entity_type.touched(before.record, record),
         )
 
 
@@ -345,9 +408,12 @@ def _flat(refs: Refs) -> list[bytes]:
     return [key for keys in refs.values() for key in keys]
 
 
-def follower(catalog: Catalog) -> Callable[[bytes, bytes], Change]:
-    """Makes the change by which a holder follows a source, from (source key, holder key)."""
-    return lambda source, holder: FollowSource(catalog, source, holder)
+def followers(catalog: Catalog) -> FollowChanges:
+    """Makes the changes that follow from others."""
+    return FollowChanges(
+        lambda source, holder: FollowSource(catalog, source, holder),
+        lambda holder, groups: FollowGroups(catalog, holder, groups),
+    )
 
 
 def stamped(entity_type: EntityType, entity: Any, before: Any, clock: int) -> Any:

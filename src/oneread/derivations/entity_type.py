@@ -12,11 +12,13 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from oneread.derivations import emitted_record
-from oneread.derivations.copies import NO_SOURCE, CopiedValues, Reference, Source
+from oneread.derivations.copies import NO_SOURCE, Reference, Source
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import COPIED, HELD, HIDDEN, LAST_VALUES, REFERENCES, Emission, Record
 from oneread.derivations.keyed import reference_signature
-from oneread.models.fields import CREATED, GENERATED, UPDATED, defaults_of
+from oneread.derivations.reference_builder import ReferenceBuilder
+from oneread.derivations.rollups import Rollups
+from oneread.models.fields import CREATED, GENERATED, UPDATED, defaults_of, is_rollup
 from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.references import Copy
@@ -25,6 +27,7 @@ from oneread.models.set_order import order_sets
 from oneread.models.shadow import revive
 from oneread.store.keys import entity_part
 from oneread.transactions.root import Root
+from oneread.transactions.unit_of_work import Group, GroupNumbers
 
 Refs: TypeAlias = dict[str, list[bytes]]
 """Field name to the keys of the root rows that it refers to."""
@@ -79,17 +82,19 @@ class EntityType:
         cls: type[Model[Any]],
         kind: EntityKind,
         layout: Layout[Any],
-        references: Mapping[str, Reference],
+        references: ReferenceBuilder,
         derivations: tuple[CompiledView, ...],
-        copied: CopiedValues | None,
+        rollups: Rollups,
     ) -> None:
         self.cls = cls
         self.kind = kind
         self.layout = layout
-        self.references = tuple(references.values())
+        self.references = tuple(references.references(cls).values())
         self.derivations = tuple(each for each in derivations if issubclass(cls, each.model))
         self._empty: Record = {token: [] for each in derivations for token in each.tokens}
-        self.copied = copied
+        self.copied = references.copied_values(kind.cls)
+        self.rollups = rollups.of_model(cls)
+        self.shown = rollups.made_of(kind)
         defaults = defaults_of(cls).items()
         self.created = tuple(name for name, default in defaults if default == CREATED)
         self.generated = tuple(name for name, default in defaults if default == GENERATED)
@@ -140,6 +145,32 @@ class EntityType:
     def refs(self, entity: object) -> Refs:
         """The root rows that each referring field names."""
         return {each.name: each.keys(entity) for each in self.references}
+
+    def groups(self, key: bytes, before: Any) -> list[Group]:
+        """The groups whose numbers an entity must read: all it shows if it is new, else those that it lacks."""
+        found = [each.shown for each in self.rollups if before is None or is_rollup(getattr(before, each.field))]
+        return [each.group(entity_part(key)) for each in dict.fromkeys(found)]
+
+    def with_totals(self, key: bytes, entity: Any, before: Any, numbers: Mapping[bytes, GroupNumbers]) -> Any:
+        """The entity with its totals: of the groups that were read, else as it had them before.
+
+        What `entity` says of them does not count: it may be stale.
+        """
+        if not self.rollups:
+            return entity
+        suffix = entity_part(key)
+        totals: dict[str, Any] = {}
+        for each in self.rollups:
+            found = numbers.get(each.shown.key + suffix)
+            totals[each.field] = getattr(before, each.field) if found is None else each.read(found)
+        return msgspec.structs.replace(entity, **totals)
+
+    def has_same_totals(self, one: Any, other: Any) -> bool:
+        return all(getattr(one, each.field) == getattr(other, each.field) for each in self.rollups)
+
+    def touched(self, before: Record, after: Record) -> list[Group]:
+        """The shown groups whose numbers a commit may change."""
+        return [group for shown in self.shown for group in shown.touched(before, after)]
 
     def _fill_copy(self, reference: Reference, entity: Model[Any], key: bytes, inputs: FillInputs) -> Copy[Any]:
         before = inputs.before

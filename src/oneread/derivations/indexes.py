@@ -75,8 +75,8 @@ class IndexView:
         shapes = [each for field in self.layout.fields for each in (field, *field.fields)]
         self._had_no_order = any(each.sets and _is_deep(each.type) for each in shapes)
         self.unique = self.can_find = cls.unique
-        if self.unique and any(part.access.through is not None for part in self.key.parts):
-            raise InvalidDeclaration("a unique value is the entity's own, never copied from another", view=cls)
+        if self.unique and any(part.access.through is not None or part.access.rank for part in self.key.parts):
+            raise InvalidDeclaration("a unique value is the entity's own, never copied or rolled up", view=cls)
         rows, claims = ROWS + prefix, UNIQUE + prefix
         self.tokens: tuple[bytes, ...] = (rows, claims) if self.unique else (rows,)
         self.emit: Emit = self._emitter(accesses)

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from oneread.evolution.declare import DeclaredModel
+from oneread.evolution.declare import DeclaredModel, DeclaredRollup
 from oneread.models.descriptions import DescribedField, Nested, Type, Types, fields_of, parsed, same_type, widens
 from oneread.models.evolving import latest_names
 from oneread.models.versions import Origin, StoredLayout
@@ -114,6 +114,10 @@ class Comparison:
         if order != [name for name in self.new if name in former]:
             self._report("reordered", "", ", ".join(order), ", ".join(self.new))
         self._compare_promises()
+        promises = dict(self.stored.promises)
+        for each in self.declared.rollups:
+            if each.field in former and promises.get(former[each.field], "") != each.promise:
+                self.report_rebuilt(each)
 
     def _report(self, what: What, field: str, before: str = "", after: str = "", refused: str = "") -> None:
         is_own = "." not in field  # a value that was copied is still in its source
@@ -213,6 +217,12 @@ class Comparison:
         if change.what != "same":
             self._report(change.what, path, old_text, new_text)
 
+    def report_rebuilt(self, rollup: DeclaredRollup) -> None:
+        """Reports a total that stored rows do not have, or have of another group: a backfill computes it."""
+        self.origins.pop(rollup.field, None)
+        self.touched.add(rollup.field)
+        self._report("changed", rollup.field, after=rollup.promise)
+
     def report_lacking(self, path: str, before: str = "", after: str = "") -> None:
         """Reports a copied value that stored rows do not have: a backfill takes it from the source."""
         self.origins.pop(path, None)
@@ -263,8 +273,9 @@ class Comparison:
         if not self.stored.is_known:
             return
         before = {self.names[name]: text for name, text in self.stored.promises if name in self.names}
+        rollups = {each.field for each in self.declared.rollups}
         for name, text in self.declared.promises:
-            if name in before and before[name] != text:
+            if name in before and before[name] != text and name not in rollups:
                 self._report("changed", name, before[name], text)
 
 

@@ -38,6 +38,19 @@ class Far(msgspec.Struct, frozen=True):
     route: str
 
 
+class DeclaredRollup(msgspec.Struct, frozen=True):
+    """A field that shows a number of a group: the stored name of the aggregate, and its field."""
+
+    field: str
+    view: str
+    number: str
+
+    @property
+    def promise(self) -> str:
+        """As the layout records it."""
+        return f"rollup of {self.view}.{self.number}"
+
+
 class DeclaredModel(msgspec.Struct, frozen=True):
     """An entity class as declared; `name`, `kind` and `targets` are stored names, types are described as text.
 
@@ -65,6 +78,7 @@ class DeclaredModel(msgspec.Struct, frozen=True):
     steps: tuple[EvolutionStep, ...] = ()
     copy_steps: dict[str, tuple[EvolutionStep, ...]] = {}
     was: dict[str, frozenset[str]] = {}
+    rollups: tuple[DeclaredRollup, ...] = ()
 
 
 class DeclaredRule(msgspec.Struct, frozen=True):
@@ -138,6 +152,9 @@ class _Declarer:
         types = types_of(cls, self._names)
         copies = {each.name: each.copy for each in entity_type.references if each.copy is not None}
         nested = _nested(types.values())
+        rollups = tuple(
+            DeclaredRollup(each.field, stored_name(each.number.view), each.number.field) for each in entity_type.rollups
+        )
         return DeclaredModel(
             stored_name(cls),
             stored_name(root_model(cls)),
@@ -148,7 +165,7 @@ class _Declarer:
                 name
                 for name, _text, has_default in describe(cls, self._names)
                 if has_default or _may_be_none(types[name])
-            ),
+            ).union(each.field for each in rollups),
             nullable=frozenset(
                 each.name
                 for each in entity_type.references
@@ -156,7 +173,10 @@ class _Declarer:
             ),
             nested=frozenset(f"{each.__name__}.{name}" for each in nested for name in _defaulted(each)),
             arrays=tuple(sorted(each.__name__ for each in nested if _is_array(each))),
-            promises=tuple((each.name, _promises(each)) for each in entity_type.references if each.copy is None),
+            promises=(
+                *((each.name, _promises(each)) for each in entity_type.references if each.copy is None),
+                *((each.field, each.promise) for each in rollups),
+            ),
             targets=tuple((each.name, stored_name(each.kind.cls)) for each in entity_type.references),
             copied=tuple(
                 Far(f"{each.name}.{name}", stored_name(each.kind.cls), route)
@@ -172,6 +192,7 @@ class _Declarer:
             steps=steps_of(cls),
             copy_steps={name: steps_of(copy) for name, copy in copies.items()},
             was=self._was({"": cls} | {f"{name}.": copy for name, copy in copies.items()}),
+            rollups=rollups,
         )
 
     def _was(self, classes: Mapping[str, type]) -> dict[str, frozenset[str]]:

@@ -35,6 +35,8 @@ class Fence:
         self._seen = seen
         self._prefixes: dict[type, bytes] = {view: each.prefix for view, each in catalog.views.items()}
         self._building = building
+        self._catalog = catalog
+        catalog.withhold(building)
         self._newer: StoredSchema | None = None
         self.retired: frozenset[type] = frozenset()
 
@@ -66,6 +68,7 @@ class Fence:
             self._newer = stored
         self._building = frozenset(view for view, place in self._prefixes.items() if states.get(place) == "building")
         self.retired = frozenset(view for view, place in self._prefixes.items() if place not in states)
+        self._catalog.withhold(self._building)
 
     def is_readable(self, view: Any) -> bool:
         """Whether a view may be read, as of the last refresh; `check_readable` raises the reason why not."""

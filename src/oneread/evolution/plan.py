@@ -122,6 +122,7 @@ class _Evolution:
             if model.name in stored.layouts
         }
         self._routes = self._all_routes()
+        self._declared_views = {view.name: view for view in declared.views}
 
     def _all_routes(self) -> dict[str, dict[str, str]]:
         """For each model, stored paths to declared ones, those of its variants included."""
@@ -197,6 +198,10 @@ class _Evolution:
 
     def _spread_to(self, each: Comparison) -> bool:
         kind, before = each.declared.kind, len(self._touched)
+        for rollup in each.declared.rollups:
+            if rollup.field in each.origins and not self._keeps_groups(rollup.view):
+                each.report_rebuilt(rollup)
+                self._touched.add((kind, rollup.field))
         for far in each.declared.copied:
             origin = each.origins.get(far.path)
             has_value = origin is not None and not origin.was
@@ -309,6 +314,11 @@ class _Evolution:
             if any(self._is_touched(self._kind(on), step, whole=False) for on, step in through):
                 return False
         return known.fields == self._as_before(view)
+
+    def _keeps_groups(self, name: str) -> bool:
+        """Whether the groups of an aggregate can stay as they are stored."""
+        known = self._stored.views.get(name)
+        return known is not None and self._is_same_view(known, self._declared_views[name])
 
     def _as_before(self, view: DeclaredView) -> tuple[tuple[str, str], ...]:
         """A view's rules as the store would describe them with the stored names and types."""

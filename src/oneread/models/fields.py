@@ -1,16 +1,19 @@
-"""Markers of fields: a key, a generated key, a stamp, or a reference with a policy.
+"""Markers of fields: a key, a generated key, a stamp, a reference with a policy, or a total of a group.
 
 See docs/design/api.md.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, cast
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeGuard, TypeVar, cast, overload
 from uuid import UUID
 
 import msgspec
 
 from oneread.errors import UsageError
+
+T = TypeVar("T")
 
 FACTORY: Final[Any] = type(
     msgspec.defstruct("_Made", [("made", list, msgspec.field(default_factory=list))]).__struct_defaults__[0]
@@ -31,12 +34,23 @@ def defaults_of(cls: Any) -> dict[str, Any]:
 class Marker(msgspec.Struct, frozen=True):
     """A default that names the value the database sets on `save`."""
 
-    what: Literal["key", "generated", "created", "updated", "reference"]
+    what: Literal["key", "generated", "created", "updated", "reference", "rollup"]
     missing_ok: bool = False
     on_delete: Literal["keep", "refuse"] = "keep"
+    group: Any = None
+    """Of a rollup: the field of the aggregate, or a function that returns it."""
 
     def __repr__(self) -> str:
         return f"<{self.what}>"
+
+
+def rollup_names(cls: Any) -> list[str]:
+    """The fields of a model that show numbers of groups."""
+    return [name for name, default in defaults_of(cls).items() if is_rollup(default)]
+
+
+def is_rollup(default: object) -> TypeGuard[Marker]:
+    return isinstance(default, Marker) and default.what == "rollup"
 
 
 KEY: Final = Marker("key")
@@ -64,6 +78,29 @@ def reference(*, missing_ok: bool = False, on_delete: Literal["keep", "refuse"] 
         on_delete: "keep" leaves the reference dangling; "refuse" forbids the delete while references exist.
     """
     return cast("Any", Marker("reference", missing_ok, on_delete))
+
+
+@overload
+def rollup(field: Callable[[], T], *, init: Literal[False] = False) -> T: ...
+@overload
+def rollup(field: T, *, init: Literal[False] = False) -> T: ...
+def rollup(field: Any, *, init: Literal[False] = False) -> Any:  # noqa: ARG001 - for type checkers
+    """Shows a number of the group that has this entity's key.
+
+    `answers: int = rollup(AnswersOf.answers)`. The library keeps it: it changes in the commit that changes the group,
+    and is a field like others from there on: indexed, copied and counted. It cannot be set: `save` leaves it as it is,
+    and `patch` refuses it. An empty group gives 0 or None. The group's key is one reference to the entity, or its key's
+    fields by the same names.
+
+    A commit that changes a group reads the group's row and the entity's, and writes the entity: 2 requests and 3 rows
+    more for each entity that shows it, and one request more for each least(...) or greatest(...).
+
+    Arguments:
+        field: a field of an aggregate with count(), total(...), mean(...), least(...) or greatest(...); a function that
+            returns it if the aggregate is declared further down: `rollup(lambda: RepliesTo.replies)`.
+        init: for type checkers, which refuse the field in a constructor; leave it out.
+    """
+    return Marker("rollup", group=field)
 
 
 RANDOM_BITS: Final = 74

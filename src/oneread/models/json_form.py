@@ -2,7 +2,8 @@
 
 A reference is the list of its key's parts. A copy is an object with its `ref` and the copied fields, or only its `ref`
 while it is not filled, so that a client can send back what it got; in a dump it is the key alone, since loading fills
-it. See "JSON" in docs/reference/web.md, and docs/formats/dumps.md.
+it. Numbers of groups are left out while they are not built, and of dumps. See "JSON" in docs/reference/web.md, and
+docs/formats/dumps.md.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 
 from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue
-from oneread.models.fields import defaults_of
+from oneread.models.fields import defaults_of, rollup_names
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, ref_class
 from oneread.models.set_order import order_sets
@@ -211,12 +212,22 @@ def _functions(
     cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str], *, copies: bool
 ) -> dict[str, Callable[..., Any]]:
     """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
-    parts = "".join(f"{spelled[field.name]!r}: {_value(at, field, copies)}, " for at, field in enumerate(fields))
+    totals = set(rollup_names(cls))
+    parts = "".join(
+        _total(field.name, spelled[field.name]) if field.name in totals else f"{spelled[field.name]!r}: {value}, "
+        for field, value in zip(fields, [_value(at, field, copies) for at, field in enumerate(fields)], strict=True)
+        if copies or field.name not in totals
+    )
     scope = {"in_order": order_sets}
     return {
         "write": function("write", "row", [f"return {{{parts}}}"], scope, cls.__qualname__),
         "write_all": function("write_all", "rows", [f"return [{{{parts}}} for row in rows]"], scope, cls.__qualname__),
     }
+
+
+def _total(name: str, spelled: str) -> str:
+    """A number of a group, left out while it is not built."""
+    return f"**({{{spelled!r}: row.{name}}} if hasattr(row, {name!r}) else {{}}), "
 
 
 def _value(at: int, field: FieldShape, copies: bool) -> str:  # noqa: FBT001 - private, one caller

@@ -7,7 +7,7 @@ functions that run per document are generated, because a loop over fields would 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
@@ -288,6 +288,7 @@ class Layouts:
         self._last = last
         self._older: dict[bytes, Older] = {}
         self._readers: dict[bytes, Callable[[bytes], Any]] = {}
+        self._withheld: Mapping[type, Sequence[str]] = {}
         self._by_prefix: dict[bytes, Layout[Any]] = {}
         self._classes: dict[bytes, type] = {}
 
@@ -320,9 +321,34 @@ class Layouts:
         return reader(doc)
 
     def whole(self, doc: bytes) -> Any:
-        """Like `decode`, with None for copied values that a document of an older layout does not have."""
+        """Like `decode`, with None for copied values that a document of an older layout does not have.
+
+        Fields that are withheld from users are there.
+        """
         older = self.older(doc)
-        return self.decode(doc) if older is None else older.whole(doc)
+        return (self._stored if self._withheld else self.decode)(doc) if older is None else older.whole(doc)
+
+    def _stored(self, doc: bytes) -> Any:
+        cls = self.class_of(doc)
+        return next(each for each in self._by_prefix.values() if each.cls is cls).decode(doc)
+
+    def shown(self, entity: Any) -> Any:
+        """An entity as users see it: without the fields that are withheld."""
+        names = self._withheld.get(type(entity)) if self._withheld else None
+        if not names:
+            return entity
+        found = msgspec.structs.replace(entity)
+        for name in names:
+            getattr(type(found), name).__delete__(found)
+        return found
+
+    def withhold(self, fields: Mapping[type, Sequence[str]]) -> None:
+        """Leaves these fields of entities empty in what `decode` and `decode_many` return from now on."""
+        self._withheld = fields
+        for layout in self._by_prefix.values():
+            take_out = [getattr(layout.cls, name).__delete__ for name in fields.get(layout.cls, ())]
+            plain = {layout.prefix: layout.decode_known, layout.wide_prefix: layout.decode}
+            self._readers |= {prefix: _without(read, take_out) if take_out else read for prefix, read in plain.items()}
 
     def class_of(self, doc: bytes) -> type:
         """The class of the entity that a document holds. Raises Corrupt, and SchemaMismatch for a newer one."""
@@ -341,8 +367,20 @@ class Layouts:
 
     def decode_many(self, docs: Sequence[bytes]) -> list[Any]:
         """The entities of several documents, together where all have the same layout."""
-        layout = self._by_prefix.get(docs[0][:2]) if docs else None
+        layout = self._by_prefix.get(docs[0][:2]) if docs and not self._withheld else None
         return [self.decode(doc) for doc in docs] if layout is None or _mixed(docs) else layout.decode_many(docs)
+
+
+def _without(read: Callable[[bytes], Any], take_out: Sequence[Callable[[Any], None]]) -> Callable[[bytes], Any]:
+    """A reader that empties fields of what it reads."""
+
+    def reader(doc: bytes) -> Any:
+        entity = read(doc)
+        for delete in take_out:
+            delete(entity)
+        return entity
+
+    return reader
 
 
 def _mixed(docs: Sequence[bytes]) -> bool:

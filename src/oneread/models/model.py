@@ -12,7 +12,7 @@ from typing_extensions import dataclass_transform
 
 from oneread.models.declared import Declared, Keyed, KeyTypes
 from oneread.models.evolving import EvolutionStep
-from oneread.models.fields import KEY, reference
+from oneread.models.fields import KEY, reference, rollup
 from oneread.models.references import Ref, ref_class
 from oneread.store.limits import MAX_LIMIT
 
@@ -22,7 +22,7 @@ Key = Annotated[T, KEY]
 """`code: Key[str]` declares a part of the key, in the order of declaration."""
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field, reference))
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field, reference, rollup))
 class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=Declared):
     """An entity. Declare a subclass with `Key[...]` fields and others.
 
@@ -53,6 +53,20 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
         def _located(cls, *key: *KeyTypes) -> Ref[Self]: ...
         @classmethod
         def _same(cls, at: Ref[Self], /) -> Ref[Self]: ...
+
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """Says why a field is empty; called only where there is no value."""
+            if name in type(self).__struct_fields__:
+                reason = f"{type(self).__name__}.{name} is not built yet; run a backfill"
+            else:
+                reason = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(reason, name=name, obj=self)
+
+    def __repr__(self) -> str:
+        given = [name for name in self.__struct_fields__ if hasattr(self, name)]  # a total that is not built is empty
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"
 
     @classmethod
     def at(cls, *key: *KeyTypes) -> Ref[Self]:

@@ -8,7 +8,7 @@ docs/formats/rows.md and "Bodies" of the decisions page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -16,13 +16,13 @@ from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadErr
 from oneread.models.descriptions import Nested, fields_of, same_type
 from oneread.models.differences import difference, is_abstract
 from oneread.models.evolving import Retyped, steps_of
-from oneread.models.fields import FACTORY, Marker, defaults_of
+from oneread.models.fields import FACTORY, Marker, defaults_of, is_rollup
 from oneread.models.fingerprints import text_of
 from oneread.models.layout import Layout
 from oneread.models.paths import Path
 from oneread.models.references import Copy
 from oneread.models.shadow import FieldShape, Shapes, revive
-from oneread.models.types import Annotation, Names, type_of
+from oneread.models.types import Annotation, FieldType, Names, type_of
 from oneread.models.versions import StoredLayout
 from oneread.models.wide import pack_wide, unpack_wide
 
@@ -81,14 +81,21 @@ class OlderLayout(Generic[E]):
         }
         self._origins = {each.field: each for each in stored.origins}
         self._defaults = defaults_of(current.cls)
+        self._lacking = {
+            name: default
+            for name, default in self._defaults.items()
+            if is_rollup(default) and name not in self._origins
+        }
         self._takers = [self._taker(field) for field in current.fields]
         self.unfilled = frozenset(gap.field for gap in self._gaps)
         copies = {each.name: each.cls for each in current.fields}
         self._emptying = [(gap.field, getattr(copies[gap.field], gap.inner).__delete__) for gap in self._gaps]
 
     def decode(self, doc: bytes) -> E:
-        """The entity; copied values that the document lacks are empty. Raises Corrupt and InvalidValue."""
+        """The entity; copied values and totals that the document lacks are empty. Raises Corrupt and InvalidValue."""
         entity = self.whole(doc)
+        for name in self._lacking:
+            getattr(self.cls, name).__delete__(entity)
         for field, take_out in self._emptying:
             copy = getattr(entity, field)
             if copy is not None:
@@ -96,7 +103,10 @@ class OlderLayout(Generic[E]):
         return entity
 
     def whole(self, doc: bytes) -> E:
-        """The entity with None for copied values that the document lacks, to be filled from their sources."""
+        """The entity with None for copied values that the document lacks, to be filled from their sources.
+
+        Totals that it lacks are their markers, as in an entity that was not saved yet.
+        """
         try:
             elements = _unpack(doc[2:])
         except msgspec.MsgspecError as error:
@@ -109,7 +119,10 @@ class OlderLayout(Generic[E]):
             raise
         except (msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
             raise self._corrupt(reason=str(error)) from error
-        return self._decoded(made, wide=doc[:2] == self.wide_prefix)
+        entity: Any = self._decoded(made, wide=doc[:2] == self.wide_prefix)
+        for name, marker in self._lacking.items():
+            msgspec.structs.force_setattr(entity, name, marker)
+        return cast("E", entity)
 
     def _corrupt(self, **facts: object) -> Corrupt:
         return Corrupt(_CORRUPT, model=self.cls.__name__, layout=self.stored.number, **facts)
@@ -126,7 +139,8 @@ class OlderLayout(Generic[E]):
     def _taker(self, field: FieldShape) -> MakeElement:
         origin = self._origins.get(field.name)
         if origin is None:
-            return _constant(_default(self._defaults[field.name]))
+            default = self._defaults[field.name]
+            return _constant(_packed(empty_total(field.type)) if is_rollup(default) else _default(default))
         stored = self._stored_fields[origin.of]
         place = stored.place
         if field.kind == "copy":
@@ -277,6 +291,11 @@ def _default(default: Any) -> PackedElement:
     if default is msgspec.NODEFAULT or isinstance(default, Marker | Path):
         return _NIL
     return _packed(default)
+
+
+def empty_total(given: FieldType) -> object:
+    """What a total of this type is for an empty group: None where it may be None, else zero."""
+    return None if given.optional else given.present.cls()
 
 
 def _header(size: int) -> bytes:

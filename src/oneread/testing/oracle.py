@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -20,7 +21,7 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, MissingReference, NotFound, StillReferenced
-from oneread.models.fields import CREATED, UPDATED, Marker
+from oneread.models.fields import CREATED, UPDATED, Marker, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
@@ -74,6 +75,7 @@ class Oracle:
         self._fields = {cls: self._referring(cls) for cls in self.models}
         self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
         self._collect_wanted()
+        self._rollups = {cls: self._rolled_up(cls) for cls in self.models}
         self.held: dict[Place, Held] = {}
         self.clock_of: Callable[[Place], int] = lambda _place: 0
         """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
@@ -122,6 +124,13 @@ class Oracle:
         name = getattr(given, "__forward_arg__", given)
         found: type = self._names[name] if isinstance(name, str) else given
         return found
+
+    def _rolled_up(self, cls: type) -> dict[str, tuple[type[Aggregate[Any]], str]]:
+        """The aggregate and its field that each rollup of a model shows."""
+        markers = {each.name: each.default for each in msgspec.structs.fields(cls)}
+        given = {name: each.group for name, each in markers.items() if is_rollup(each)}
+        fields = {name: each if hasattr(each, "__objclass__") else each() for name, each in given.items()}
+        return {name: (each.__objclass__, each.__name__) for name, each in fields.items()}
 
     # The writing verbs.
 
@@ -239,7 +248,28 @@ class Oracle:
                     seen.setdefault((name, route), None)
             changed = changed or seen != held.seen
             self.held[place] = Held(self._fill(held.entity, seen), seen)
+        return self._refresh_totals() or changed
+
+    def _refresh_totals(self) -> bool:
+        """Gives every entity the numbers of its groups; returns whether any changed."""
+        shown = {view for fields in self._rollups.values() for view, _field in fields.values()}
+        groups = {view: dict(self.members(view)) for view in shown}
+        changed = False
+        for place, held in list(self.held.items()):
+            totals: dict[str, Any] = {}
+            for name, (view, field) in self._rollups[type(held.entity)].items():
+                values = self._group_of(view, place)
+                totals[name] = getattr(self._fold(view, values, groups[view].get(values, [])), field)
+            if any(getattr(held.entity, name) != total for name, total in totals.items()):
+                changed = True
+                self.held[place] = held._replace(entity=msgspec.structs.replace(held.entity, **totals))
         return changed
+
+    def _group_of(self, view: type[Aggregate[Any]], place: Place) -> tuple[Any, ...]:
+        """The values of the group that has the key of an entity."""
+        first = next(name for name, rule in _rules(view).items() if rule.kind == "key")
+        is_reference = types_of(view, self._names)[first].present.kind in ("reference", "copy")
+        return (Ref(place[1]),) if is_reference else place[1]
 
     def value(self, held: Held, route: Route) -> Any:
         """The value at the end of a route, with every living entity on the way as it is now."""
@@ -492,8 +522,13 @@ def _stamp(entity: M, before: AnyModel | None, version: int) -> M:
             stamps[each.name] = _EPOCH + timedelta(milliseconds=version)
         elif isinstance(given := getattr(entity, each.name), Marker) and given.what == "reference":
             stamps[each.name] = None  # left out where it may be empty
+        elif is_rollup(each.default):
+            stamps[each.name] = getattr(before, each.name, _EMPTY_TOTALS.get(each.type))
         elif each.default == CREATED and hasattr(before, each.name):
             stamps[each.name] = getattr(before, each.name)
         elif each.default == CREATED and getattr(entity, each.name) == CREATED:
             stamps[each.name] = _EPOCH + timedelta(milliseconds=version)
     return msgspec.structs.replace(entity, **stamps)
+
+
+_EMPTY_TOTALS: Final[dict[type, object]] = {int: 0, float: 0.0, Decimal: Decimal(0), timedelta: timedelta()}

@@ -55,7 +55,7 @@ _ByField = tuple[tuple[tuple[type, str], Strategy], ...]
 KEYS: Final = 4
 """Keys that the pool of one model has at most: few, so that steps meet."""
 
-_STAMPS: Final = ("created", "updated")
+_KEPT: Final = ("created", "updated", "rollup")
 
 
 def values(annotation: Any, *, schema: Schema | None = None) -> Strategy:
@@ -206,7 +206,7 @@ class _Makers:
         for each in msgspec.structs.fields(model):
             default = each.default
             marker = default.what if isinstance(default, Marker) else None
-            if each.name in key_names(model) or (marker in _STAMPS and each.name not in given):
+            if each.name in key_names(model) or (marker in _KEPT and each.name not in given):
                 continue
             left_out = not each.required and (marker != "reference" or types[each.name].optional)
             made = given[each.name] if each.name in given else self.drawn.of(types[each.name])

@@ -18,7 +18,7 @@ from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import Root
 from oneread.transactions.system_rows import Swap
-from oneread.transactions.unit_of_work import DerivedWrites, RowCache, UnitOfWork
+from oneread.transactions.unit_of_work import DerivedWrites, Group, RowCache, UnitOfWork
 
 T = TypeVar("T")
 
@@ -30,13 +30,15 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     """What one commit does, as data.
 
     `root` is the new root row, None to leave it as it is. With `fans_out` the holders of copies must follow. Each range
-    of `unreferenced`, in `views`, must be empty at the end, else StillReferenced.
+    of `unreferenced`, in `views`, must be empty at the end, else StillReferenced. The entities that show one of
+    `groups` must follow its new numbers.
     """
 
     root: Root | None
     operations: DerivedWrites = DerivedWrites()
     fans_out: bool = False
     unreferenced: Sequence[RowRange] = ()
+    groups: Sequence[Group] = ()
 
 
 NO_CHANGE: Final = Decision(None)
@@ -58,6 +60,10 @@ class Change(Protocol):
         """Root rows that the decision needs, now that the row has been read."""
         ...
 
+    def groups(self, seen: Root) -> Sequence[Group]:
+        """Groups whose numbers the decision needs, now that the row has been read."""
+        ...
+
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         """The decision, from rows alone. `version` is what the row gets when it is written.
 
@@ -70,8 +76,13 @@ class Change(Protocol):
         ...
 
 
-Follow: TypeAlias = Callable[[bytes, bytes], Change]
-"""(source key, holder key) to the change that gives the holder the source's new values."""
+class FollowChanges(NamedTuple):
+    """Makes the changes that follow from others."""
+
+    of_source: Callable[[bytes, bytes], Change]
+    """From (source key, holder key): the change that gives the holder the source's new values."""
+    of_groups: Callable[[bytes, Sequence[Group]], Change]
+    """From a holder's key and groups that it shows: the change that gives it their new numbers."""
 
 
 class Basis(NamedTuple):
@@ -160,4 +171,8 @@ class Committer(SystemCommitter, Protocol):
 
         On a store that changes one row at a time: rule 14.
         """
+        ...
+
+    def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
+        """Inside `together`: gives the entities that show these groups their numbers as they are now."""
         ...

@@ -19,11 +19,11 @@ from oneread.store.limits import INLINE_HOLDERS, PROBES
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions import outbox
-from oneread.transactions.commit import Basis, Change, Commit, Decision, Follow, WriteFence
+from oneread.transactions.commit import Basis, Change, Commit, Decision, FollowChanges, WriteFence
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
 from oneread.transactions.system_rows import FENCE_ROW, Swap, swap
-from oneread.transactions.unit_of_work import HoldersRefused, UnitOfWork
+from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork
 
 T = TypeVar("T")
 
@@ -83,11 +83,15 @@ class NativeCommitter(NativeSystem):
     """Commits of one open database: see `Committer`."""
 
     def __init__(
-        self, name_of: Callable[[bytes], object], fence: WriteFence, follow: Follow, inline: int = INLINE_HOLDERS
+        self,
+        name_of: Callable[[bytes], object],
+        fence: WriteFence,
+        followers: FollowChanges,
+        inline: int = INLINE_HOLDERS,
     ) -> None:
         self.name_of = name_of
         self._fence = fence
-        self._follow = follow
+        self._followers = followers
         self._inline = inline
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
@@ -131,8 +135,20 @@ class NativeCommitter(NativeSystem):
         return Atomically(lambda: _until_written(attempt)).__iter__()
 
     def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> Plan[None]:
-        """Costs one read of all root rows and hints together; one scan and one read for each source that fans out."""
-        return self.cascade(unit, now).commit(changes)
+        """Costs one read of all root rows and hints together; one scan and one read for each source that fans out.
+
+        For each rank of groups: one read of their holders, one of the groups, and one scan for each extremum.
+        """
+
+        def attempt(refused: RefusedHolders) -> Plan[None]:
+            mark = unit.mark()
+            try:
+                yield from self.cascade(unit, now, refused).commit(changes)
+            except HoldersRefused:
+                unit.restore(mark)
+                raise
+
+        return _until_written(attempt)
 
     def follow(self, source: bytes, holder: bytes) -> Plan[SetAside | None]:
         """One unit of work, written when the holder followed."""
@@ -149,9 +165,16 @@ class NativeCommitter(NativeSystem):
 
         return _until_written(attempt)
 
+    def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
+        """One unit of work."""
+        unit = UnitOfWork(self.name_of)
+        now = yield from Now()
+        yield from self.cascade(unit, now).show_groups(groups)
+        yield from unit.flush(now)
+
     def cascade(self, unit: UnitOfWork, now: int, refused: RefusedHolders | None = None) -> Cascade:
         """Decides changes on a unit of work, and the copies that follow."""
-        return Cascade(unit, now, self._follow, self._inline, refused)
+        return Cascade(unit, now, self._followers, self._inline, refused)
 
     def check_writable(self, unit: UnitOfWork) -> Plan[None]:
         """Raises SchemaMismatch unless this program may still write."""
@@ -181,28 +204,33 @@ class TaskStep:
 
 
 class Cascade:
-    """One decision on a unit of work: of changes, and of the holders that follow them.
+    """One decision on a unit of work: of changes, and of everything that follows from them.
 
-    Nothing is written before the unit is flushed. Up to `inline` holders follow here, more become a task; `refused`
-    ones are set aside, because the unit could not be written with them.
+    Nothing is written before the unit is flushed. Up to `inline` holders of copies follow here, more become a task;
+    `refused` ones are set aside, because the unit could not be written with them.
+
+    Copies follow first; then the groups of the lowest rank settle and the entities that show them follow, whose copies
+    follow, and so on. So an entity is written once for each rank at which something of it changes.
     """
 
     def __init__(
         self,
         unit: UnitOfWork,
         now: int,
-        follow: Follow,
+        followers: FollowChanges,
         inline: int = INLINE_HOLDERS,
         refused: RefusedHolders | None = None,
     ) -> None:
         self._unit = unit
         self._now = now
-        self._make = follow
+        self._followers = followers
         self._room = inline
         self._probes = PROBES * inline
         self._refused = refused or {}
         self._changed: deque[tuple[bytes, int]] = deque()
         self._unreferenced: list[tuple[bytes, RowRange]] = []
+        self._groups: dict[int, dict[bytes, Group]] = {}
+        self._causes: dict[bytes, dict[bytes, None]] = {}  # group to entities that changed it, entity to its groups
         unit.known("roots").now = now
 
     def commit(self, changes: Sequence[Change]) -> Plan[None]:
@@ -213,6 +241,7 @@ class Cascade:
             links = self._links(change)
             if links:
                 yield from unit.load("roots", links)
+            yield from self._read_groups(change)
             self._note(change.key, self._decide(change))
         yield from self._spread()
 
@@ -222,7 +251,20 @@ class Cascade:
         yield from self._spread()
         return refused
 
+    def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
+        """Lets the entities that show these groups follow them, and what follows from that."""
+        yield from self._follow_groups(groups)
+        yield from self._spread()
+
     def _spread(self) -> Plan[None]:
+        """Lets everything follow, in the order of ranks."""
+        yield from self._spread_copies()
+        while self._groups:
+            yield from self._follow_groups(list(self._groups.pop(min(self._groups)).values()))
+            yield from self._spread_copies()
+        yield from _refuse_referenced(self._unit, self._unreferenced)
+
+    def _spread_copies(self) -> Plan[None]:
         """Lets the holders of all changed sources follow; leaves a task for a source with too many.
 
         Breadth first, since a holder that changed is a source itself. `PROBES` bounds what is scanned in vain.
@@ -238,11 +280,42 @@ class Cascade:
                 continue
             self._room -= len(targets)
             yield from self._follow(source, [key[len(within.start) :] for key, _row in targets])
-        yield from _refuse_referenced(unit, self._unreferenced)
+
+    def _follow_groups(self, groups: Sequence[Group]) -> Plan[None]:
+        """Lets the living entities that show these groups follow their new numbers."""
+        unit = self._unit
+        showing: dict[bytes, list[Group]] = {}
+        for group in groups:
+            for holder in group.holders:
+                showing.setdefault(holder, []).append(group)
+        yield from unit.load_followers(showing)
+        rows = unit.known("roots")
+        living = {key: shown for key, shown in showing.items() if (row := rows[key]) is not None and BODY in row}
+        yield from unit.load("counts", [each.key for shown in living.values() for each in shown])
+        for holder, shown in living.items():
+            self._causes.setdefault(holder, {}).update(dict.fromkeys([each.key for each in shown]))
+            error = yield from self._refusal(self._followers.of_groups(holder, shown))
+            if error is not None:
+                raise self._blamed(error, holder)
+            unit.showing.add(holder)
+
+    def _blamed(self, error: Exception, holder: bytes) -> Exception:
+        """The error of an entity that cannot show new numbers: it refuses the holders of copies that changed them.
+
+        If no such holder did, it refuses the whole commit.
+        """
+        found: dict[bytes, None] = {holder: None}
+        waiting = [holder]
+        while waiting:
+            causes = [key for key in self._causes.get(waiting.pop(), ()) if key not in found]
+            found.update(dict.fromkeys(causes))
+            waiting += causes
+        holders = [key for key in found if key in self._unit.followed]
+        return HoldersRefused(dict.fromkeys(holders, error)) if holders else error
 
     def _follow(self, source: bytes, holders: Sequence[bytes]) -> Plan[list[bytes]]:
         unit, refused = self._unit, list[bytes]()
-        changes = [self._make(source, holder) for holder in holders]
+        changes = [self._followers.of_source(source, holder) for holder in holders]
         try:
             yield from unit.load("roots", _wanted(changes))
         except Corrupt:
@@ -262,7 +335,7 @@ class Cascade:
         return refused
 
     def _refusal(self, change: Change) -> Plan[Exception | None]:
-        """Decides a holder's change; returns the error that refuses it, and then the unit is as before.
+        """Decides a change that follows; returns the error that refuses it, and then the unit is as before.
 
         Requests are made outside of `_try`: an error of the store is not the holder's.
         """
@@ -270,6 +343,7 @@ class Cascade:
         try:
             if change.key not in unit.known("roots"):
                 yield from unit.load("roots", _wanted([change]))
+            yield from self._read_groups(change)
             found = self._try(change)
             if isinstance(found, list):
                 yield from unit.load("roots", found)
@@ -307,6 +381,14 @@ class Cascade:
                 raise
             raise
 
+    def _read_groups(self, change: Change) -> Plan[None]:
+        """Reads the groups that a change needs, now that its row was read."""
+        rows = self._unit.known("roots")
+        groups = change.groups(_seen(rows[change.key]))
+        rows.groups = {}
+        if groups:
+            yield from self._unit.read_groups(groups, self._now)
+
     def _links(self, change: Change) -> list[bytes]:
         """Root rows that a change needs and that were not read yet."""
         rows = self._unit.known("roots")
@@ -329,6 +411,9 @@ class Cascade:
             if decision.fans_out:
                 self._changed.append((key, decision.root.version))
             self._unreferenced.extend([(key, within) for within in decision.unreferenced])
+            for group in decision.groups:
+                self._groups.setdefault(group.rank, {})[group.key] = group
+                self._causes.setdefault(group.key, {})[key] = None
 
 
 def _until_written(attempt: Callable[[RefusedHolders], Plan[T]]) -> Plan[T]:
@@ -364,9 +449,9 @@ def _seen(row: Row | None) -> Root:
 
 def _report_followed(unit: UnitOfWork, changes: Iterable[Change]) -> None:
     """Gives changes whose rows were committed again, because a source of theirs changed, the rows as they are now."""
-    if unit.followed:
+    if unit.followed or unit.showing:
         for change in changes:
-            if change.key in unit.followed:
+            if change.key in unit.followed or change.key in unit.showing:
                 change.followed(parse_root(unit.get("roots", change.key)))
 
 

@@ -43,16 +43,40 @@ class DerivedWrites(msgspec.Struct, frozen=True, gc=False):
 NO_DERIVED_WRITES: Final = DerivedWrites()
 
 
+class GroupNumbers(NamedTuple):
+    """What a group of an aggregate holds: the value of its row, and of the first row of each hidden index."""
+
+    sums: bytes | None
+    extrema: tuple[bytes | None, ...]
+
+
+class Group(NamedTuple):
+    """A group of an aggregate whose numbers entities show.
+
+    `rank` orders what follows from one commit: a group settles when everything of lower rank has settled.
+    """
+
+    key: bytes
+    """In `counts`."""
+    rank: int
+    extrema: tuple[RowRange, ...]
+    """In `views`: the rows of its least and greatest values."""
+    holders: tuple[bytes, ...]
+    """The root keys of the entities that show it; not all of them exist."""
+
+
 class RowCache(dict[bytes, "Row | None"]):
     """Rows by key; `made` caches an object decoded from a row until that row changes.
 
-    `now` is the clock of the commit that decides on them, in milliseconds since 1970.
+    `now` is the clock of the commit that decides on them, in milliseconds since 1970; `groups` are the groups that were
+    read for the decision that is next.
     """
 
-    __slots__ = ("made", "now")
+    __slots__ = ("groups", "made", "now")
 
     def __init__(self) -> None:
         self.made: dict[bytes, Any] = {}
+        self.groups: dict[bytes, GroupNumbers] = {}
         self.now = 0
 
 
@@ -91,8 +115,9 @@ def first_row(table: Table, within: RowRange) -> Plan[Found | None]:
 class UnitOfWork:
     """The overlay. Not for several threads at once.
 
-    `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them; `followed`
-    are the keys of holders that followed a source, in that order.
+    `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them, but for
+    those that were only read because something followed; `followed` are the keys of holders that followed a source, in
+    that order; `showing` are those of entities that followed a group.
     """
 
     def __init__(self, name_of: Callable[[bytes], object] = bytes.hex) -> None:
@@ -100,6 +125,8 @@ class UnitOfWork:
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
         self.followed: dict[bytes, None] = {}
+        self.showing: set[bytes] = set()
+        self._only_followed: dict[bytes, Row | None] = {}
         self._known: dict[Table, RowCache] = {
             "roots": RowCache(),
             "views": RowCache(),
@@ -143,13 +170,46 @@ class UnitOfWork:
 
     def load(self, table: Table, keys: Iterable[bytes]) -> Plan[None]:
         """Reads the rows that were not read yet, in one request, or in none."""
+        keys = list(keys)
+        found = yield from self._read(table, keys)
+        if table == "roots":
+            self.loaded.update(found)
+            if self._only_followed:
+                self.loaded.update({key: self._only_followed.pop(key) for key in keys if key in self._only_followed})
+
+    def load_followers(self, keys: Iterable[bytes]) -> Plan[None]:
+        """`load` of root rows that only follow: a transaction does not depend on what they were."""
+        self._only_followed.update((yield from self._read("roots", keys)))
+
+    def _read(self, table: Table, keys: Iterable[bytes]) -> Plan[dict[bytes, Row | None]]:
         known = self._known[table]
         wanted = [key for key in dict.fromkeys(keys) if key not in known]
-        if wanted:
-            found = dict(zip(wanted, (yield from Read(table, wanted, "dm")), strict=True))
-            known.update(found)
-            if table == "roots":
-                self.loaded.update(found)
+        if not wanted:
+            return {}
+        found = dict(zip(wanted, (yield from Read(table, wanted, "dm")), strict=True))
+        known.update(found)
+        return found
+
+    def read_groups(self, groups: Sequence[Group], now: int) -> Plan[None]:
+        """Reads the numbers of groups, this unit's changes included. One request, and one for each extremum.
+
+        Raises:
+            HoldersRefused: the deltas of holders that followed a source are refused.
+            OnereadError: those of other changes are.
+        """
+        yield from self.load("counts", [each.key for each in groups])
+        refused: dict[bytes, Exception] = {}
+        self._apply_deltas([each.key for each in groups if each.key in self._deltas], now, refused)
+        if refused:
+            raise HoldersRefused(refused)
+        numbers = self._known["roots"].groups = {}
+        for each in groups:
+            extrema: list[bytes | None] = []
+            for within in each.extrema:
+                first = yield from self.scan("views", within, 1)
+                extrema.append(first[0][1][VALUE].value if first else None)
+            row = self.get("counts", each.key)
+            numbers[each.key] = GroupNumbers(None if row is None else row[VALUE].value, tuple(extrema))
 
     def get(self, table: Table, key: bytes) -> Row | None:
         """A row that was loaded or put before."""
@@ -234,7 +294,7 @@ class UnitOfWork:
             "counts", [key for key, delta in self._deltas.items() if delta.changes] + [*self._released, *self._claimed]
         )
         refused: dict[bytes, Exception] = {}
-        self._apply_deltas(now, refused)
+        self._apply_deltas(list(self._deltas), now, refused)
         self._apply_claims(now, refused)
         if refused:
             raise HoldersRefused(refused)
@@ -245,8 +305,11 @@ class UnitOfWork:
             if self._changed[table]:
                 yield from Replace(table, self._changed[table])
 
-    def _apply_deltas(self, now: int, refused: dict[bytes, Exception]) -> None:
-        for key, delta in self._deltas.items():
+    def _apply_deltas(self, keys: Sequence[bytes], now: int, refused: dict[bytes, Exception]) -> None:
+        """Adds the deltas of these groups to their rows, which were loaded, and forgets them."""
+        self._log_values(self._deltas, keys)
+        for key in keys:
+            delta = self._deltas.pop(key)
             if delta.changes:
                 row = self.get("counts", key)
                 try:

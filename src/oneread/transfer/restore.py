@@ -18,6 +18,7 @@ from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_type import EntityState
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
 from oneread.transactions.root import Root
+from oneread.transactions.unit_of_work import Group
 
 
 class DumpedCopies(NamedTuple):
@@ -71,6 +72,9 @@ class RestoreTombstone:
         return ()
 
     def links(self, seen: Root) -> tuple[bytes, ...]:  # noqa: ARG002 - part of the contract
+        return ()
+
+    def groups(self, seen: Root) -> tuple[Group, ...]:  # noqa: ARG002 - part of the contract
         return ()
 
     def followed(self, root: Root) -> None:

@@ -148,6 +148,8 @@ class DigestPass:
                 expected = yield from self.reader.complete(key, row, expected)
             for fault in expected.faults:
                 self.reporter.entity(key, fault)
+            if expected.stale_total is not None:
+                self.reporter.stale_totals.append((key, expected.stale_total))
             if VERSION in row and row[VERSION].stamp > self._ahead_of and not expected.faults:
                 self._note_ahead(key, row[VERSION].stamp)
             self.unknown += not expected.is_known

@@ -15,15 +15,16 @@ from oneread.derivations import emitted_record
 from oneread.derivations.copies import NO_SOURCE, Source
 from oneread.derivations.emitted_record import HELD, HIDDEN, LAST_VALUES, REFERENCES, ROWS, Record, short_hash
 from oneread.derivations.entity_type import EntityType, Refs
+from oneread.derivations.rollups import Rollup
 from oneread.errors import Corrupt, OnereadError
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
 from oneread.plans.progress import FaultKind
-from oneread.store.keys import kind_part, pointer_part, view_part
+from oneread.store.keys import entity_part, kind_part, pointer_part, view_part
 from oneread.store.rows import Cell, Row
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
-from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, DerivedWrites
+from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, DerivedWrites, Group, GroupNumbers
 from oneread.verify.keyspace import StoreKeyspaces, shown_of
 from oneread.verify.record_comparison import compare_records
 from oneread.verify.scanner import Scanner
@@ -39,7 +40,7 @@ class RootFault(NamedTuple):
 
     kind: FaultKind
     what: str
-    """`entity`, `record` or `version`."""
+    """`entity`, `record`, `version` or `total`."""
     expected: str
     found: str
     mendable: bool
@@ -50,6 +51,23 @@ class PossibleFault(NamedTuple):
 
     fault: RootFault
     digests: Mapping[bytes, bytes]
+
+
+class StaleTotal(NamedTuple):
+    """A fault of a total, unless the group that it shows is wrong itself."""
+
+    fault: RootFault
+    groups: tuple[Group, ...]
+
+
+class Known(NamedTuple):
+    """What else was read to know all that one root row says; None for what was not."""
+
+    sources: Mapping[bytes, Source] | None = None
+    numbers: Mapping[bytes, GroupNumbers] | None = None
+
+
+NOTHING_ELSE: Final = Known()
 
 
 class ExpectedRows(NamedTuple):
@@ -69,11 +87,23 @@ class ExpectedRows(NamedTuple):
     """False when neither body nor record can be read: any row may be right."""
     missing_sources: tuple[bytes, ...] = ()
     """Sources whose values are needed first; then nothing else of this is filled in."""
+    missing_groups: tuple[Group, ...] = ()
+    """Groups that it shows, whose numbers are needed first, likewise."""
     possible_fault: PossibleFault | None = None
+    stale_total: StaleTotal | None = None
 
     @property
     def is_complete(self) -> bool:
-        return not (self.missing_sources or self.digests or self.possible_fault)
+        return not (self.missing_sources or self.missing_groups or self.digests or self.possible_fault)
+
+
+class _LivingEntity(NamedTuple):
+    """A living entity, with its hidden copies by name."""
+
+    type: EntityType
+    entity: Any
+    refs: Refs
+    hidden: Mapping[str, Any]
 
 
 class RowExaminer:
@@ -88,19 +118,17 @@ class RowExaminer:
         self._narrowed = not keyspaces.is_complete
         self._pointing = (BACK_REFERENCES, HOLDS) if keyspaces.covers_kind(kind) else ()
 
-    def examine(self, key: bytes, row: Row, sources: Mapping[bytes, Source] | None = None) -> ExpectedRows:
-        """What a root row says. `sources` are those that an earlier result lacked."""
+    def examine(self, key: bytes, row: Row, known: Known = NOTHING_ELSE) -> ExpectedRows:
+        """What a root row says. `known` is what an earlier result lacked."""
         if not row:
             return _unknown(RootFault("unreadable", "entity", "", "the row cannot be read", mendable=False))
         version, body, record = row.get(VERSION), row.get(BODY), row.get(EMITTED)
-        expected = self._from_tombstone(record) if body is None else self._from_body(key, body.value, record, sources)
+        expected = self._from_tombstone(record) if body is None else self._from_body(key, body.value, record, known)
         if version is None or not has_own_stamp(version):
             expected = expected._replace(faults=(_version_fault(version, body), *expected.faults))
         return expected
 
-    def _from_body(
-        self, key: bytes, body: bytes, record: Cell | None, sources: Mapping[bytes, Source] | None
-    ) -> ExpectedRows:
+    def _from_body(self, key: bytes, body: bytes, record: Cell | None, known: Known) -> ExpectedRows:
         kind = self._kind
         try:
             entity = kind.layouts.whole(body)
@@ -110,40 +138,63 @@ class RowExaminer:
                     "different", "entity", "an entity with the key of its row", repr(parts), mendable=False
                 )
                 return self._from_record(key, record, fault)
-            refs = self._types[type(entity)].refs(entity)
+            entity_type = self._types[type(entity)]
+            refs = entity_type.refs(entity)
+            hidden = self._hidden_values(entity_type, record)
+            missing = tuple(each[0] for each in refs.values() if each) if hidden is None else ()
+            groups = () if self._keyspaces.backfill_running else tuple(entity_type.groups(key, None))
+            if (missing and known.sources is None) or (groups and known.numbers is None):
+                return ExpectedRows(None, {}, {}, NO_DERIVED_WRITES, missing_sources=missing, missing_groups=groups)
+            if hidden is None:
+                hidden = _hidden_from_sources(entity_type, refs, known.sources or {})
         except DAMAGED as error:
             return self._from_record(key, record, RootFault("unreadable", "entity", "", str(error), mendable=False))
-        return self._from_entity(key, entity, refs, record, sources)
-
-    def _from_entity(
-        self, key: bytes, entity: Any, refs: Refs, record: Cell | None, sources: Mapping[bytes, Source] | None
-    ) -> ExpectedRows:
-        entity_type = self._types[type(entity)]
-        hidden: Mapping[str, Any] = {}
-        if entity_type.has_hidden:
-            held = self._hidden_values(entity_type, record)
-            if held is None:
-                if sources is None:
-                    missing = tuple(each[0] for each in refs.values() if each)
-                    return ExpectedRows(None, {}, {}, NO_DERIVED_WRITES, missing_sources=missing)
-                held = _hidden_from_sources(entity_type, refs, sources)
-            hidden = held
         try:
-            emission = entity_type.emission(entity, hidden, key, refs)
-            expected = emitted_record.encode_record(emission.record)
+            expected = self._from_entity(key, _LivingEntity(entity_type, entity, refs, hidden), record)
+            return self._check_totals(key, expected, record, known) if groups else expected
         except DAMAGED as error:
             return self._from_record(key, record, RootFault("different", "entity", "", str(error), mendable=False))
+
+    def _from_entity(self, key: bytes, given: _LivingEntity, record: Cell | None) -> ExpectedRows:
+        entity_type, entity, refs, hidden = given
+        emission = entity_type.emission(entity, hidden, key, refs)
         faults: tuple[RootFault, ...] = ()
         possible: PossibleFault | None = None
-        if record is None or record.value != expected:
+        if record is None or record.value != emitted_record.encode_record(emission.record):
             faults, possible = self._compare_record(entity_type, record, emission.record)
             if self._keyspaces.backfill_running:
                 _keep_pointers(record, emission.record)
         writes = self._narrow(emitted_record.first_writes(key, emission))
         return ExpectedRows(entity, refs, hidden, writes, faults, possible_fault=possible)
 
+    def _check_totals(self, key: bytes, expected: ExpectedRows, record: Cell | None, known: Known) -> ExpectedRows:
+        """Compares the totals of an entity with its groups, and both with the record.
+
+        Where the record says what the groups' numbers make and the document does not, the document is damaged. Else
+        either may be wrong: the document counts, and the total is a fault unless its group turns out to be one.
+        """
+        entity_type = self._types[type(expected.entity)]
+        try:
+            entity = entity_type.with_totals(key, expected.entity, expected.entity, known.numbers or {})
+        except DAMAGED:  # of a group, which is a fault of its own
+            return expected
+        fields = [each for each in entity_type.rollups if _differ(each.field, expected.entity, entity)]
+        if not fields:
+            return expected
+        fault = RootFault(
+            "different", "total", _totals(entity, fields), _totals(expected.entity, fields), mendable=True
+        )
+        if expected.faults or expected.possible_fault is not None:
+            other = self._from_entity(key, _LivingEntity(entity_type, entity, expected.refs, expected.hidden), record)
+            if not other.faults and other.possible_fault is None:
+                return other._replace(faults=(fault,))
+        groups = dict.fromkeys([each.shown.group(entity_part(key)) for each in fields])
+        return expected._replace(stale_total=StaleTotal(fault, tuple(groups)))
+
     def _hidden_values(self, entity_type: EntityType, record: Cell | None) -> Mapping[str, Any] | None:
         """The hidden copies that a record holds; None when the sources must be read for them."""
+        if not entity_type.has_hidden:
+            return {}
         try:
             recorded = _decode(record)
             if HIDDEN not in recorded and not self._keyspaces.backfill_running:
@@ -240,9 +291,10 @@ class RowReader:
 
     def complete(self, key: bytes, row: Row, expected: ExpectedRows) -> Plan[ExpectedRows]:
         """Reads what is lacking: values of sources, rows known by digest, or whether a record is right."""
-        if expected.missing_sources:
+        if expected.missing_sources or expected.missing_groups:
             sources, _unreadable = yield from load_sources(self._keyspaces, self._scanner, expected.missing_sources)
-            expected = self._examiners[kind_part(key)].examine(key, row, sources)
+            numbers = yield from self._scanner.read_groups(expected.missing_groups)
+            expected = self._examiners[kind_part(key)].examine(key, row, Known(sources, numbers))
         if expected.digests:
             places = sorted(expected.digests)
             rows = yield from self._scanner.read("views", places)
@@ -274,6 +326,15 @@ class RowReader:
             return False
         expected = yield from self.expected_rows(owner, row)
         return (key in expected.writes.claimed or key in expected.writes.puts) if expected.is_known else None
+
+
+def _differ(field: str, one: Any, other: Any) -> bool:
+    return bool(getattr(one, field) != getattr(other, field))
+
+
+def _totals(entity: Any, fields: Sequence[Rollup]) -> str:
+    """Totals for people: `answers 3, best 5`."""
+    return ", ".join(f"{each.field} {getattr(entity, each.field)}" for each in fields)
 
 
 def load_sources(

@@ -57,6 +57,7 @@ class Mender:
             "record": self._rewrite_root,
             "version": self._rewrite_root,
             "copy": self._follow_source,
+            "total": self._follow_groups,
             "task": self._restart_task,
             "stray": lambda stray: self._write(stray.fault.table, stray.fault.key, None),
         }
@@ -106,6 +107,14 @@ class Mender:
                 source=self._catalog.name_of(finding.source),
                 reason=f"{refusal.error}: {refusal.message}",
             )
+        return True
+
+    def _follow_groups(self, finding: Finding) -> Plan[bool]:
+        """Gives an entity the numbers of all groups that it shows, with everything that follows from them."""
+        (row,) = yield from self._scanner.read("roots", [finding.owner])
+        if row is not None and (body := row.get(BODY)) is not None:
+            entity_type = self._catalog.entity_types[self._catalog.kind_of(finding.owner).layouts.class_of(body.value)]
+            yield from self._committer.show_groups(entity_type.groups(finding.owner, None))
         return True
 
     # Derived rows.

@@ -12,7 +12,7 @@ from oneread.store.rows import Row, Table
 from oneread.transactions.deltas import Number
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.unit_of_work import VALUE
-from oneread.verify.expected import RootFault, shorten
+from oneread.verify.expected import RootFault, StaleTotal, shorten
 from oneread.verify.keyspace import StoreKeyspaces, amounts_of, shown_of
 
 _DERIVED = frozenset({"views", "counts"})
@@ -49,6 +49,8 @@ class FaultReporter:
     def __init__(self, keyspaces: StoreKeyspaces, report: Report) -> None:
         self._keyspaces = keyspaces
         self._report = report
+        self.stale_totals: list[tuple[bytes, StaleTotal]] = []
+        """Totals that are faults unless their groups are, by the key of the entity."""
 
     def entity(self, key: bytes, fault: RootFault) -> None:
         name = self._keyspaces.name_of(key)

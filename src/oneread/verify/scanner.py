@@ -6,6 +6,7 @@ A row whose bytes the engine cannot read is given as a row without cells, so tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from oneread.errors import Corrupt
@@ -15,6 +16,7 @@ from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import TakeBatch, fetch_rows, scan_all
 from oneread.store.requests import Found, Read
 from oneread.store.rows import Row, RowRange, Table
+from oneread.transactions.unit_of_work import VALUE, Group, GroupNumbers
 
 BATCH: Final = 500
 """Rows of one request."""
@@ -75,6 +77,20 @@ class Scanner:
         """Reads rows by key; one that cannot be read has no cells."""
         self.rows += len(keys)
         return (yield from self._read(table, keys))
+
+    def read_groups(self, groups: Sequence[Group]) -> Plan[dict[bytes, GroupNumbers]]:
+        """The numbers of groups; those that cannot be read are left out."""
+        found: dict[bytes, GroupNumbers] = {}
+        rows = yield from self.read("counts", [each.key for each in groups])
+        for group, row in zip(groups, rows, strict=True):
+            extrema: list[bytes | None] = []
+            for within in group.extrema:
+                first = yield from self._fetch("views", within, 1)
+                self.rows += len(first)
+                extrema.append(first[0][1][VALUE].value if first and VALUE in first[0][1] else None)
+            if row is None or VALUE in row:
+                found[group.key] = GroupNumbers(None if row is None else row[VALUE].value, tuple(extrema))
+        return found
 
     def _read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
         try:

@@ -7,6 +7,7 @@ and repair of aggregates" of the decisions page and docs/decisions/0013-verify-b
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from bisect import bisect_left
 from typing import Final
 
 import msgspec
@@ -19,12 +20,17 @@ from oneread.plans.arguments import check_function
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.progress import KEEP, MAX_AGE, Ahead, Fault, FaultKind, OnFault, Reporter, no_progress
+from oneread.store.rows import RowRange, Table
 from oneread.verify.digest_pass import DigestPass
+from oneread.verify.expected import StaleTotal
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.locate_pass import LocatePass
 from oneread.verify.orphans import Orphans
 from oneread.verify.report import FaultReporter, Finding, Report
 from oneread.verify.scanner import Scanner, TooOld
+
+KEPT_FAULTS: Final = 50_000
+"""Rows reported as faults that are kept, so that what only follows from them is not reported."""
 
 _ORPHANS: Final = ""
 """The part that looks for orphans; the other parts are named after their models."""
@@ -99,6 +105,8 @@ class Verifier:
         self._faults: list[Fault] = []
         self._ahead: list[Ahead] = []
         self._skipped: list[str] = []
+        self._stale_totals: list[tuple[bytes, StaleTotal]] = []
+        self._faulty: list[tuple[Table, bytes]] = []
 
     def plan(self) -> Plan[Verification]:
         """Compares each kind, and looks for orphans, in a snapshot of its own; raises what `Database.verify` does."""
@@ -108,10 +116,21 @@ class Verifier:
         for name in parts:
             if name not in self._done.parts:
                 yield from self._compare_part(name, kinds.get(name))
+        self._report_totals(keyspaces)
         done = self._done
         cursor = "" if set(parts) <= set(done.parts) else _encode_cursor(done)
         faults, skipped, ahead = tuple(self._faults), tuple(self._skipped), tuple(self._ahead)
         return Verification(faults, done.found, done.entities, done.rows, skipped, cursor, ahead, done.ahead)
+
+    def _report_totals(self, keyspaces: StoreKeyspaces) -> None:
+        """Reports totals that differ from their groups, unless the groups are wrong: those were reported."""
+        reporter = FaultReporter(keyspaces, self._count)
+        sums = {key for table, key in self._faulty if table == "counts"}
+        rows = sorted(key for table, key in self._faulty if table == "views")
+        for owner, (fault, groups) in self._stale_totals:
+            ranges = [within for each in groups for within in each.extrema]
+            if sums.isdisjoint([each.key for each in groups]) and not any(_has_row(rows, within) for within in ranges):
+                reporter.entity(owner, fault)
 
     def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
         try:
@@ -140,6 +159,7 @@ class Verifier:
         digested = DigestPass(keyspaces, kind, self._scanner, reporter)
         yield from digested.run()
         yield from LocatePass(digested).run()
+        self._stale_totals += reporter.stale_totals
         return digested
 
     def _count(self, finding: Finding) -> None:
@@ -147,12 +167,20 @@ class Verifier:
         kinds = self._done.found.setdefault(fault.view, {})
         kinds[fault.kind] = kinds.get(fault.kind, 0) + 1
         self._scanner.faults += 1
+        if fault.table in ("counts", "views") and len(self._faulty) < KEPT_FAULTS:
+            self._faulty.append((fault.table, fault.key))
         if len(self._faults) < self._options.keep:
             self._faults.append(fault)
         if self._options.on_fault is not None:
             self._options.on_fault(fault)
         if self._report is not None:
             self._report(finding)
+
+
+def _has_row(rows: list[bytes], within: RowRange) -> bool:
+    """Whether any of these keys, in order, is in a range."""
+    place = bisect_left(rows, within.start)
+    return place < len(rows) and (not within.stop or rows[place] < within.stop)
 
 
 def _check_options(options: VerifyOptions) -> None:

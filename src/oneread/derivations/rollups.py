@@ -1,0 +1,174 @@
+"""Rollups: fields in which an entity shows numbers of the group that has its key.
+
+A group is a source like an entity, but its holder needs no back-reference: it is the entity whose key is the group's.
+So a change of a group is followed by one root row at most. See docs/explanation/rollups.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from oneread.derivations.access import Accesses, FieldRoute, GroupField
+from oneread.derivations.aggregates import AggregateView
+from oneread.derivations.copies import Reference
+from oneread.derivations.derivation import CompiledView
+from oneread.derivations.emitted_record import Record
+from oneread.errors import InvalidDeclaration
+from oneread.models.fields import defaults_of, is_rollup
+from oneread.models.model import Model
+from oneread.models.references import is_copied
+from oneread.models.registry import EntityKind
+from oneread.models.types import field_types, unwrap
+from oneread.transactions.unit_of_work import Group, GroupNumbers
+
+
+class ShownAggregate:
+    """An aggregate whose groups entities show: `fields` are the numbers they show, `kinds` the entities' kinds."""
+
+    def __init__(self, view: AggregateView, rank: int, fields: tuple[str, ...], kinds: tuple[EntityKind, ...]) -> None:
+        self.view = view.cls
+        self.name = view.cls.__name__
+        self.rank = rank
+        self.kinds = kinds
+        self._view = view
+        self._extrema = tuple(each for each in view.extrema if each.field in fields)
+        self._sums, *_hidden = view.tokens
+        self._tokens = view.tokens
+        self.key = view.prefix
+
+    def group(self, suffix: bytes) -> Group:
+        """The group with this key, as it is behind the view's prefix."""
+        view = self._view
+        extrema = tuple(view.range_of(each, suffix) for each in self._extrema)
+        return Group(view.prefix + suffix, self.rank, extrema, tuple(kind.prefix + suffix for kind in self.kinds))
+
+    @property
+    def extrema(self) -> list[str]:
+        """The least and greatest values that entities show: each is the first row of a keyspace of this name."""
+        return [f"{self.name}.{each.field}" for each in self._extrema]
+
+    def touched(self, before: Record, after: Record) -> Iterable[Group]:
+        """The groups whose numbers may differ after a commit that turns one record into another.
+
+        Sums alone do not tell: a new greatest value changes none.
+        """
+        if all(before.get(token) == after.get(token) for token in self._tokens):
+            return ()
+        both = (*before.get(self._sums, ()), *after.get(self._sums, ()))
+        return [self.group(suffix) for suffix in dict.fromkeys([suffix for suffix, _amounts in both])]
+
+    def reader(self, field: str) -> Callable[[GroupNumbers], Any]:
+        """The function from the numbers of a group to a field of its row."""
+        return self._view.reader(field, [each.field for each in self._extrema])
+
+
+class Rollup(NamedTuple):
+    """One field of an entity that shows a number of the group with the entity's key."""
+
+    field: str
+    number: GroupField
+    shown: ShownAggregate
+    read: Callable[[GroupNumbers], Any]
+
+
+class Rollups:
+    """All rollups of a schema, compiled. Raises InvalidDeclaration for those that cannot work."""
+
+    def __init__(
+        self,
+        models: tuple[type[Model[Any]], ...],
+        views: Mapping[type, CompiledView],
+        kinds: Mapping[type, EntityKind],
+        accesses: Accesses,
+    ) -> None:
+        self._views = views
+        self._kinds = kinds
+        self._accesses = accesses
+        self._fields = {cls: self._declared(cls) for cls in models}
+        groups = [(cls, name, found) for cls, fields in self._fields.items() for name, found in fields.items()]
+        self._shown = {view: self._compile(view, groups) for view in dict.fromkeys(each.view for *_, each in groups)}
+
+    def of_model(self, cls: type[Model[Any]]) -> tuple[Rollup, ...]:
+        """The rollups of an entity class."""
+        found = ((name, each, self._shown[each.view]) for name, each in self._fields[cls].items())
+        return tuple(Rollup(name, each, shown, shown.reader(each.field)) for name, each, shown in found)
+
+    def made_of(self, kind: EntityKind) -> tuple[ShownAggregate, ...]:
+        """The aggregates of entities of this kind whose groups are shown anywhere."""
+        return tuple(shown for view, shown in self._shown.items() if self._kinds[self._views[view].model] is kind)
+
+    def check_reference(self, cls: type[Model[Any]], reference: Reference) -> None:
+        """Refuses a copy of a total of the holder's own kind: each insert would commit all its siblings again."""
+        hidden = [name.split(".")[1:] for name, _get, _type in reference.hidden]
+        for route in [*(route.split(".") for _name, route in reference.routes if route), *hidden]:
+            found = self._group_at(reference.kind.cls, tuple(route))
+            if found is not None and self._kinds[self._views[found.view].model] is self._kinds[cls]:
+                raise InvalidDeclaration(
+                    "this copies a total of the very entities that would hold it, so that each new one would commit "
+                    "all the others again; read the total beside them: db.together(...)",
+                    model=cls, field=reference.name, total=f"{found.view.__name__}.{found.field}",
+                )  # fmt: skip
+
+    def _group_at(self, model: type[Model[Any]], route: FieldRoute) -> GroupField | None:
+        """The number of a group that is at the end of a route; None for another field."""
+        name, *rest = route
+        if not rest:
+            marker = defaults_of(model).get(name)
+            return GroupField.of(model, name, marker) if is_rollup(marker) else None
+        access = self._accesses.of_route(model, (name,))
+        if access.target is None:
+            return None
+        if access.copy is not None and is_copied(access.copy, rest[0]):
+            rest[:1] = self._accesses.source_route(access.copy, rest[0])
+        return self._group_at(access.target, tuple(rest))
+
+    def _declared(self, cls: type[Model[Any]]) -> dict[str, GroupField]:
+        """The rollups of a model by field, checked."""
+        found = {
+            name: GroupField.of(cls, name, marker) for name, marker in defaults_of(cls).items() if is_rollup(marker)
+        }
+        names = self._accesses.names
+        for name, group in found.items():
+            if name in self._kinds[cls].names:
+                raise InvalidDeclaration("a part of the key cannot be a rollup", model=cls, field=name)
+            if group.view not in self._views:
+                raise InvalidDeclaration(
+                    "the aggregate of this rollup is not in the schema", model=cls, field=name, aggregate=group.view
+                )
+            own = unwrap(field_types(cls, names)[name])
+            its = unwrap(field_types(group.view, names)[group.field])
+            if (own.bare, own.optional) != (its.bare, its.optional):
+                raise InvalidDeclaration(
+                    "a rollup has the type of the number that it shows",
+                    model=cls, field=name, declared=own.bare | None if own.optional else own.bare,
+                    number=its.bare | None if its.optional else its.bare,
+                )  # fmt: skip
+            self._check_key(cls, name, group.view)
+            self._accesses.of_route(cls, (name,))  # a circle shows here
+        return found
+
+    def _check_key(self, cls: type[Model[Any]], name: str, aggregate: type) -> None:
+        """Refuses an aggregate whose groups do not have the keys of the entities that would show them."""
+        kind, parts = self._kinds[cls], self._views[aggregate].key.parts
+        is_plain = all(part.rule.none is None and part.rule.size is None for part in parts)
+        if is_plain and len(parts) == 1 and parts[0].kind is kind:
+            return
+        own = [(each.name, each.type) for each in kind.codec.elements]
+        if is_plain and own == [(part.field, part.access.type) for part in parts if part.kind is None]:
+            return
+        raise InvalidDeclaration(
+            "the groups of this aggregate do not have the keys of this model: group by one reference to it, or by the "
+            "fields of its key under their own names",
+            model=cls, field=name, aggregate=aggregate, key=kind.names, groups=[part.field for part in parts],
+        )  # fmt: skip
+
+    def _compile(self, view: type, groups: list[tuple[type[Model[Any]], str, GroupField]]) -> ShownAggregate:
+        """`groups` are the rollups of all models: (model, field, number)."""
+        compiled = self._views[view]
+        assert isinstance(compiled, AggregateView), "a rollup names a field of an aggregate"
+        here = [(cls, name, found.field) for cls, name, found in groups if found.view is view]
+        rank = max(self._accesses.of_route(cls, (name,)).rank for cls, name, _field in here)
+        fields = tuple(dict.fromkeys(field for _cls, _name, field in here))
+        kinds = tuple(dict.fromkeys(self._kinds[cls] for cls, _name, _field in here))
+        return ShownAggregate(compiled, rank, fields, kinds)

@@ -1,0 +1,50 @@
+"""Mistakes about totals that an editor shows before anything runs."""
+
+from oneread import Aggregate, Copy, Database, Index, Key, Model, Ref, by, count, descending, greatest, rollup
+
+
+class Reply(Model[int]):
+    number: Key[int]
+    to: Ref["Topic"]
+    text: str
+    score: int = 0
+
+
+class RepliesOf(Aggregate[Reply]):
+    topic: Ref["Topic"] = by(Reply.to)
+    replies: int = count()
+    best: int | None = greatest(Reply.score)
+
+
+class Topic(Model[int]):
+    number: Key[int]
+    replies: int = rollup(RepliesOf.replies)
+    best: int | None = rollup(RepliesOf.best)
+
+
+class Wrong(Model[int]):
+    number: Key[int]
+    replies: str = rollup(RepliesOf.replies)  # rejected
+    best: int = rollup(RepliesOf.best)  # rejected
+    worst: int = rollup(RepliesOf.worst)  # rejected
+    late: str = rollup(lambda: RepliesOf.replies)  # rejected
+    lately: int = rollup(lambda: RepliesOf.worst)  # rejected
+    named: int = rollup("RepliesOf.replies")  # rejected
+
+
+class WrongIndex(Index[Topic]):
+    best: int = descending(Topic.best, none="last")  # rejected
+
+
+class Shown(Copy[Topic]):
+    replies: int
+
+
+Topic(number=1, replies=5)  # rejected
+
+
+def wrong(db: Database) -> None:
+    topic = db.get(Topic, 1)
+    topic.replies = 7  # rejected
+    best: int = topic.best  # rejected
+    print(best)
