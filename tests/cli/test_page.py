@@ -65,6 +65,9 @@ def test_bounds_are_values_of_the_next_part(paged):
     assert bodies(paged("NotesOfAuthor", "1", "--until", "2026-01-31T23:00:00Z")) == ["body 0"]
     found = paged("NotesOfAuthor", "1", "--since", "2026-02-01T00:30:00+01:00", "--until", "2026-02-01T01:00:00Z")
     assert bodies(found) == ["body 2"]
+    assert bodies(paged("NotesOfAuthor", "1", "--after", "2026-02-01T00:00:00Z")) == ["body 3"]
+    found = paged("NotesOfAuthor", "1", "--after", "2026-01-31T23:00:00Z", "--through", "2026-02-01T00:00:00Z")
+    assert bodies(found) == ["body 2"]
 
 
 def test_a_text_part_may_be_begun(paged):

@@ -162,7 +162,12 @@ WRONG = {
     "a class is saved": (UsageError, "given", lambda db: db.create(Customer)),
     "a dict is saved": (UsageError, "given", lambda db: db.save_all([{"number": 1}])),
     "get of a class not in the schema": (UsageError, "given", lambda db: db.get(Stranger, 1)),
-    "get_many of a view": (UsageError, "given", lambda db: db.get_many(SalesOfProduct, [("p",)])),
+    "get_many of a view that only has pages": (
+        InvalidQuery,
+        "view",
+        lambda db: db.get_many(PurchasesOfBuyer, [(1, NOON)]),
+    ),
+    "get_many of a class not in the schema": (UsageError, "given", lambda db: db.get_many(Stranger, [(1,)])),
     "page of a class not in the schema": (UsageError, "given", lambda db: db.page(StrangersByNumber)),
     "patch of a view": (UsageError, "given", lambda db: db.patch(PurchasesOfBuyer, 1, quantity=2)),
     "delete of a view": (UsageError, "given", lambda db: db.delete(SalesOfProduct, "p")),

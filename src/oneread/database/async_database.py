@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from itertools import islice
 from sys import maxsize
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
 from msgspec import UNSET
 
@@ -20,9 +20,9 @@ from oneread.database.async_bulk import AsyncBulk
 from oneread.database.cursors import cipher_of
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
-from oneread.database.lists import KeyTypes, Listed, Located, listed
+from oneread.database.lists import Copied, KeyTypes, Listed, Located, Named, listed
 from oneread.database.operations import Operations
-from oneread.database.pages import Page, Query, page
+from oneread.database.pages import Page, Query, bounds_of, page
 from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
@@ -35,6 +35,7 @@ from oneread.errors import Conflict, InvalidQuery, InvalidUrl, NotFound, Unavail
 from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
+from oneread.models.references import Copy, Ref
 from oneread.plans.arguments import check_function, check_iterable
 from oneread.plans.effects import Random, Sleep
 from oneread.plans.plan import Plan
@@ -66,6 +67,7 @@ from oneread.verify.verify import Verification, Verifier, VerifyOptions
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
 
+E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 R = TypeVar("R")
@@ -133,15 +135,32 @@ class AsyncTransaction:
         self._database = database
         self._work = work
 
-    async def get(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R:
+    @overload
+    async def get(self, model: Named[R], at: Ref[R], /) -> R: ...
+    @overload
+    async def get(self, model: Copied[E], at: Copy[E], /) -> E: ...
+    @overload
+    async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R: ...
+    async def get(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `get`, for entities."""
-        found: R = await self._database.run(self._work.get(model, key))
-        return found
+        return await self._database.run(self._work.get(model, key))
 
-    async def find(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R | None:
-        """Like the database's `find`, for entities."""
-        found: R | None = await self._database.run(self._work.find(model, key))
-        return found
+    @overload
+    async def find(self, model: Named[R], at: Ref[R], /) -> R | None: ...
+    @overload
+    async def find(self, model: Copied[E], at: Copy[E], /) -> E | None: ...
+    @overload
+    async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R | None: ...
+    async def find(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        """Like the database's `find`, for entities.
+
+        Examples:
+            ```python
+            customer = await db.find(Customer, 99)
+            assert customer is None
+            ```
+        """
+        return await self._database.run(self._work.find(model, key))
 
     async def save(self, entity: M, *, if_version: int | None = None) -> M:
         """Like the database's `save`."""
@@ -153,16 +172,27 @@ class AsyncTransaction:
         saved: M = await self._database.run(self._work.save(entity, "create", None))
         return saved
 
+    @overload
+    async def patch(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Any) -> R: ...
+    @overload
+    async def patch(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Any) -> E: ...
+    @overload
     async def patch(
         self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Any
-    ) -> R:
+    ) -> R: ...
+    async def patch(self, model: Any, /, *key: Any, if_version: int | None = _NONE, **changes: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `patch`."""
-        patched: R = await self._database.run(
-            self._work.patch(model, key, changes, own_version(model, changes, if_version))
-        )
-        return patched
+        return await self._database.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
 
-    async def delete(self, model: Located[Any, *KeyTypes], *key: *KeyTypes, if_version: int | None = None) -> None:
+    @overload
+    async def delete(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
+    @overload
+    async def delete(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None) -> None: ...
+    @overload
+    async def delete(
+        self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = None
+    ) -> None: ...
+    async def delete(self, model: Any, /, *key: Any, if_version: int | None = None) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `delete`."""
         await self._database.run(self._work.delete(model, key, if_version))
 
@@ -204,15 +234,24 @@ class AsyncDatabase:
             f"<{type(self).__name__} {self._driver.engine!r}: {len(catalog.models)} models, {len(catalog.views)} views>"
         )
 
-    async def get(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R:
+    @overload
+    async def get(self, model: Named[R], at: Ref[R], /) -> R: ...
+    @overload
+    async def get(self, model: Copied[E], at: Copy[E], /) -> E: ...
+    @overload
+    async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R: ...
+    async def get(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """The entity with this key, the group of an aggregate, or the row of a unique index.
+
+        `db.get(Purchase, "537626", 1)`, by a reference `db.get(Product, row.source)`, or by a copy
+        `db.get(Customer, purchase.buyer)`.
 
         Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`. An
         empty group is not an error: counts and totals are 0, the rest None.
 
         Raises:
             NotFound: there is no such entity.
-            InvalidKey: the key has other parts than declared.
+            InvalidKey: the key has other parts than declared, or the reference is to another class.
             NotReady: the view is still being built.
 
         Examples:
@@ -222,7 +261,7 @@ class AsyncDatabase:
             ```
         """
         try:
-            find = self._finders.get(model)  # type: ignore[call-overload]
+            find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
         found: Any = None if find is None else find(key)
@@ -231,20 +270,18 @@ class AsyncDatabase:
             found = self._with_outcome(await self._driver.run(self.operations.get(model, key), trace), trace)
         elif found is ABSENT:
             raise NotFound("there is no such entity", model=model, key=key)
-        entity: R = found
-        return entity
+        return found
 
-    async def find(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R | None:
-        """Like `get`, but None when there is none.
-
-        Examples:
-            ```python
-            customer = await db.find(Customer, 99)
-            assert customer is None
-            ```
-        """
+    @overload
+    async def find(self, model: Named[R], at: Ref[R], /) -> R | None: ...
+    @overload
+    async def find(self, model: Copied[E], at: Copy[E], /) -> E | None: ...
+    @overload
+    async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R | None: ...
+    async def find(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        """Like `get`, but None when there is none."""
         try:
-            find = self._finders.get(model)  # type: ignore[call-overload]
+            find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
         found: Any = None if find is None else find(key)
@@ -252,15 +289,20 @@ class AsyncDatabase:
             trace = Trace(self._observers)
             read = await self._driver.run(self.operations.find(model, key), trace)
             found = ABSENT if read[0] is None else self._with_outcome(read, trace)
-        entity: R | None = None if found is ABSENT else found
-        return entity
+        return None if found is ABSENT else found
 
     def _with_outcome(self, found: tuple[Any, int], trace: Trace) -> Any:
         entity, version = found
         attach_outcome(entity, Outcome(version, trace))
         return entity
 
-    async def exists(self, model: Located[Any, *KeyTypes], *key: *KeyTypes) -> bool:
+    @overload
+    async def exists(self, model: Named[R], at: Ref[R], /) -> bool: ...
+    @overload
+    async def exists(self, model: Copied[E], at: Copy[E], /) -> bool: ...
+    @overload
+    async def exists(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes) -> bool: ...
+    async def exists(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Whether there is such an entity. One request, one row.
 
         Examples:
@@ -270,8 +312,23 @@ class AsyncDatabase:
         """
         return await self.find(model, *key) is not None
 
-    async def get_many(self, model: type[M], keys: Iterable[tuple[Any, ...]]) -> list[M | None]:
-        """Entities by key, in the order of `keys`, None for each that is absent. One request, a row for each key.
+    @overload
+    async def get_many(self, model: Named[R], at: Iterable[Ref[R]], /) -> list[R | None]: ...
+    @overload
+    async def get_many(self, model: Copied[E], at: Iterable[Copy[E]], /) -> list[E | None]: ...
+    @overload
+    async def get_many(self, model: Located[R, *KeyTypes], keys: Iterable[tuple[*KeyTypes]], /) -> list[R | None]: ...
+    async def get_many(self, model: Any, keys: Any, /) -> Any:
+        """Entities, groups of an aggregate or rows of a unique index, in the order of `keys`; None for absent ones.
+
+        Keys are tuples, `db.get_many(User, [(1,), (2,)])`, references or copies. Costs one request, and a row for each
+        key; for an aggregate, one request and row more for each `least` and `greatest` of each key, and for a unique
+        index one request for each key; all of them in one round.
+
+        Raises:
+            InvalidKey: a key has other parts than declared, or refers to another class.
+            InvalidQuery: the view only has pages.
+            NotReady: the view is still being built.
 
         Examples:
             ```python
@@ -279,7 +336,7 @@ class AsyncDatabase:
             assert absent is None
             ```
         """
-        check_iterable(keys, "get_many takes keys as tuples: [(1,), (2,)]")
+        check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
         trace = Trace(self._observers)
         found = await self._driver.run(self.operations.get_many(model, list(keys)), trace)
         return [None if entity is None else self._with_outcome((entity, version), trace) for entity, version in found]
@@ -292,7 +349,9 @@ class AsyncDatabase:
         cursor: str | None = None,
         backward: bool = False,
         since: Any = None,
+        after: Any = None,
         until: Any = None,
+        through: Any = None,
         starts_with: str | bytes | None = None,
         where: Expression | None = None,
         budget: int = BUDGET,
@@ -306,8 +365,10 @@ class AsyncDatabase:
             limit: rows of the page, at most the view's `max_limit`; by default 50, or `max_limit` where that is less.
             cursor: `page.next` or `page.previous` of an earlier page.
             backward: without a cursor, the last page of the list.
-            since: the next key field is at least this.
-            until: the next key field is below this.
+            since: the next key field is this or greater, in the order of its values whichever way the list is sorted.
+            after: it is greater than this.
+            until: it is less than this.
+            through: it is this or less.
             starts_with: the next key field begins with this text or these bytes.
             where: a condition on the rows; rows that fail it are read all the same, within `budget`.
             budget: rows that may be read beyond `limit`; once they are used up, `page.truncated` is true and
@@ -337,7 +398,8 @@ class AsyncDatabase:
             await self.run(self.operations.fence.check_readable(view))
             of = self._lists[view] = listed(self.operations, view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
-        query = Query(equal, limit, cursor, backward, since, until, starts_with, where, budget)
+        bounds = bounds_of(since, after, until, through)
+        query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if self._local is not None:
             found = read_page(self._local, of, query, self._cipher)
             if found is not None:
@@ -436,9 +498,15 @@ class AsyncDatabase:
         saved: M = (await self._write(self.operations.upsert(entity, changes))).entity
         return saved
 
+    @overload
+    async def patch(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Any) -> R: ...
+    @overload
+    async def patch(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Any) -> E: ...
+    @overload
     async def patch(
         self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Any
-    ) -> R:
+    ) -> R: ...
+    async def patch(self, model: Any, /, *key: Any, if_version: int | None = _NONE, **changes: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Changes fields of one entity; None clears one.
 
         `add(n)`, `append(x)` and `remove(x)` apply to the stored value. A field called `if_version` is changed by
@@ -457,10 +525,17 @@ class AsyncDatabase:
             ```
         """
         plan = self.operations.patch(model, key, changes, own_version(model, changes, if_version))
-        patched: R = (await self._write(plan)).entity
-        return patched
+        return (await self._write(plan)).entity
 
-    async def delete(self, model: Located[Any, *KeyTypes], *key: *KeyTypes, if_version: int | None = None) -> None:
+    @overload
+    async def delete(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
+    @overload
+    async def delete(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None) -> None: ...
+    @overload
+    async def delete(
+        self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = None
+    ) -> None: ...
+    async def delete(self, model: Any, /, *key: Any, if_version: int | None = None) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Deletes an entity and everything derived from it; does nothing when it does not exist.
 
         Raises:

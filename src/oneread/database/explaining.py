@@ -13,8 +13,8 @@ from msgspec import UNSET
 from oneread import costs
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
-from oneread.database.operations import Operations, found_by, root_keys
-from oneread.database.pages import AnyOf, BoundQuery, Query
+from oneread.database.operations import Operations, found_by, one_key
+from oneread.database.pages import AnyOf, BoundQuery, Query, bounds_of
 from oneread.database.patches import patching
 from oneread.errors import UsageError, shown
 from oneread.models.fields import GENERATED
@@ -47,8 +47,7 @@ class Explainer:
         self._check_class(model)
         call = _call("get", model, key)
         if model in self._catalog.kinds:
-            kind = self._operations.kind(model)
-            root = kind.key(key)
+            root = self._operations.root(model, key)
             return self._explanation(call, [f"read roots {self._name(root)}"], self.costs.get(model))
         bound = self.costs.get(model)
         self._operations.fence.check(model)
@@ -58,11 +57,18 @@ class Explainer:
 
     def get_many(self, model: Any, keys: Iterable[tuple[Any, ...]]) -> Explanation:
         """What `get_many` would do."""
-        kind = self._operations.kind(model)
-        check_iterable(keys, "get_many takes keys as tuples: [(1,), (2,)]")
-        places = root_keys(kind, keys)
-        plan = [f"read roots {', '.join(map(self._name, places))}"]
-        return self._explanation(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(places))))
+        self._check_class(model)
+        check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
+        given = [one_key(model, key) for key in keys]
+        view = self._catalog.views.get(model)
+        if view is None:
+            self._operations.kind(model)
+            plan = [f"read roots {', '.join(self._name(self._operations.root(model, key)) for key in given)}"]
+        else:
+            self._operations.fence.check(model)
+            places = [view.prefix + view.key.codec.encode(found_by(view, key)) for key in given]
+            plan = [line for place in places for line in view.explain_find(place)]
+        return self._explanation(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(given))))
 
     def page(  # noqa: PLR0913 - as the page itself
         self,
@@ -72,7 +78,9 @@ class Explainer:
         cursor: str | None = None,
         backward: bool = False,
         since: Any = None,
+        after: Any = None,
         until: Any = None,
+        through: Any = None,
         starts_with: str | bytes | None = None,
         where: Any = None,
         budget: int = BUDGET,
@@ -81,7 +89,8 @@ class Explainer:
         self._check_class(view)
         of = listed(self._operations, view)
         rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
-        query = Query(equal, rows, cursor, backward, since, until, starts_with, where, budget)
+        bounds = bounds_of(since, after, until, through)
+        query = Query(equal, rows, cursor, backward, bounds, starts_with, where, budget)
         bounded = BoundQuery(of, query, self._cipher)
         ranges = bounded.ranges()
         bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
@@ -113,7 +122,7 @@ class Explainer:
 
         `carriers` is the number of holders, when it is known; a model's own field `carriers` takes precedence.
         """
-        place = self._operations.kind(model).key(key)
+        place = self._operations.root(model, key)
         carriers = _known_holders(model, carriers, changes)
         patching(model, changes)
         bound = self.costs.patch(model, *changes, carriers=carriers)
@@ -121,7 +130,7 @@ class Explainer:
 
     def delete(self, model: Any, *key: object, carriers: int | None = None) -> Explanation:
         """What `delete` would do."""
-        place = self._operations.kind(model).key(key)
+        place = self._operations.root(model, key)
         bound = self.costs.delete(model, carriers=carriers)
         return self._explanation(_call("delete", model, key), [f"read roots {self._name(place)}"], bound)
 

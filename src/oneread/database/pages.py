@@ -62,8 +62,7 @@ class Query(msgspec.Struct, frozen=True):
     limit: int = DEFAULT_LIMIT
     cursor: str | None = None
     backward: bool = False
-    since: Any = None
-    until: Any = None
+    bounds: KeyBounds[Any] | None = None
     starts_with: str | bytes | None = None
     where: Expression | None = None
     budget: int = BUDGET
@@ -213,18 +212,23 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     if len(values) > of.width:
         raise InvalidKey("more values than the key has elements", view=of.cls, given=equal)
     prefix = of.prefix + of.encoders[len(values)](values)
-    if query.since is None and query.until is None and query.starts_with is None:
+    if query.bounds is None and query.starts_with is None:
         start, stop = prefix_range(prefix)
     elif len(values) == of.width:
-        raise InvalidQuery("since, until and starts_with need a further key field", view=of.cls, given=equal)
+        raise InvalidQuery("a bound and starts_with need a further key field", view=of.cls, given=equal)
     elif len(values) in of.hashed:
         raise InvalidQuery("a hashed key field has no order: give a value, not a bound", view=of.cls, given=equal)
     else:
-        since, until = _edge(of, equal, query.since), _edge(of, equal, query.until)
-        start, stop = of.codec.bounded_range(
-            values, KeyBounds(since, until=until), prefix=of.prefix, starts_with=query.starts_with
-        )
+        bounds = (query.bounds or KeyBounds[Any]()).map(lambda bound: _edge(of, equal, bound))
+        start, stop = of.codec.bounded_range(values, bounds, prefix=of.prefix, starts_with=query.starts_with)
     return _Branch(prefix, RowRange(start, stop or b""))
+
+
+def bounds_of(since: Any, after: Any, until: Any, through: Any) -> KeyBounds[Any] | None:
+    """The bounds that a page is given; None if there are none."""
+    if since is None and after is None and until is None and through is None:
+        return None
+    return KeyBounds(since, after, until, through)
 
 
 def _edge(of: Listed, equal: tuple[Any, ...], bound: Any) -> Any:

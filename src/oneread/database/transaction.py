@@ -41,7 +41,7 @@ class TransactionWork:
         catalog = self._operations.catalog
         if not isinstance(model, type) or model not in catalog.kinds:
             raise UsageError("a transaction reads entities only; read views before or after it", given=model)
-        root_key = catalog.kinds[model].key(key)
+        root_key = self._operations.root(model, key)
         yield from self._overlay.load("roots", [root_key])
         root = parse_root(self._overlay.get("roots", root_key))
         entity = yield from self._operations.reading(lambda: self._entity(root_key, root))
@@ -67,11 +67,11 @@ class TransactionWork:
         return (yield from self._write(Save(self._operations.catalog, whole, mode, if_version)))
 
     def patch(self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None) -> Plan[Any]:
-        root_key = self._operations.kind(model).key(key)
+        root_key = self._operations.root(model, key)
         return (yield from self._write(Patch(self._operations.catalog, root_key, patching(model, changes), if_version)))
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[None]:
-        root_key = self._operations.kind(model).key(key)
+        root_key = self._operations.root(model, key)
         yield from self._write(Delete(self._operations.catalog, root_key, if_version, model))
 
     def _refuse_ended(self) -> None:

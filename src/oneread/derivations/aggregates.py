@@ -26,7 +26,7 @@ from oneread.derivations.derivation import (
     owner_offset,
 )
 from oneread.derivations.emitted_record import ROWS, SUMS, short_hash
-from oneread.derivations.indexes import check_type, compile_where
+from oneread.derivations.indexes import check_type, compile_where, copy_shown
 from oneread.derivations.keyed import Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate
@@ -34,7 +34,7 @@ from oneread.encoding.codec import Codec
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded, shown
 from oneread.models.paths import Path, path_of
-from oneread.models.references import Copy, Ref
+from oneread.models.references import Copy, ref_class
 from oneread.models.registry import EntityKind, element
 from oneread.models.set_order import has_one_form
 from oneread.models.types import Names, field_types, unwrap
@@ -137,6 +137,7 @@ class AggregateView:
             accesses,
             compiling.kinds,
         )
+        self._copies = {part.field: copy_shown(cls, part.field, accesses.names) for part in self.key.parts}
         for part in self.key.parts:
             check_type(cls, part.field, self._types[part.field], part.access, optional=part.rule.none is not None)
             if part.rule.descending or part.rule.hashed:
@@ -250,7 +251,7 @@ class AggregateView:
         for part in self.key.parts:
             values = group[start : start + part.width]
             start += part.width
-            fields[part.field] = _as_declared(part.access, values)
+            fields[part.field] = _as_declared(part.access, self._copies[part.field], values)
         for each in self.folded:
             fields[each.field] = self._read_number(each, numbers)
         return self.cls(**fields)
@@ -307,14 +308,19 @@ class AggregateView:
     def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
         return [*((part.field, part.access, part.check()) for part in self.key.parts), *self._probed]
 
-    def find(self, values: tuple[Any, ...]) -> Plan[Any]:
-        group = self.key.codec.encode(values)
+    def find_many(self, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:
+        groups = [self.key.codec.encode(values) for values in wanted]
+        counts: Plan[Any] = _counts([self.prefix + group for group in groups])
         if not self.extrema:
-            (row,) = yield from Read("counts", [self.prefix + group])
-            return self.make_row(values, amounts_in(row), {})
-        numbers: Plan[Any] = _counts(self.prefix + group)
-        found = yield from Together([numbers, *(self._extreme(each, group) for each in self.extrema)])
-        return self.make_row(values, found[0], dict(zip([each.field for each in self.extrema], found[1:], strict=True)))
+            numbers = yield from counts
+            return [self.make_row(values, each, {}) for values, each in zip(wanted, numbers, strict=True)]
+        extremes = [self._extreme(each, group) for group in groups for each in self.extrema]
+        numbers, *found = yield from Together([counts, *extremes])
+        width, names = len(self.extrema), [each.field for each in self.extrema]
+        return [
+            self.make_row(values, each, dict(zip(names, found[place * width : (place + 1) * width], strict=True)))
+            for place, (values, each) in enumerate(zip(wanted, numbers, strict=True))
+        ]
 
     def _extreme(self, extremum: Extremum, group: bytes) -> Plan[Any]:
         """Reads the least or greatest value of a group: that of the first row of its hidden index."""
@@ -441,9 +447,9 @@ def amounts_in(row: Row | None) -> list[Number]:
     return decode_amounts(None if row is None else row[VALUE].value)
 
 
-def _counts(key: bytes) -> Plan[list[Number]]:
-    (row,) = yield from Read("counts", [key])
-    return amounts_in(row)
+def _counts(keys: list[bytes]) -> Plan[list[list[Number]]]:
+    rows = yield from Read("counts", keys)
+    return [amounts_in(row) for row in rows]
 
 
 def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:
@@ -459,13 +465,12 @@ def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:
                 yield path if what == "sum" else None
 
 
-def _as_declared(access: Access, values: tuple[Any, ...]) -> Any:
+def _as_declared(access: Access, copy: type[Copy[Any]] | None, values: tuple[Any, ...]) -> Any:
     if access.target is None:
         return values[0]
     if values[0] is None:
         return None
-    copy: type[Copy[Any]] | None = access.copy
-    return copy.of(*values) if copy is not None else Ref(values)
+    return copy.of(*values) if copy is not None else ref_class(access.target)(values)
 
 
 def _number(place: int) -> Callable[[list[Number]], Any]:

@@ -21,11 +21,12 @@ from oneread.derivations.probes import Probes
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
 from oneread.derivations.views import Aggregate, Index, View
-from oneread.errors import Corrupt, InvalidDeclaration, SchemaMismatch, UsageError
+from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey, SchemaMismatch, UsageError
 from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.older import NewerLayout, OlderLayout
-from oneread.models.registry import EntityKind, root_model
+from oneread.models.references import OTHER_CLASS, Copy, Ref
+from oneread.models.registry import EntityKind, root_model, target_of
 from oneread.models.types import Named
 from oneread.models.versions import StoredLayout, StoredSchema
 from oneread.store.keys import kind_part, view_prefix
@@ -158,6 +159,27 @@ class Catalog:
                 if access.through is not None:
                     probes.add_value(access.through, cls, field, check)
         return probes
+
+    def given_key(self, model: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The key of an entity as a call gives it: its parts, or one reference or copy that refers to the entity.
+
+        Raises:
+            InvalidKey: it refers to another class, or its key has other parts.
+        """
+        at = given[0] if len(given) == 1 else None
+        if not isinstance(at, (Ref, Copy)):
+            return given
+        ref = at.ref if isinstance(at, Copy) else at
+        cls = target_of(type(at), self.names) if isinstance(at, Copy) else ref.refers_to
+        if cls is not None and not issubclass(cls, model):
+            raise InvalidKey(OTHER_CLASS, model=model, given=at)
+        kind = self.kinds[model]
+        if type(ref.key) is not tuple or len(ref.key) != len(kind.names):
+            raise InvalidKey(
+                "the reference has a key of other parts than the model it refers to",
+                model=model, declared=kind.names, given=at,
+            )  # fmt: skip
+        return ref.key
 
     def kind_of(self, key: bytes) -> EntityKind:
         """The kind of a root row."""

@@ -19,9 +19,10 @@ from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model
-from oneread.models.references import Copy, Ref, copied_names
+from oneread.models.references import Copy, Ref, copied_names, refuse_copy_in_copy
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets, stored_form
+from oneread.models.shadow import revive
 from oneread.models.types import unwrap
 
 Getter = Callable[[Any, Mapping[str, Any]], Any]
@@ -117,14 +118,27 @@ class Reference(NamedTuple):
         access = self.access
         try:
             if access.many:
-                keys = dict.fromkeys([self.kind.key(ref.key) for ref in value])
+                keys = dict.fromkeys([self._key(ref) for ref in value])
                 return sorted(keys) if access.unordered else list(keys)
-            ref: Any = value if access.copy is None else value.ref if type(value) is access.copy else None
-            return [self.kind.key(ref.key)]
+            return [self._key(value if access.copy is None else value.ref if type(value) is access.copy else None)]
         except (AttributeError, TypeError) as error:
+            made = "of" if access.copy is not None else "at"
+            cls = access.copy or access.target or self.kind.cls
             raise InvalidValue(
-                "a value does not fit its field", model=type(entity).__name__, field=self.name, value=value
+                "a value does not fit its field, which refers to an entity: write a reference, not a key",
+                model=type(entity).__name__,
+                field=self.name,
+                value=value,
+                write=f"{cls.__name__}.{made}(...)",
             ) from error
+
+    def _key(self, ref: Any) -> bytes:
+        cls, target = ref.refers_to, self.access.target
+        if cls is not target and cls is not None and not issubclass(cls, self.kind.cls):
+            raise InvalidValue(
+                "this refers to another class than the field does", field=self.name, value=ref, expected=target
+            )
+        return self.kind.key(ref.key)
 
     def keeps_last_values(self, source: Source) -> bool:
         """Whether holders keep the last values of this source: it was deleted, and `on_delete` does not clear them."""
@@ -171,15 +185,22 @@ class CopiedValues:
     The routes are part of it because programs with other declarations announce other routes: when the values happen to
     be equal, a holder that has the wrong ones would otherwise never be updated again.
 
-    `values` are every value that any copy takes, by route, with its type; `missing_ok` says that holders may refer to
-    an entity before it exists; `meaning` is the types as text, so that values kept under other types are not mistaken
-    for these; `sets` says that a value may be a set or hold one.
+    `values` are every value that any copy takes, by route, with its type, and `concrete` the types by which values are
+    read back; `missing_ok` says that holders may refer to an entity before it exists; `meaning` is the types as text,
+    so that values kept under other types are not mistaken for these; `sets` says that a value may be a set or hold one.
     """
 
     def __init__(
-        self, values: Mapping[str, tuple[Getter, Any]], *, missing_ok: bool, meaning: str = "", sets: bool = False
+        self,
+        values: Mapping[str, tuple[Getter, Any]],
+        concrete: Mapping[str, Any],
+        *,
+        missing_ok: bool,
+        meaning: str = "",
+        sets: bool = False,
     ) -> None:
         self._values = {route: values[route] for route in sorted(values)}
+        self._concrete = concrete
         self._getters = tuple(get for get, _type in self._values.values())
         self._routes = blake2b("\n".join(self._values).encode(), digest_size=4).digest()
         self._meaning = blake2b(meaning.encode(), digest_size=4).digest()
@@ -199,10 +220,14 @@ class CopiedValues:
 
     def read_snapshot(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         """The values of a snapshot; none if they had other types then: holders keep what they have."""
-        types = self._values
+        types = self._concrete
         if kept.get(MEANING, self._meaning) != self._meaning:
             return {}
-        return {route: msgspec.convert(value, types[route][1]) for route, value in kept.items() if route in types}
+        return {
+            route: msgspec.convert(value, types[route], dec_hook=revive)
+            for route, value in kept.items()
+            if route in types
+        }
 
     def hash(self, entity: Model[Any] | None, used: Mapping[str, Any]) -> bytes:
         """What the record keeps of the copied values."""
@@ -291,10 +316,10 @@ def check_copy(
         raise InvalidDeclaration("on_delete: expected keep, refuse or clear", copy=copy, on_delete=copy.on_delete)
     found: dict[str, Access] = {}
     for name in copied_names(copy):
-        access = accesses.of_route(target, accesses.source_route(copy, name))
+        access = accesses.of_end(target, accesses.source_route(copy, name))
         bare, optional, _metadata = unwrap(types[name])
-        if access.many or access.copy is not None:
-            raise InvalidDeclaration("a copied field is a plain value or a reference", copy=copy, field=name)
+        if access.stands_for is not None and bare is access.stands_for:
+            refuse_copy_in_copy(copy, name, access.stands_for)
         if bare != access.type:
             raise InvalidDeclaration(
                 "a copied field has another type than its source",

@@ -24,6 +24,7 @@ from oneread.models.model import Model
 from oneread.models.references import Copy
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
+from oneread.models.shadow import revive
 from oneread.store.keys import entity_part
 from oneread.transactions.root import Root
 from oneread.transactions.unit_of_work import Group, GroupNumbers
@@ -118,7 +119,11 @@ class EntityType:
         if not values or not self._hidden_names:
             return {}
         types = self._hidden_types
-        return {name: msgspec.convert(value, types[name]) for name, value in values.items() if name in types}
+        return {
+            name: msgspec.convert(value, types[name], dec_hook=revive)
+            for name, value in values.items()
+            if name in types
+        }
 
     def fill(self, key: bytes, entity: Model[Any], refs: Refs, inputs: FillInputs) -> FilledEntity:
         """Fills the copies of an entity and computes its document and its contributions.

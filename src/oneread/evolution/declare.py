@@ -227,7 +227,7 @@ class _Declarer:
         """The fields that one copy shows: types, and the path of each value in the source."""
         sources = defaults_of(copy)
         return tuple(
-            (f"{name}.{inner}", f"{text} of {sources[inner] if isinstance(sources[inner], Path) else inner}")
+            (f"{name}.{inner}", f"{text} of {_source(sources[inner], inner)}")
             for inner, text, _default in describe(copy, self._names)
             if inner in copied_names(copy)
         )
@@ -315,3 +315,10 @@ def _defaulted(cls: Any) -> Iterator[str]:
         yield from cls.__optional_keys__
     else:
         yield from getattr(cls, "_field_defaults", {})
+
+
+def _source(default: object, name: str) -> str:
+    """Where a copied field comes from: a field of the source by its name, however it is written; else the path."""
+    if not isinstance(default, Path):
+        return name
+    return default.names[0] if len(default.names) == 1 else str(default)

@@ -16,7 +16,10 @@ from typing_extensions import TypeVarTuple, Unpack
 
 from oneread.errors import InvalidDeclaration, InvalidFields
 
-_RESERVED: Final = "this field name is reserved; choose another, and msgspec.field(name=...) keeps this one in JSON"
+_RESERVED: Final = (
+    "this field name is reserved; choose another: a copy and a view may show a field under it, "
+    "`origin: str = shown(Visit.source)`, and msgspec.field(name=...) keeps a name in JSON"
+)
 _NOT_A_NAME: Final = "a field's name is a Python identifier in normal form (NFKC) and not a keyword"
 _HIDES: Final = "this attribute hides a field of a base class; give it another name"
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from oneread.errors import InvalidValue
-from oneread.models.references import Ref
+from oneread.models.references import Ref, ref_class
 from oneread.models.shadow import FieldShape, revive
 from oneread.models.types import Annotation, FieldType
 
@@ -225,11 +225,13 @@ def held_as(field: FieldShape, sent: object) -> object:
     if field.kind == "copy":
         return field.cls.of(*_parts(getattr(sent, "ref", sent)))
     if field.kind == "ref":
-        return Ref(_parts(sent))
-    if several_references(field) is None:
+        return ref_class(field.reference().target())(_parts(sent))
+    element = several_references(field)
+    if element is None:
         return sent
+    made = ref_class(element.target())
     several = cast("Iterable[object]", sent)  # of a set in a dump they are references already
-    return field.type.present.cls(each if isinstance(each, Ref) else Ref(_parts(each)) for each in several)
+    return field.type.present.cls(each if isinstance(each, Ref) else made(_parts(each)) for each in several)
 
 
 def several_references(field: FieldShape) -> FieldType | None:

@@ -27,7 +27,8 @@ from oneread.web.links import links_of, note_page
 
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 
-NAMES: Final = ("limit", "cursor", "backward", "since", "until", "starts_with")
+BOUNDS: Final = ("since", "after", "until", "through", "starts_with")
+NAMES: Final = ("limit", "cursor", "backward", *BOUNDS)
 _NONE: Final[Any] = None  # FastAPI gives a request and a response only where no other type is in the annotation
 _TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
 _DIGITS: Final = 9
@@ -45,8 +46,8 @@ class PageQuery:
         backward: without a cursor, the last page of the list.
         request, response: given by FastAPI; the response gets the links to the pages around the one that is read,
             whatever the route returns.
-        since, until, starts_with: bounds of the next key field, as text of the field's declared type; a date
-            alone is midnight in UTC where the field is an instant.
+        since, after, until, through, starts_with: bounds of the next key field, as text of the field's declared type; a
+            date alone is midnight in UTC where the field is an instant.
     """
 
     limit: int | None = None
@@ -55,6 +56,8 @@ class PageQuery:
     since: str | None = None
     until: str | None = None
     starts_with: str | None = None
+    after: str | None = None
+    through: str | None = None
     request: HTTPConnection = field(default=_NONE, repr=False)
     response: Response = field(default=_NONE, repr=False)
 
@@ -80,10 +83,8 @@ class PageQuery:
             _number(given["limit"]) if "limit" in given else None,
             given.get("cursor"),
             _truth(given.get("backward", "false")),
-            given.get("since"),
-            given.get("until"),
-            given.get("starts_with"),
-            connection,
+            request=connection,
+            **{name: given[name] for name in BOUNDS if name in given},
         )
 
     async def page(
@@ -113,7 +114,7 @@ class PageQuery:
         """
         if most is not None and self.limit is not None and self.limit > most:
             raise InvalidQuery("the limit is larger than this list allows", field="limit", max_limit=most)
-        bounded = {name: getattr(self, name) for name in ("since", "until", "starts_with")}
+        bounded = {name: getattr(self, name) for name in BOUNDS}
         if any(text is not None for text in bounded.values()):
             bounded = _convert_bounds(db, view, equal, bounded)
         found = await db.page(

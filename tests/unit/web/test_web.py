@@ -4,8 +4,8 @@ import asyncio
 import logging
 import subprocess
 import sys
-from datetime import UTC, datetime
 import types
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -91,7 +91,13 @@ def test_bounds_are_read_by_the_type_of_the_key_field(client):
         put(client, f"s{size}", size=size)
     found = client.get("/things", params={"since": "2", "until": "9"}).json()
     assert [row["size"] for row in found["rows"]] == [5]
-    assert client.get("/things", params={"since": "two"}).json()["field"] == "since"
+    found = client.get("/things", params={"after": "1", "through": "9", "limit": 1}).json()
+    assert [row["size"] for row in found["rows"]] == [5]
+    found = client.get("/things", params={"after": "1", "through": "9", "cursor": found["next"]}).json()
+    assert [row["size"] for row in found["rows"]] == [9]
+    assert client.get("/things", params={"after": "9", "through": "1"}).json()["rows"] == []
+    for name in ("since", "after", "until", "through"):
+        assert client.get("/things", params={name: "two"}).json()["field"] == name
 
 
 def test_a_date_alone_bounds_an_instant():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from sys import maxsize
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
 from msgspec import UNSET
 
@@ -21,9 +21,9 @@ from oneread.database._sync.bulk import Bulk
 from oneread.database.cursors import cipher_of
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
-from oneread.database.lists import KeyTypes, Listed, Located, listed
+from oneread.database.lists import Copied, KeyTypes, Listed, Located, Named, listed
 from oneread.database.operations import Operations
-from oneread.database.pages import Page, Query, page
+from oneread.database.pages import Page, Query, bounds_of, page
 from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
@@ -36,6 +36,7 @@ from oneread.errors import Conflict, InvalidQuery, InvalidUrl, NotFound, Unavail
 from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
+from oneread.models.references import Copy, Ref
 from oneread.plans.arguments import check_function, check_iterable
 from oneread.plans.effects import Random, Sleep
 from oneread.plans.plan import Plan
@@ -67,6 +68,7 @@ from oneread.verify.verify import Verification, Verifier, VerifyOptions
 if TYPE_CHECKING:
     from oneread.plans.sync_driver import SyncDriver
 
+E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 R = TypeVar("R")
@@ -133,15 +135,32 @@ class Transaction:
         self._database = database
         self._work = work
 
-    def get(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R:
+    @overload
+    def get(self, model: Named[R], at: Ref[R], /) -> R: ...
+    @overload
+    def get(self, model: Copied[E], at: Copy[E], /) -> E: ...
+    @overload
+    def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R: ...
+    def get(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `get`, for entities."""
-        found: R = self._database.run(self._work.get(model, key))
-        return found
+        return self._database.run(self._work.get(model, key))
 
-    def find(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R | None:
-        """Like the database's `find`, for entities."""
-        found: R | None = self._database.run(self._work.find(model, key))
-        return found
+    @overload
+    def find(self, model: Named[R], at: Ref[R], /) -> R | None: ...
+    @overload
+    def find(self, model: Copied[E], at: Copy[E], /) -> E | None: ...
+    @overload
+    def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R | None: ...
+    def find(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        """Like the database's `find`, for entities.
+
+        Examples:
+            ```python
+            customer = db.find(Customer, 99)
+            assert customer is None
+            ```
+        """
+        return self._database.run(self._work.find(model, key))
 
     def save(self, entity: M, *, if_version: int | None = None) -> M:
         """Like the database's `save`."""
@@ -153,14 +172,25 @@ class Transaction:
         saved: M = self._database.run(self._work.save(entity, "create", None))
         return saved
 
+    @overload
+    def patch(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Any) -> R: ...
+    @overload
+    def patch(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Any) -> E: ...
+    @overload
     def patch(
         self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Any
-    ) -> R:
+    ) -> R: ...
+    def patch(self, model: Any, /, *key: Any, if_version: int | None = _NONE, **changes: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `patch`."""
-        patched: R = self._database.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
-        return patched
+        return self._database.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
 
-    def delete(self, model: Located[Any, *KeyTypes], *key: *KeyTypes, if_version: int | None = None) -> None:
+    @overload
+    def delete(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
+    @overload
+    def delete(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None) -> None: ...
+    @overload
+    def delete(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = None) -> None: ...
+    def delete(self, model: Any, /, *key: Any, if_version: int | None = None) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `delete`."""
         self._database.run(self._work.delete(model, key, if_version))
 
@@ -201,15 +231,24 @@ class Database:
             f"<{type(self).__name__} {self._driver.engine!r}: {len(catalog.models)} models, {len(catalog.views)} views>"
         )
 
-    def get(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R:
+    @overload
+    def get(self, model: Named[R], at: Ref[R], /) -> R: ...
+    @overload
+    def get(self, model: Copied[E], at: Copy[E], /) -> E: ...
+    @overload
+    def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R: ...
+    def get(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """The entity with this key, the group of an aggregate, or the row of a unique index.
+
+        `db.get(Purchase, "537626", 1)`, by a reference `db.get(Product, row.source)`, or by a copy
+        `db.get(Customer, purchase.buyer)`.
 
         Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`. An
         empty group is not an error: counts and totals are 0, the rest None.
 
         Raises:
             NotFound: there is no such entity.
-            InvalidKey: the key has other parts than declared.
+            InvalidKey: the key has other parts than declared, or the reference is to another class.
             NotReady: the view is still being built.
 
         Examples:
@@ -219,7 +258,7 @@ class Database:
             ```
         """
         try:
-            find = self._finders.get(model)  # type: ignore[call-overload]
+            find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
         found: Any = None if find is None else find(key)
@@ -228,20 +267,18 @@ class Database:
             found = self._with_outcome(self._driver.run(self.operations.get(model, key), trace), trace)
         elif found is ABSENT:
             raise NotFound("there is no such entity", model=model, key=key)
-        entity: R = found
-        return entity
+        return found
 
-    def find(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R | None:
-        """Like `get`, but None when there is none.
-
-        Examples:
-            ```python
-            customer = db.find(Customer, 99)
-            assert customer is None
-            ```
-        """
+    @overload
+    def find(self, model: Named[R], at: Ref[R], /) -> R | None: ...
+    @overload
+    def find(self, model: Copied[E], at: Copy[E], /) -> E | None: ...
+    @overload
+    def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R | None: ...
+    def find(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        """Like `get`, but None when there is none."""
         try:
-            find = self._finders.get(model)  # type: ignore[call-overload]
+            find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
         found: Any = None if find is None else find(key)
@@ -249,15 +286,20 @@ class Database:
             trace = Trace(self._observers)
             read = self._driver.run(self.operations.find(model, key), trace)
             found = ABSENT if read[0] is None else self._with_outcome(read, trace)
-        entity: R | None = None if found is ABSENT else found
-        return entity
+        return None if found is ABSENT else found
 
     def _with_outcome(self, found: tuple[Any, int], trace: Trace) -> Any:
         entity, version = found
         attach_outcome(entity, Outcome(version, trace))
         return entity
 
-    def exists(self, model: Located[Any, *KeyTypes], *key: *KeyTypes) -> bool:
+    @overload
+    def exists(self, model: Named[R], at: Ref[R], /) -> bool: ...
+    @overload
+    def exists(self, model: Copied[E], at: Copy[E], /) -> bool: ...
+    @overload
+    def exists(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes) -> bool: ...
+    def exists(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Whether there is such an entity. One request, one row.
 
         Examples:
@@ -267,8 +309,23 @@ class Database:
         """
         return self.find(model, *key) is not None
 
-    def get_many(self, model: type[M], keys: Iterable[tuple[Any, ...]]) -> list[M | None]:
-        """Entities by key, in the order of `keys`, None for each that is absent. One request, a row for each key.
+    @overload
+    def get_many(self, model: Named[R], at: Iterable[Ref[R]], /) -> list[R | None]: ...
+    @overload
+    def get_many(self, model: Copied[E], at: Iterable[Copy[E]], /) -> list[E | None]: ...
+    @overload
+    def get_many(self, model: Located[R, *KeyTypes], keys: Iterable[tuple[*KeyTypes]], /) -> list[R | None]: ...
+    def get_many(self, model: Any, keys: Any, /) -> Any:
+        """Entities, groups of an aggregate or rows of a unique index, in the order of `keys`; None for absent ones.
+
+        Keys are tuples, `db.get_many(User, [(1,), (2,)])`, references or copies. Costs one request, and a row for each
+        key; for an aggregate, one request and row more for each `least` and `greatest` of each key, and for a unique
+        index one request for each key; all of them in one round.
+
+        Raises:
+            InvalidKey: a key has other parts than declared, or refers to another class.
+            InvalidQuery: the view only has pages.
+            NotReady: the view is still being built.
 
         Examples:
             ```python
@@ -276,7 +333,7 @@ class Database:
             assert absent is None
             ```
         """
-        check_iterable(keys, "get_many takes keys as tuples: [(1,), (2,)]")
+        check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
         trace = Trace(self._observers)
         found = self._driver.run(self.operations.get_many(model, list(keys)), trace)
         return [None if entity is None else self._with_outcome((entity, version), trace) for entity, version in found]
@@ -289,7 +346,9 @@ class Database:
         cursor: str | None = None,
         backward: bool = False,
         since: Any = None,
+        after: Any = None,
         until: Any = None,
+        through: Any = None,
         starts_with: str | bytes | None = None,
         where: Expression | None = None,
         budget: int = BUDGET,
@@ -303,8 +362,10 @@ class Database:
             limit: rows of the page, at most the view's `max_limit`; by default 50, or `max_limit` where that is less.
             cursor: `page.next` or `page.previous` of an earlier page.
             backward: without a cursor, the last page of the list.
-            since: the next key field is at least this.
-            until: the next key field is below this.
+            since: the next key field is this or greater, in the order of its values whichever way the list is sorted.
+            after: it is greater than this.
+            until: it is less than this.
+            through: it is this or less.
             starts_with: the next key field begins with this text or these bytes.
             where: a condition on the rows; rows that fail it are read all the same, within `budget`.
             budget: rows that may be read beyond `limit`; once they are used up, `page.truncated` is true and
@@ -334,7 +395,8 @@ class Database:
             self.run(self.operations.fence.check_readable(view))
             of = self._lists[view] = listed(self.operations, view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
-        query = Query(equal, limit, cursor, backward, since, until, starts_with, where, budget)
+        bounds = bounds_of(since, after, until, through)
+        query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if self._local is not None:
             found = read_page(self._local, of, query, self._cipher)
             if found is not None:
@@ -433,9 +495,15 @@ class Database:
         saved: M = (self._write(self.operations.upsert(entity, changes))).entity
         return saved
 
+    @overload
+    def patch(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Any) -> R: ...
+    @overload
+    def patch(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Any) -> E: ...
+    @overload
     def patch(
         self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Any
-    ) -> R:
+    ) -> R: ...
+    def patch(self, model: Any, /, *key: Any, if_version: int | None = _NONE, **changes: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Changes fields of one entity; None clears one.
 
         `add(n)`, `append(x)` and `remove(x)` apply to the stored value. A field called `if_version` is changed by
@@ -454,10 +522,15 @@ class Database:
             ```
         """
         plan = self.operations.patch(model, key, changes, own_version(model, changes, if_version))
-        patched: R = (self._write(plan)).entity
-        return patched
+        return (self._write(plan)).entity
 
-    def delete(self, model: Located[Any, *KeyTypes], *key: *KeyTypes, if_version: int | None = None) -> None:
+    @overload
+    def delete(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
+    @overload
+    def delete(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None) -> None: ...
+    @overload
+    def delete(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = None) -> None: ...
+    def delete(self, model: Any, /, *key: Any, if_version: int | None = None) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Deletes an entity and everything derived from it; does nothing when it does not exist.
 
         Raises:
