@@ -44,7 +44,7 @@ class TransactionWork:
         root_key = catalog.kinds[model].key(key)
         yield from self._overlay.load("roots", [root_key])
         root = parse_root(self._overlay.get("roots", root_key))
-        entity = catalog.state(root_key, root).entity
+        entity = catalog.kinds[model].layouts.shown(catalog.state(root_key, root).entity)
         if not isinstance(entity, model):
             return None
         attach_outcome(entity, Outcome(root.version, Trace()))

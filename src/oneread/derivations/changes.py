@@ -80,7 +80,13 @@ class _Writing:
         return self._catalog.type_of(entity).groups(self.key, entity)
 
     def followed(self, root: Root) -> None:
-        self.written.entity, self.written.version = self._catalog.state(self.key, root).entity, root.version
+        self.written.entity, self.written.version = (
+            self._shown(self._catalog.state(self.key, root).entity),
+            root.version,
+        )
+
+    def _shown(self, entity: Any) -> Any:
+        return self._catalog.kind_of(self.key).layouts.shown(entity)
 
     def _attempt(self, seen: Root, version: int) -> CommitAttempt:
         """Decodes the row; raises Conflict when it does not have the version that the caller expects."""
@@ -106,7 +112,8 @@ class _Writing:
         before, written = attempt.before, self.written
         entity = entity_type.with_totals(self.key, entity, before.entity, rows.groups)
         filled = entity_type.fill(self.key, entity, refs, FillInputs(before, SourceCache(self._catalog, rows)))
-        written.entity, written.version, written.created = filled.entity, attempt.version, before.entity is None
+        written.entity, written.version = self._shown(filled.entity), attempt.version
+        written.created = before.entity is None
         return decision(self._catalog, entity_type, self.key, filled, attempt)
 
 
@@ -178,7 +185,7 @@ class Save(_Writing):
         if before is not None and self._mode != "save":
             if self._mode == "create":
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
-            self.written.entity, self.written.version = before, seen.version
+            self.written.entity, self.written.version = self._shown(before), seen.version
             return NO_CHANGE
         entity = stamped(self._entity_type, self._entity, before, sources.now)
         return self._store(self._entity_type, entity, self._refs, attempt, sources)

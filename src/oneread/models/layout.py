@@ -332,6 +332,16 @@ class Layouts:
         cls = self.class_of(doc)
         return next(each for each in self._by_prefix.values() if each.cls is cls).decode(doc)
 
+    def shown(self, entity: Any) -> Any:
+        """An entity as users see it: without the fields that are withheld."""
+        names = self._withheld.get(type(entity)) if self._withheld else None
+        if not names:
+            return entity
+        found = msgspec.structs.replace(entity)
+        for name in names:
+            getattr(type(found), name).__delete__(found)
+        return found
+
     def withhold(self, fields: Mapping[type, Sequence[str]]) -> None:
         """Leaves these fields of entities empty in what `decode` and `decode_many` return from now on."""
         self._withheld = fields

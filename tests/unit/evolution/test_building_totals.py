@@ -88,7 +88,9 @@ def test_what_is_written_while_totals_are_built_counts_once(url):
     schema, answer, question, _view = with_totals()
     with connect(url, schema, workers=0) as db:
         db.save(answer(number=10, question=question.at(2)))
-        db.patch(question, 1, title="!")
+        assert not hasattr(db.patch(question, 1, title="!"), "answers")
+        assert not hasattr(db.save(question(number=0, title="?")), "answers")
+        assert not hasattr(db.transact(lambda tx: tx.get(question, 0)), "answers")
         db.delete(answer, 0)
         db.save(question(number=3, title="new"))
         db.patch(answer, 1, question=question.at(3))
@@ -119,3 +121,12 @@ def test_a_second_program_sees_totals_when_they_are_built(url):
         assert db.backfill().done
         reader.patch(question, 0, title="!")
         assert reader.get(question, 0).answers == 4
+
+
+def test_an_entity_without_its_totals_can_be_saved(url):
+    schema, _answer, question, _view = with_totals()
+    with connect(url, schema, workers=0) as db:
+        found = db.get(question, 0)
+        db.save(found)
+        db.backfill()
+        assert db.get(question, 0).answers == 4
