@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from oneread.database.collector import pause_collector
-from oneread.database.lists import Copied, KeyTypes, Located, Named
+from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.operations import Operations
 from oneread.errors import UsageError
 from oneread.models.model import Model
@@ -96,24 +96,24 @@ class AsyncBulk:
         await self._add(("create", entity), self._sizes.of(entity), position)
 
     @overload
-    async def patch(self, model: Named[R], at: Ref[R], /, **changes: Any) -> None: ...
+    async def patch(self, model: Exact[R], at: Ref[R], /, **changes: Asked) -> None: ...
     @overload
-    async def patch(self, model: Copied[E], at: Copy[E], /, **changes: Any) -> None: ...
+    async def patch(self, model: Copied[E], at: Copy[E], /, **changes: Asked) -> None: ...
     @overload
-    async def patch(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, **changes: Any) -> None: ...
-    async def patch(self, model: Any, /, *key: Any, **changes: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def patch(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, **changes: Asked) -> None: ...
+    async def patch(self, model: Asked, /, *key: Asked, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Changes fields of one entity, as the database's `patch` does; `reached` gives a position."""
         await self._add(("patch", model, key, changes), weight((key, changes)))
 
     @overload
-    async def delete(self, model: Named[R], at: Ref[R], /, *, position: Position | None = None) -> None: ...
+    async def delete(self, model: Exact[R], at: Ref[R], /, *, position: Position | None = None) -> None: ...
     @overload
     async def delete(self, model: Copied[E], at: Copy[E], /, *, position: Position | None = None) -> None: ...
     @overload
     async def delete(
         self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, position: Position | None = None
     ) -> None: ...
-    async def delete(self, model: Any, /, *key: Any, position: Position | None = None) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def delete(self, model: Asked, /, *key: Asked, position: Position | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Deletes an entity, as the database's `delete` does."""
         await self._add(("delete", model, key), weight(key), position)
 

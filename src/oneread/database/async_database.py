@@ -20,7 +20,7 @@ from oneread.database.async_bulk import AsyncBulk
 from oneread.database.cursors import cipher_of
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
-from oneread.database.lists import Copied, KeyTypes, Listed, Located, Named, listed
+from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.operations import Operations
 from oneread.database.pages import Page, Query, bounds_of, page
 from oneread.database.patches import own_version
@@ -136,30 +136,23 @@ class AsyncTransaction:
         self._work = work
 
     @overload
-    async def get(self, model: Named[R], at: Ref[R], /) -> R: ...
+    async def get(self, model: Exact[R], at: Ref[R], /) -> R: ...
     @overload
     async def get(self, model: Copied[E], at: Copy[E], /) -> E: ...
     @overload
     async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R: ...
-    async def get(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def get(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `get`, for entities."""
         return await self._database.run(self._work.get(model, key))
 
     @overload
-    async def find(self, model: Named[R], at: Ref[R], /) -> R | None: ...
+    async def find(self, model: Exact[R], at: Ref[R], /) -> R | None: ...
     @overload
     async def find(self, model: Copied[E], at: Copy[E], /) -> E | None: ...
     @overload
     async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R | None: ...
-    async def find(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like the database's `find`, for entities.
-
-        Examples:
-            ```python
-            customer = await db.find(Customer, 99)
-            assert customer is None
-            ```
-        """
+    async def find(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        """Like the database's `find`, for entities."""
         return await self._database.run(self._work.find(model, key))
 
     async def save(self, entity: M, *, if_version: int | None = None) -> M:
@@ -173,26 +166,28 @@ class AsyncTransaction:
         return saved
 
     @overload
-    async def patch(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Any) -> R: ...
-    @overload
-    async def patch(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Any) -> E: ...
+    async def patch(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Asked) -> R: ...
     @overload
     async def patch(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Any
+        self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Asked
+    ) -> E: ...
+    @overload
+    async def patch(
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Asked
     ) -> R: ...
-    async def patch(self, model: Any, /, *key: Any, if_version: int | None = _NONE, **changes: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def patch(self, model: Asked, /, *key: Asked, if_version: int | None = _NONE, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `patch`."""
         return await self._database.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
 
     @overload
-    async def delete(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
+    async def delete(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
     @overload
     async def delete(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None) -> None: ...
     @overload
     async def delete(
         self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = None
     ) -> None: ...
-    async def delete(self, model: Any, /, *key: Any, if_version: int | None = None) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `delete`."""
         await self._database.run(self._work.delete(model, key, if_version))
 
@@ -235,12 +230,12 @@ class AsyncDatabase:
         )
 
     @overload
-    async def get(self, model: Named[R], at: Ref[R], /) -> R: ...
+    async def get(self, model: Exact[R], at: Ref[R], /) -> R: ...
     @overload
     async def get(self, model: Copied[E], at: Copy[E], /) -> E: ...
     @overload
     async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R: ...
-    async def get(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def get(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """The entity with this key, the group of an aggregate, or the row of a unique index.
 
         `db.get(Purchase, "537626", 1)`, by a reference `db.get(Product, row.source)`, or by a copy
@@ -273,13 +268,20 @@ class AsyncDatabase:
         return found
 
     @overload
-    async def find(self, model: Named[R], at: Ref[R], /) -> R | None: ...
+    async def find(self, model: Exact[R], at: Ref[R], /) -> R | None: ...
     @overload
     async def find(self, model: Copied[E], at: Copy[E], /) -> E | None: ...
     @overload
     async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R | None: ...
-    async def find(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like `get`, but None when there is none."""
+    async def find(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        """Like `get`, but None when there is none.
+
+        Examples:
+            ```python
+            customer = await db.find(Customer, 99)
+            assert customer is None
+            ```
+        """
         try:
             find = self._finders.get(model)
         except TypeError:
@@ -297,12 +299,12 @@ class AsyncDatabase:
         return entity
 
     @overload
-    async def exists(self, model: Named[R], at: Ref[R], /) -> bool: ...
+    async def exists(self, model: Exact[R], at: Ref[R], /) -> bool: ...
     @overload
     async def exists(self, model: Copied[E], at: Copy[E], /) -> bool: ...
     @overload
     async def exists(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes) -> bool: ...
-    async def exists(self, model: Any, /, *key: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def exists(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Whether there is such an entity. One request, one row.
 
         Examples:
@@ -313,12 +315,12 @@ class AsyncDatabase:
         return await self.find(model, *key) is not None
 
     @overload
-    async def get_many(self, model: Named[R], at: Iterable[Ref[R]], /) -> list[R | None]: ...
+    async def get_many(self, model: Exact[R], at: Iterable[Ref[R]], /) -> list[R | None]: ...
     @overload
     async def get_many(self, model: Copied[E], at: Iterable[Copy[E]], /) -> list[E | None]: ...
     @overload
     async def get_many(self, model: Located[R, *KeyTypes], keys: Iterable[tuple[*KeyTypes]], /) -> list[R | None]: ...
-    async def get_many(self, model: Any, keys: Any, /) -> Any:
+    async def get_many(self, model: Asked, keys: Asked, /) -> Asked:
         """Entities, groups of an aggregate or rows of a unique index, in the order of `keys`; None for absent ones.
 
         Keys are tuples, `db.get_many(User, [(1,), (2,)])`, references or copies. Costs one request, and a row for each
@@ -348,10 +350,10 @@ class AsyncDatabase:
         limit: int | None = None,
         cursor: str | None = None,
         backward: bool = False,
-        since: Any = None,
-        after: Any = None,
-        until: Any = None,
-        through: Any = None,
+        since: Asked = None,
+        after: Asked = None,
+        until: Asked = None,
+        through: Asked = None,
         starts_with: str | bytes | None = None,
         where: Expression | None = None,
         budget: int = BUDGET,
@@ -485,7 +487,7 @@ class AsyncDatabase:
         written = await self._write(self.operations.save(entity, "keep"))
         return written.entity, written.created
 
-    async def upsert(self, entity: M, /, **changes: Any) -> M:
+    async def upsert(self, entity: M, /, **changes: Asked) -> M:
         """Creates the entity, or changes these fields of the stored one.
 
         `db.upsert(Visit(page="/", count=1), count=add(1))`.
@@ -499,14 +501,16 @@ class AsyncDatabase:
         return saved
 
     @overload
-    async def patch(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Any) -> R: ...
-    @overload
-    async def patch(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Any) -> E: ...
+    async def patch(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Asked) -> R: ...
     @overload
     async def patch(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Any
+        self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Asked
+    ) -> E: ...
+    @overload
+    async def patch(
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Asked
     ) -> R: ...
-    async def patch(self, model: Any, /, *key: Any, if_version: int | None = _NONE, **changes: Any) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def patch(self, model: Asked, /, *key: Asked, if_version: int | None = _NONE, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Changes fields of one entity; None clears one.
 
         `add(n)`, `append(x)` and `remove(x)` apply to the stored value. A field called `if_version` is changed by
@@ -528,14 +532,14 @@ class AsyncDatabase:
         return (await self._write(plan)).entity
 
     @overload
-    async def delete(self, model: Named[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
+    async def delete(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
     @overload
     async def delete(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None) -> None: ...
     @overload
     async def delete(
         self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = None
     ) -> None: ...
-    async def delete(self, model: Any, /, *key: Any, if_version: int | None = None) -> Any:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Deletes an entity and everything derived from it; does nothing when it does not exist.
 
         Raises:

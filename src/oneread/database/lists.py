@@ -36,13 +36,17 @@ ShowRows: TypeAlias = Callable[[Sequence[Found]], Plan[list[Any]]]
 """From rows of a page to what it shows."""
 
 
+Asked: TypeAlias = Any
+"""What a caller gives or gets, where the overloads of a verb or the declared fields hold the type."""
+
+
 class Located(Protocol[T_co, *KeyTypes]):
     """A class whose rows are found by a key of these types; model and view classes fit it."""
 
     def _located(self, *key: *KeyTypes) -> Ref[T_co]: ...
 
 
-class Named(Protocol[R]):
+class Exact(Protocol[R]):
     """A model or view class, and no base class of it: so that a `Ref[User]` is not taken for a `Ref[Question]`."""
 
     def _same(self, at: Ref[R], /) -> Ref[R]: ...

@@ -263,7 +263,7 @@ class ViewKey:
 
         A reference becomes its key's parts, a hashed value its digest. None for a reference is one value; None for each
         part of its key is accepted too if it cannot mean anything else. One reference to a row of this view is its
-        whole key; so is one that does not know its class if the first part of the key is no reference.
+        whole key; so is one that does not know its class where the first part of the key is not a reference.
         """
         if len(given) == 1 and isinstance(given[0], Ref) and self._is_row(given[0]):
             given = given[0].key

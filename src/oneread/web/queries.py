@@ -83,8 +83,12 @@ class PageQuery:
             _number(given["limit"]) if "limit" in given else None,
             given.get("cursor"),
             _truth(given.get("backward", "false")),
+            since=given.get("since"),
+            after=given.get("after"),
+            until=given.get("until"),
+            through=given.get("through"),
+            starts_with=given.get("starts_with"),
             request=connection,
-            **{name: given[name] for name in BOUNDS if name in given},
         )
 
     async def page(

@@ -338,7 +338,7 @@ class Retyped(Copy[Post]):
         (Retyped, "another type than its source"),
     ],
 )
-def test_a_wrong_copied_field_is_told_the_right_one(held, text):
+def test_a_wrong_copied_field_names_the_right_one(held, text):
     class Holder(Model[int]):
         number: Key[int]
         post: held
