@@ -225,7 +225,7 @@ class _Found(Exception):
     """An extension was met."""
 
 
-def _is_wide(element: Any) -> bool:
+def _is_wide(element: PackedElement) -> bool:
     """Whether a packed element holds an int beyond 64 bits anywhere."""
     try:
         _find_extension(element)
