@@ -1,7 +1,7 @@
 """Rolling deployments: programs of three versions of a schema write to one store, one after the other, as they like.
 
 Whoever does not know a field leaves it as it is, and every view is right after every single write. See
-docs/decisions/0043-older-programs-keep-what-they-do-not-know.md.
+docs/decisions/0042-older-programs-keep-what-they-do-not-know.md.
 """
 
 import pytest

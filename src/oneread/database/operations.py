@@ -5,8 +5,13 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
+=======
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+>>>>>>> roll
 
 import msgspec
 
@@ -32,6 +37,9 @@ from oneread.transactions.root import BODY, parse_root
 from oneread.transactions.tasks import FollowHandler, TaskRunner
 
 R = TypeVar("R")
+
+FoundEntity: TypeAlias = tuple[Any, int]
+"""An entity, or the row of a view, and its version; None for an absent one."""
 
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
@@ -65,13 +73,13 @@ class Operations:
         return tasks
 
     def save(
-        self, entity: Any, mode: Mode = "save", if_version: int | None = None
+        self, entity: object, mode: Mode = "save", if_version: int | None = None
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
         change = yield from self.saving(entity, mode, if_version)
         tasks = yield from self.commit([change])
         return change.written, tasks
 
-    def saving(self, entity: Any, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:
+    def saving(self, entity: object, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:
         whole = yield from self.generated(entity)
         return Save(self.catalog, whole, mode, if_version)
 
@@ -143,14 +151,18 @@ class Operations:
             yield from self.refresh()
         return (yield from read())
 
+<<<<<<< HEAD
     def root(self, model: Any, key: tuple[Any, ...]) -> RootKey:
         """The key of the root row of an entity, whose key or reference a call gives."""
         return self.kind(model).key(self.catalog.given_key(model, key))
 
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
+=======
+    def find(self, model: Any, key: tuple[Any, ...]) -> Plan[FoundEntity]:
+>>>>>>> roll
         """An entity and its version, or the row of a view; None for an absent one."""
-        return self.reading(lambda: self._find(model, key))
 
+<<<<<<< HEAD
     def _find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
         view = self.catalog.views.get(model)
         if view is not None:
@@ -159,20 +171,33 @@ class Operations:
             return found, 0
         (row,) = yield from Read("roots", [self.root(model, key)])
         return self._entity(model, row)
+=======
+        def read() -> Plan[FoundEntity]:
+            view = self.catalog.views.get(model)
+            if view is not None:
+                yield from self.fence.check_readable(model)
+                return (yield from view.find(found_by(view, key))), 0
+            kind = self.kind(model)
+            (row,) = yield from Read("roots", [kind.key(key)])
+            return self._entity(model, row)
+>>>>>>> roll
 
-    def _entity(self, model: Any, row: Row | None) -> tuple[Any, int]:
+        return self.reading(read)
+
+    def _entity(self, model: Any, row: Row | None) -> FoundEntity:
         if row is None or BODY not in row:
             return None, 0
         entity = self.kind(model).layouts.decode(row[BODY].value)
         return (entity, parse_root(row).version) if isinstance(entity, model) else (None, 0)
 
-    def get(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
+    def get(self, model: Any, key: tuple[Any, ...]) -> Plan[FoundEntity]:
         """`find`, with NotFound for an absent one."""
         found = yield from self.find(model, key)
         if found[0] is None:
             raise NotFound("there is no such entity", model=model, key=key)
         return found
 
+<<<<<<< HEAD
     def get_many(self, model: Any, keys: Sequence[Any]) -> Plan[list[tuple[Any, int]]]:
         """Entities or rows of a view by key in one round trip, None for each absent one."""
         view = self.catalog.views.get(model) if isinstance(model, type) else None
@@ -183,8 +208,13 @@ class Operations:
             return [(row, 0) for row in found]
         self.kind(model)
         places: list[bytes] = [self.root(model, key) for key in given]
+=======
+    def get_many(self, model: Any, keys: Sequence[tuple[Any, ...]]) -> Plan[list[FoundEntity]]:
+        """Entities by key in one round trip, None for each absent one."""
+        places = root_keys(self.kind(model), keys)
+>>>>>>> roll
 
-        def read() -> Plan[list[tuple[Any, int]]]:
+        def read() -> Plan[list[FoundEntity]]:
             rows = yield from Read("roots", places)
             return [self._entity(model, row) for row in rows]
 

@@ -50,7 +50,7 @@ class TransactionWork:
         attach_outcome(entity, Outcome(root.version, Trace()))
         return entity
 
-    def _entity(self, key: bytes, root: Root) -> Plan[Any]:
+    def _entity(self, key: bytes, root: Root) -> Plan[object]:
         yield from ()
         catalog = self._operations.catalog
         return catalog.kind_of(key).layouts.shown(catalog.state(key, root).entity)
@@ -79,7 +79,7 @@ class TransactionWork:
         if self._ended:
             raise UsageError("this transaction has ended; use it only inside its body")
 
-    def _write(self, change: Save | Patch | Delete) -> Plan[Any]:
+    def _write(self, change: Save | Patch | Delete) -> Plan[object]:
         self._refuse_ended()
         if not self._now:
             self._now = yield from Now()

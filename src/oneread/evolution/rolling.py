@@ -1,7 +1,7 @@
 """Rolling deployments: which of a store's numbers a program uses that is older than the store's newest schema.
 
 A program continues under the layouts that say what it declares, while a newer one adds fields to them. See
-docs/decisions/0043-older-programs-keep-what-they-do-not-know.md.
+docs/decisions/0042-older-programs-keep-what-they-do-not-know.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A document of an older layout is converted to the current layout element by element, without decoding unchanged ones,
 and then decoded like any other. One of a newer layout, whose fields this program knows in part, is read in the same
 way, and written with the elements that it does not know. Documents of the current layout do not take this path. See
-"Documents" of docs/formats/rows.md, and docs/decisions/0043-older-programs-keep-what-they-do-not-know.md.
+"Documents" of docs/formats/rows.md, and docs/decisions/0042-older-programs-keep-what-they-do-not-know.md.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class _Found(Exception):
     """An extension was met."""
 
 
-def _is_wide(element: Any) -> bool:
+def _is_wide(element: PackedElement) -> bool:
     """Whether a packed element holds an int beyond 64 bits anywhere."""
     try:
         _find_extension(element)

@@ -2,7 +2,7 @@
 
 The changes between two positions are one item, committed as a whole or not at all. When a batch is refused, one
 transaction finds all refused items, and the others are committed together. See
-docs/decisions/0025-bulk-batches-and-checkpoints.md and docs/decisions/0045-uniqueness-at-the-end.md.
+docs/decisions/0025-bulk-batches-and-checkpoints.md and docs/decisions/0044-uniqueness-at-the-end.md.
 """
 
 from __future__ import annotations
