@@ -5,13 +5,8 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
-=======
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
->>>>>>> roll
 
 import msgspec
 
@@ -151,36 +146,21 @@ class Operations:
             yield from self.refresh()
         return (yield from read())
 
-<<<<<<< HEAD
     def root(self, model: Any, key: tuple[Any, ...]) -> RootKey:
         """The key of the root row of an entity, whose key or reference a call gives."""
         return self.kind(model).key(self.catalog.given_key(model, key))
 
-    def find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
-=======
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[FoundEntity]:
->>>>>>> roll
         """An entity and its version, or the row of a view; None for an absent one."""
 
-<<<<<<< HEAD
-    def _find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
-        view = self.catalog.views.get(model)
-        if view is not None:
-            yield from self.fence.check_readable(model)
-            (found,) = yield from view.find_many([found_by(view, key)])
-            return found, 0
-        (row,) = yield from Read("roots", [self.root(model, key)])
-        return self._entity(model, row)
-=======
         def read() -> Plan[FoundEntity]:
             view = self.catalog.views.get(model)
             if view is not None:
                 yield from self.fence.check_readable(model)
-                return (yield from view.find(found_by(view, key))), 0
-            kind = self.kind(model)
-            (row,) = yield from Read("roots", [kind.key(key)])
+                (found,) = yield from view.find_many([found_by(view, key)])
+                return found, 0
+            (row,) = yield from Read("roots", [self.root(model, key)])
             return self._entity(model, row)
->>>>>>> roll
 
         return self.reading(read)
 
@@ -197,8 +177,7 @@ class Operations:
             raise NotFound("there is no such entity", model=model, key=key)
         return found
 
-<<<<<<< HEAD
-    def get_many(self, model: Any, keys: Sequence[Any]) -> Plan[list[tuple[Any, int]]]:
+    def get_many(self, model: Any, keys: Sequence[Any]) -> Plan[list[FoundEntity]]:
         """Entities or rows of a view by key in one round trip, None for each absent one."""
         view = self.catalog.views.get(model) if isinstance(model, type) else None
         given = [one_key(model, key) for key in keys]
@@ -208,11 +187,6 @@ class Operations:
             return [(row, 0) for row in found]
         self.kind(model)
         places: list[bytes] = [self.root(model, key) for key in given]
-=======
-    def get_many(self, model: Any, keys: Sequence[tuple[Any, ...]]) -> Plan[list[FoundEntity]]:
-        """Entities by key in one round trip, None for each absent one."""
-        places = root_keys(self.kind(model), keys)
->>>>>>> roll
 
         def read() -> Plan[list[FoundEntity]]:
             rows = yield from Read("roots", places)
