@@ -21,10 +21,12 @@ class Signatures(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_options: Any) -> None:
         """Every class and function of the package."""
-        _rewrite(pkg)
+        errors = pkg.members["errors"]
+        _rewrite(pkg, {name: each.path for name, each in errors.members.items() if isinstance(each, griffe.Class)})
 
 
-def _rewrite(scope: griffe.Module | griffe.Class) -> None:
+def _rewrite(scope: griffe.Module | griffe.Class, errors: dict[str, str]) -> None:
+    """Rewrites signatures, and names all errors in every module: `Raises` links those that it does not import, too."""
     for member in list(scope.members.values()):
         if isinstance(member, griffe.Alias):
             continue
@@ -32,8 +34,11 @@ def _rewrite(scope: griffe.Module | griffe.Class) -> None:
             for function in [member, *(member.overloads or [])]:
                 _simplify(function)
         elif isinstance(member, griffe.Module | griffe.Class):
-            _rewrite(member)
-    if isinstance(scope, griffe.Class):
+            _rewrite(member, errors)
+    if isinstance(scope, griffe.Module):
+        for name in errors.keys() - scope.members.keys():
+            scope.set_member(name, griffe.Alias(name, errors[name]))
+    else:
         for overloads in scope.overloads.values():
             for function in overloads:
                 _simplify(function)
