@@ -36,14 +36,18 @@ def _rewrite(scope: griffe.Module | griffe.Class, errors: dict[str, str]) -> Non
         elif isinstance(member, griffe.Module | griffe.Class):
             _rewrite(member, errors)
     if isinstance(scope, griffe.Module):
-        for name in errors.keys() - scope.members.keys():
-            scope.set_member(name, griffe.Alias(name, errors[name]))
+        _name_errors(scope, errors)
     else:
         for overloads in scope.overloads.values():
             for function in overloads:
                 _simplify(function)
         if "__init__" not in scope.members and _is_struct(scope):
             _add_constructor(scope)
+
+
+def _name_errors(module: griffe.Module, errors: dict[str, str]) -> None:
+    for name in errors.keys() - module.members.keys():
+        module.set_member(name, griffe.Alias(name, errors[name]))
 
 
 def _simplify(function: griffe.Function) -> None:
