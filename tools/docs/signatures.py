@@ -21,10 +21,12 @@ class Signatures(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_options: Any) -> None:
         """Every class and function of the package."""
-        _rewrite(pkg)
+        errors = pkg.members["errors"]
+        _rewrite(pkg, {name: each.path for name, each in errors.members.items() if isinstance(each, griffe.Class)})
 
 
-def _rewrite(scope: griffe.Module | griffe.Class) -> None:
+def _rewrite(scope: griffe.Module | griffe.Class, errors: dict[str, str]) -> None:
+    """Rewrites signatures, and names all errors in every module: `Raises` links those that it does not import, too."""
     for member in list(scope.members.values()):
         if isinstance(member, griffe.Alias):
             continue
@@ -32,13 +34,20 @@ def _rewrite(scope: griffe.Module | griffe.Class) -> None:
             for function in [member, *(member.overloads or [])]:
                 _simplify(function)
         elif isinstance(member, griffe.Module | griffe.Class):
-            _rewrite(member)
-    if isinstance(scope, griffe.Class):
+            _rewrite(member, errors)
+    if isinstance(scope, griffe.Module):
+        _name_errors(scope, errors)
+    else:
         for overloads in scope.overloads.values():
             for function in overloads:
                 _simplify(function)
         if "__init__" not in scope.members and _is_struct(scope):
             _add_constructor(scope)
+
+
+def _name_errors(module: griffe.Module, errors: dict[str, str]) -> None:
+    for name in errors.keys() - module.members.keys():
+        module.set_member(name, griffe.Alias(name, errors[name]))
 
 
 def _simplify(function: griffe.Function) -> None:
