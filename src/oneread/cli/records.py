@@ -12,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from types import NoneType
-from typing import Any, Final
+from typing import Final, cast
 
 import msgspec
 
@@ -56,7 +56,7 @@ def _listed(values: Iterable[object]) -> str:
     return ", ".join(str(_cell(each)) for each in values)
 
 
-_CELLS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], object]], ...]] = (
+_CELLS: Final = (
     ((NoneType, bool, int, float, str, Decimal), lambda value: value),
     ((bytes,), bytes.hex),
     ((datetime,), lambda value: value.isoformat().replace("+00:00", "Z")),
@@ -70,7 +70,10 @@ _CELLS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], object]], ...]] = (
 
 def _cell(value: object) -> object:
     """A value for a cell: numbers as they are, bytes in hexadecimal, references by their key, the rest as text."""
-    return next((show for types, show in _CELLS if isinstance(value, types)), _as_text)(value)
+    for types, show in _CELLS:
+        if isinstance(value, types):
+            return cast("Callable[[object], object]", show)(value)
+    return _as_text(value)
 
 
 def _as_text(value: object) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -410,10 +411,7 @@ def _flat(refs: Refs) -> list[bytes]:
 
 def followers(catalog: Catalog) -> FollowChanges:
     """Makes the changes that follow from others."""
-    return FollowChanges(
-        lambda source, holder: FollowSource(catalog, source, holder),
-        lambda holder, groups: FollowGroups(catalog, holder, groups),
-    )
+    return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog))
 
 
 def stamped(entity_type: EntityType, entity: Any, before: Any, clock: int) -> Any:

@@ -113,7 +113,10 @@ class MemoryEngine:
     def snapshot(self, run: Callable[[Answerer], T]) -> T:
         self._check_open()
 
-        rows = self._look(lambda: {table: each.copy() for table, each in self._rows.items()})
+        def copied() -> dict[Table, _TableRows]:
+            return {table: each.copy() for table, each in self._rows.items()}
+
+        rows = self._look(copied)
 
         def answer(request: Request[Any]) -> Any:
             self._check_open()
