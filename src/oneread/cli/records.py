@@ -12,7 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from types import NoneType
-from typing import Final, cast
+from typing import Any, Final
 
 import msgspec
 
@@ -56,24 +56,21 @@ def _listed(values: Iterable[object]) -> str:
     return ", ".join(str(_cell(each)) for each in values)
 
 
-_CELLS: Final = (
-    ((NoneType, bool, int, float, str, Decimal), lambda value: value),
-    ((bytes,), bytes.hex),
-    ((datetime,), lambda value: value.isoformat().replace("+00:00", "Z")),
-    ((Enum,), lambda value: value.name),
-    ((Ref,), lambda value: _listed(value.key)),
-    ((Copy,), lambda value: _listed(value.ref.key)),
-    ((list, tuple, set, frozenset), _listed),
-)
+_CELLS: Final[dict[tuple[type, ...], Callable[[Any], object]]] = {
+    (NoneType, bool, int, float, str, Decimal): lambda value: value,
+    (bytes,): bytes.hex,
+    (datetime,): lambda value: value.isoformat().replace("+00:00", "Z"),
+    (Enum,): lambda value: value.name,
+    (Ref,): lambda value: _listed(value.key),
+    (Copy,): lambda value: _listed(value.ref.key),
+    (list, tuple, set, frozenset): _listed,
+}
 """The text of values in a cell; the first entry that matches counts."""
 
 
 def _cell(value: object) -> object:
     """A value for a cell: numbers as they are, bytes in hexadecimal, references by their key, the rest as text."""
-    for types, show in _CELLS:
-        if isinstance(value, types):
-            return cast("Callable[[object], object]", show)(value)
-    return _as_text(value)
+    return next((show for types, show in _CELLS.items() if isinstance(value, types)), _as_text)(value)
 
 
 def _as_text(value: object) -> str:
