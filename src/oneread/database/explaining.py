@@ -185,7 +185,8 @@ def _values(equal: tuple[Any, ...], ranges: int) -> list[tuple[Any, ...]]:
 
 
 def _scan(of: Listed, values: tuple[Any, ...], query: Query, *, reverse: bool) -> str:
-    bounds = {name: getattr(query, name) for name in ("since", "until", "starts_with")}
+    bounds = {} if query.bounds is None else query.bounds._asdict()
+    bounds["starts_with"] = query.starts_with
     named = ", ".join(
         [*map(shown, values), *(f"{name}={shown(each)}" for name, each in bounds.items() if each is not None)]
     )
