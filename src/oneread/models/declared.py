@@ -72,7 +72,7 @@ else:
     class DeclaredModel(Declared):
         """The metaclass of models: a constructor that is given other fields says which."""
 
-        def __call__(self, *given: object, **fields: object) -> Any:
+        def __call__(self, /, *given: object, **fields: object) -> Any:
             try:
                 return _construct(self, *given, **fields)
             except TypeError as error:

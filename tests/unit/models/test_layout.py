@@ -13,7 +13,6 @@ import pytest
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue
 from oneread.models import shadow
-from oneread.models.declared import Declared
 from oneread.models.fields import GENERATED, reference
 from oneread.models.fingerprints import describe
 from oneread.models.layout import Layout, Layouts, field_path
@@ -159,7 +158,7 @@ def declared(name, annotations, defaults=None, base=Model, **config):
     """A declaration made at run time, with `code` as its key when it is a model."""
     fields = ({"code": Key[str]} if base is Model else {}) | annotations
     space = {"__annotations__": fields, "__module__": __name__} | (defaults or {})
-    return Declared(name, (base,), space, **config)
+    return type(base)(name, (base,), space, **config)
 
 
 def purchase(**changes):
