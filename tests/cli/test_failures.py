@@ -111,7 +111,7 @@ def test_progress_is_shown_on_a_terminal_only(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["page", "Note", "--limit", "x", "--json"], "valid integer"),
+        (["page", "Note", "--limit", "x", "--json"], "valid int"),
         (["page", "Note", "--nothing", "--json"], "--nothing"),
         (["nothing", "--json"], "nothing"),
         (["--json", "page"], "--json"),

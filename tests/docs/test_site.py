@@ -51,7 +51,7 @@ TOP_HITS = {
     "Flask": "how-to/serve-with-flask/",
     "Django": "how-to/serve-with-django/",
     "FastAPI": "how-to/serve-with-starlette-or-fastapi/",
-    "OpenAPI": "how-to/serve-with-starlette-or-fastapi/",
+    "OpenAPI": "reference/web/",
     "gunicorn": "how-to/serve-with-gunicorn/",
     "fork": "how-to/serve-with-gunicorn/",
     "pytest": "how-to/test-your-program/",

@@ -12,7 +12,7 @@ from typing import Any
 
 import griffe
 
-_CLASSES = {"Located"}
+_CLASSES = {"Copied", "Exact", "Located"}
 """Protocols that stand for "a class whose instances are the first part": shown as `type[R]`."""
 
 
@@ -59,11 +59,15 @@ def _simplify(function: griffe.Function) -> None:
 
 
 def _without_protocols(annotation: str | griffe.Expr | None) -> str | griffe.Expr | None:
-    """`type[R]` for `Located[R, *KeyTypes]`, at the top of an annotation."""
+    """`type[R]` for `Located[R, *KeyTypes]`, and `tuple` for a tuple of a key's parts."""
     if isinstance(annotation, griffe.ExprSubscript) and str(annotation.left) in _CLASSES:
         inner = annotation.slice
         first = inner.elements[0] if isinstance(inner, griffe.ExprTuple) else inner
         return griffe.ExprSubscript(left="type", slice=first)
+    if isinstance(annotation, griffe.ExprSubscript) and "*" in str(annotation.slice):
+        if str(annotation.left) == "tuple":
+            return "tuple"  # of the parts of a key, as above
+        return griffe.ExprSubscript(left=annotation.left, slice=_without_protocols(annotation.slice) or "")
     return annotation
 
 

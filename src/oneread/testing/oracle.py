@@ -20,7 +20,7 @@ import msgspec
 from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
-from oneread.errors import AlreadyExists, MissingReference, NotFound, StillReferenced
+from oneread.errors import AlreadyExists, MissingReference, NotFound, NotUnique, StillReferenced
 from oneread.models.fields import CREATED, UPDATED, Marker, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -221,7 +221,7 @@ class Oracle:
                 taken: dict[Any, Place] = {}
                 for values, place, _row in self.entries(view):
                     if None not in values and taken.setdefault(values, place) != place:
-                        raise AlreadyExists("taken", owner=_named(taken[values]))
+                        raise NotUnique("taken", owner=_named(taken[values]))
 
     # What entities see of their sources.
 

@@ -228,7 +228,7 @@ def test_a_process_that_a_newer_program_has_cut_off_is_unavailable(tmp_path):
         assert client.get("/write").status_code == 200
         connect(url, Schema(later), workers=0).close()
         answer = client.get("/write")
-    assert (answer.status_code, answer.headers["retry-after"], answer.json()["retryable"]) == (503, "5", True)
+    assert (answer.status_code, answer.headers["retry-after"], answer.json()["retryable"]) == (503, "10", True)
     assert answer.json()["type"] == "urn:oneread:error:SchemaMismatch"
 
 
