@@ -210,11 +210,9 @@ class Catalog:
         if root.body is None:
             return EntityState(None, {}, record)
         layouts = self.kind_of(key).layouts
-        older = layouts.older(root.body)
+        entity, older = layouts.whole(root.body), layouts.older(root.body)
         if older is None:
-            entity = layouts.whole(root.body)
             return EntityState(entity, self.entity_types[type(entity)].used_in(record), record)
-        entity = older.whole(root.body)
         used = {} if older.stored.renew else self.entity_types[type(entity)].used_in(record)
         return EntityState(entity, used, record, older.unfilled, older.stored.notify_again, older.keeping(root.body))
 
@@ -227,8 +225,7 @@ class Catalog:
                 else NO_SOURCE
             )
         layouts = self.kind_of(key).layouts
-        older = layouts.older(root.body)
-        entity = layouts.whole(root.body)
+        entity, older = layouts.whole(root.body), layouts.older(root.body)
         entity_type = self.entity_types[type(entity)]
         is_held = entity_type.has_hidden and not (older is not None and older.stored.renew)
         return Source(
@@ -263,15 +260,11 @@ class Catalog:
 
     def withhold(self, building: Collection[type]) -> None:
         """Leaves totals of these aggregates empty in what users read: they would be too small."""
-        for kind in {self.kinds[cls] for cls in self.models}:
-            found = {
-                cls: [each.field for each in entity_type.rollups if each.number.view in building]
-                for cls, entity_type in self.entity_types.items()
-                if entity_type.kind is kind
-            }
-            fields = {cls: names for cls, names in found.items() if names}
-            if fields or kind.prefix in self._with_totals:
-                kind.layouts.withhold(fields)
+        with_totals = [each for each in self.entity_types.values() if each.rollups]
+        found = {each.cls: [one.field for one in each.rollups if one.number.view in building] for each in with_totals}
+        fields = {cls: names for cls, names in found.items() if names}
+        for kind in {each.kind for each in with_totals}:
+            kind.layouts.withhold(fields)
 
     def may_be_held(self, key: bytes) -> bool:
         """Whether any reference forbids the delete of rows of this kind."""

@@ -81,10 +81,8 @@ class _Writing:
         return self._catalog.type_of(entity).groups(self.key, entity)
 
     def followed(self, root: Root) -> None:
-        self.written.entity, self.written.version = (
-            self._shown(self._catalog.state(self.key, root).entity),
-            root.version,
-        )
+        self.written.entity = self._shown(self._catalog.state(self.key, root).entity)
+        self.written.version = root.version
 
     def _shown(self, entity: Any) -> Any:
         return self._catalog.kind_of(self.key).layouts.shown(entity)
