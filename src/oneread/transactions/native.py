@@ -140,16 +140,7 @@ class NativeCommitter(NativeSystem):
 
         For each rank of groups: one read of their holders, one of the groups, and one scan for each extremum.
         """
-
-        def attempt(refused: RefusedHolders) -> Plan[None]:
-            mark = unit.mark()
-            try:
-                yield from self.cascade(unit, now, refused).commit(changes)
-            except HoldersRefused:
-                unit.restore(mark)
-                raise
-
-        return _until_written(attempt)
+        return _until_written(partial(self._overlay, unit, now, changes))
 
     def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
         """One transaction that writes nothing. Costs what its changes do, and a read more for each item with claims."""
@@ -162,7 +153,7 @@ class NativeCommitter(NativeSystem):
             for place, item in enumerate(items):
                 mark = unit.mark()
                 try:
-                    yield from _until_written(partial(self._check, unit, now, item))
+                    yield from _until_written(partial(self._overlay, unit, now, item, checked=True))
                 except OnereadError as error:
                     if not is_refusal(error):
                         raise
@@ -172,12 +163,18 @@ class NativeCommitter(NativeSystem):
 
         return Atomically(run).__iter__()
 
-    def _check(self, unit: UnitOfWork, now: int, item: Sequence[Change], refused: RefusedHolders) -> Plan[None]:
-        """Decides an item on a unit, and checks its claims and sums; the unit is as before when holders are refused."""
+    def _overlay(
+        self, unit: UnitOfWork, now: int, changes: Sequence[Change], refused: RefusedHolders, *, checked: bool = False
+    ) -> Plan[None]:
+        """Decides changes on a unit, which is as before when holders are refused.
+
+        With `checked`, claims and sums are looked at as if the unit were settled.
+        """
         mark = unit.mark()
         try:
-            yield from self.cascade(unit, now, refused).commit(item)
-            yield from unit.check_since(mark)
+            yield from self.cascade(unit, now, refused).commit(changes)
+            if checked:
+                yield from unit.check_since(mark)
         except HoldersRefused:
             unit.restore(mark)
             raise
@@ -273,7 +270,9 @@ class Cascade:
             links = self._links(change)
             if links:
                 yield from unit.load("roots", links)
-            yield from self._read_groups(change)
+            groups = self._groups_for(change)
+            if groups:
+                yield from unit.read_groups(groups, self._now)
             self._note(change.key, self._decide(change))
         yield from self._spread()
 
@@ -375,7 +374,9 @@ class Cascade:
         try:
             if change.key not in unit.known("roots"):
                 yield from unit.load("roots", _wanted([change]))
-            yield from self._read_groups(change)
+            groups = self._groups_for(change)
+            if groups:
+                yield from unit.read_groups(groups, self._now)
             found = self._try(change)
             if isinstance(found, list):
                 yield from unit.load("roots", found)
@@ -413,13 +414,12 @@ class Cascade:
                 raise
             raise
 
-    def _read_groups(self, change: Change) -> Plan[None]:
-        """Reads the groups that a change needs, now that its row was read."""
+    def _groups_for(self, change: Change) -> Sequence[Group]:
+        """The groups that a change needs, now that its row was read; forgets those of the change before."""
         rows = self._unit.known("roots")
-        groups = change.groups(_seen(rows[change.key]))
-        rows.groups = {}
-        if groups:
-            yield from self._unit.read_groups(groups, self._now)
+        if rows.groups:
+            rows.groups = {}
+        return change.groups(_seen(rows[change.key]))
 
     def _links(self, change: Change) -> list[bytes]:
         """Root rows that a change needs and that were not read yet."""

@@ -109,7 +109,8 @@ class Mark(NamedTuple):
 _TAKEN: Final = "this value is declared unique, and another entity has it"
 
 _REFUSALS: Final = (UsageError, LimitExceeded, Conflict)
-_NOT_REFUSALS: Final = (BudgetExceeded, Closed, SchemaMismatch)
+NOT_REFUSALS: Final = (BudgetExceeded, Closed, SchemaMismatch)
+"""Errors that end the work instead, though some are a kind of those."""
 
 _ABSENT: Final = object()
 """What the log keeps of a key that a mapping did not have."""
@@ -117,7 +118,7 @@ _ABSENT: Final = object()
 
 def is_refusal(error: BaseException) -> bool:
     """Whether an error refuses the change that was being decided; any other ends the work."""
-    return isinstance(error, _REFUSALS) and not isinstance(error, _NOT_REFUSALS)
+    return isinstance(error, _REFUSALS) and not isinstance(error, NOT_REFUSALS)
 
 
 def first_row(table: Table, within: RowRange) -> Plan[Found | None]:
