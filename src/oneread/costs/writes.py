@@ -83,26 +83,30 @@ class Writes:
 
     def bound(self, write: WriteCall, name: str) -> Bound:
         """The bound of one write."""
-        own = self._own_rows(write)
-        fan = self._fan_out(write)
         total = BoundBuilder()
         total.add("fence", Rows("read", "system", "fence", "every commit"), 1, FENCE)
         self._add_entities(total, write)
-        following, tasks = (0, 0) if fan is None else self._add_holders(total, fan, write)
         if write.verb == "delete" and self._catalog.may_be_held(self._catalog.kinds[write.cls].prefix):
             self._add_holds(total, write)
-        self._add_counts_read(total, own, write, fan, following)
-        size = self._costs.key(self._catalog.kinds[write.cls]).plus(self._root(write.cls))
-        total.add("roots", Rows("write", "roots", "entity", write.cls.__name__), write.entities, size)
-        self._add_derived(total, own, write, fan, following)
-        total.add("tasks", Rows("write", "system", "tasks", _because(fan)), tasks, TASK)
+        touched = self._add_written(total, write, Rows("write", "roots", "entity", write.cls.__name__))
         if write.verb not in ("patch", "delete"):
             for shown in dict.fromkeys(each.shown for each in self._catalog.entity_types[write.cls].rollups):
                 self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
-        touched = self._groups_of(own, write.entities)
-        touched.update(self._groups_of_holders(fan, following))
         self._add_totals(total, touched)
         return total.bound(name, write.cls.__name__)
+
+    def _add_written(self, total: BoundBuilder, write: WriteCall, roots: Rows) -> Counter[ShownAggregate]:
+        """Adds the entities with their derived rows and holders; returns the shown groups that all these may touch."""
+        own, fan = self._own_rows(write), self._fan_out(write)
+        following, tasks = (0, 0) if fan is None else self._add_holders(total, fan, write)
+        self._add_counts_read(total, own, write, fan, following)
+        size = self._costs.key(self._catalog.kinds[write.cls]).plus(self._root(write.cls))
+        total.add("roots", roots, write.entities, size)
+        self._add_derived(total, own, write, fan, following)
+        total.add("tasks", Rows("write", "system", "tasks", _because(fan)), tasks, TASK)
+        touched = self._groups_of(own, write.entities)
+        touched.update(self._groups_of_holders(fan, following))
+        return touched
 
     # What follows from groups: each entity that shows one is patched, and what follows from that.
 
@@ -132,17 +136,9 @@ class Writes:
             self._add_groups(total, f"groups {step}", shown, groups, 1)
             for kind in shown.kinds:
                 write = WriteCall("patch", kind.cls, self._fields_showing(kind, shown), groups)
-                root = self._root(kind.cls)
-                total.add(f"shown {step}", Rows("read", "roots", "entities that show", shown.name), groups, root)
-                own, fan = self._own_rows(write), self._fan_out(write)
-                following, tasks = (0, 0) if fan is None else self._add_holders(total, fan, write)
-                self._add_counts_read(total, own, write, fan, following)
-                size = self._costs.key(kind).plus(root)
-                total.add("roots", Rows("write", "roots", "entities that show", shown.name), groups, size)
-                self._add_derived(total, own, write, fan, following)
-                total.add("tasks", Rows("write", "system", "tasks", _because(fan)), tasks, TASK)
-                touched.update(self._groups_of(own, groups))
-                touched.update(self._groups_of_holders(fan, following))
+                read = Rows("read", "roots", "entities that show", shown.name)
+                total.add(f"shown {step}", read, groups, self._root(kind.cls))
+                touched.update(self._add_written(total, write, read._replace(act="write")))
 
     def _fields_showing(self, kind: EntityKind, shown: ShownAggregate) -> set[str]:
         return {
