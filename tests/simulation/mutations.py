@@ -46,7 +46,9 @@ def rest_of_batch(self, unit, key, task, size):
     within = outbox.holders_of(task.source)
     start = task.cursor + b"\x00" if task.cursor else within.start
     targets = yield from unit.scan("views", RowRange(start, within.stop), size)
-    follows = [self._follow(task.source, holder_part(target[len(within.start) :])) for target, _row in targets]
+    follows = [
+        self._followers.of_source(task.source, holder_part(target[len(within.start) :])) for target, _row in targets
+    ]
     yield from self.decide(unit, follows, now)
     if len(targets) < size:
         unit.remove("system", key)
@@ -95,7 +97,8 @@ def in_two_transactions(task_first):
             now = yield from Now()
             committer = self.committer
             follows = [
-                committer._follow(task.source, holder_part(target[len(within.start) :])) for target, _row in targets
+                committer._followers.of_source(task.source, holder_part(target[len(within.start) :]))
+                for target, _row in targets
             ]
             yield from committer.decide(unit, follows, now)
             yield from unit.flush(now)
@@ -228,7 +231,7 @@ def claims_are_released_too_early(patch):
 
 def claims_are_not_looked_at(patch):
     def taking(self, now, _refused):
-        for key, owner in self._claimed.items():
+        for key, (*_others, owner) in [each for each in self._claimed.items() if each[1]]:
             self.put("counts", key, {VALUE: Cell(owner, now)})
         for key in self._released.keys() - self._claimed.keys():
             self.remove("counts", key)

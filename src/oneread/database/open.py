@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from oneread.database.operations import Operations
-from oneread.derivations.catalog import SchemaNumbers, stored_name
+from oneread.derivations.catalog import stored_name
 from oneread.derivations.schema_rows import fence, replace_schema, stored_schema
 from oneread.errors import SchemaMismatch
 from oneread.evolution.declare import DeclaredSchema
 from oneread.evolution.fence import Fence
 from oneread.evolution.migrate import evolve_schema
 from oneread.evolution.plan import refuse, refuse_undeclared
+from oneread.evolution.rolling import numbers_of
 from oneread.evolution.schema import Schema
 from oneread.models.versions import FORMAT, Past, StoredSchema
 from oneread.plans.effects import Now
@@ -61,14 +62,11 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
         fitting = yield from committer.together(lambda: _evolve_stored(declared))
     stored = fitting.stored
     refuse_undeclared(stored, declared)
-    numbers = SchemaNumbers(
-        stored.kinds,
-        {name: layout.number for name, layout in stored.layouts.items()},
-        {name: (view.number, view.generation) for name, view in stored.views.items()},
-        stored.older,
-        stored.last,
-    )
+    numbers = numbers_of(stored, declared, fitting.version)
+    if numbers is None:
+        raise _refusal(stored, fitting.version)
     catalog = schema.catalog(numbers)
+    catalog.learn(stored)
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
     return Operations(catalog, Fence(catalog, fitting.version, fence(stored), building), schema.inline)
 
@@ -76,17 +74,21 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:
     """Finds a declared schema in a store's history, the newest of several versions; None for a new one.
 
-    An older version that may still write has the same numbers for all that it declares, because a change of a number
-    cuts older versions off. One that may not raises SchemaMismatch.
+    One that may not write any more raises SchemaMismatch.
     """
     versions = [past for past in stored.history if past.declared == declared.digest]
     if not versions:
         return None
     found = versions[-1]
     if found.version < stored.writers:
-        now = stored.history[-1]
-        raise SchemaMismatch(_NEWER, version=found.version, declared=_date(found), newest=now.version, since=_date(now))
+        raise _refusal(stored, found.version)
     return _Fitting(stored, found.version)
+
+
+def _refusal(stored: StoredSchema, version: int) -> SchemaMismatch:
+    then = next(past for past in reversed(stored.history) if past.version == version)
+    now = stored.history[-1]
+    return SchemaMismatch(_NEWER, version=version, declared=_date(then), newest=now.version, since=_date(now))
 
 
 def _date(past: Past) -> str:

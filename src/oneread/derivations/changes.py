@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -83,10 +84,8 @@ class _Writing:
         return self._catalog.type_of(entity).groups(self.key, entity)
 
     def followed(self, root: Root) -> None:
-        self.written.entity, self.written.version = (
-            self._shown(self._catalog.state(self.key, root).entity),
-            root.own,
-        )
+        self.written.entity = self._shown(self._catalog.state(self.key, root).entity)
+        self.written.version = root.own
 
     def _shown(self, entity: Any) -> Any:
         return self._catalog.kind_of(self.key).layouts.shown(entity)
@@ -414,10 +413,7 @@ def _flat(refs: Refs) -> list[bytes]:
 
 def followers(catalog: Catalog) -> FollowChanges:
     """Makes the changes that follow from others."""
-    return FollowChanges(
-        lambda source, holder: FollowSource(catalog, source, holder),
-        lambda holder, groups: FollowGroups(catalog, holder, groups),
-    )
+    return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog))
 
 
 def stamped(entity_type: EntityType, entity: Any, before: Any, clock: int) -> Any:

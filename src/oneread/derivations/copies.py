@@ -3,7 +3,7 @@
 A holder reads its source once, when the reference is new. Afterwards the source pushes. What one reference takes is a
 *selection* of the source's values; whenever the digest of a selection changes, the holders that wait for it get the new
 values. See "Copies" of the decisions page, rules 3, 13 and 14 of the commit protocol, and
-docs/decisions/0040-selections-of-copied-values.md.
+docs/decisions/0046-selections-of-copied-values.md.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model
-from oneread.models.references import Copy, Ref, copied_names
+from oneread.models.references import Copy, Ref, copied_names, refuse_copy_in_copy
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets, stored_form
+from oneread.models.shadow import revive
 from oneread.models.types import unwrap
 from oneread.store.keys import selection
 
@@ -131,14 +132,27 @@ class Reference(NamedTuple):
         access = self.access
         try:
             if access.many:
-                keys = dict.fromkeys([self.kind.key(ref.key) for ref in value])
+                keys = dict.fromkeys([self._key(ref) for ref in value])
                 return sorted(keys) if access.unordered else list(keys)
-            ref: Any = value if access.copy is None else value.ref if type(value) is access.copy else None
-            return [self.kind.key(ref.key)]
+            return [self._key(value if access.copy is None else value.ref if type(value) is access.copy else None)]
         except (AttributeError, TypeError) as error:
+            made = "of" if access.copy is not None else "at"
+            cls = access.copy or access.target or self.kind.cls
             raise InvalidValue(
-                "a value does not fit its field", model=type(entity).__name__, field=self.name, value=value
+                "a value does not fit its field, which refers to an entity: write a reference, not a key",
+                model=type(entity).__name__,
+                field=self.name,
+                value=value,
+                write=f"{cls.__name__}.{made}(...)",
             ) from error
+
+    def _key(self, ref: Any) -> bytes:
+        cls, target = ref.refers_to, self.access.target
+        if cls is not target and cls is not None and not issubclass(cls, self.kind.cls):
+            raise InvalidValue(
+                "this refers to another class than the field does", field=self.name, value=ref, expected=target
+            )
+        return self.kind.key(ref.key)
 
     def keeps_last_values(self, source: Source) -> bool:
         """Whether holders keep the last values of this source: it was deleted, and `on_delete` does not clear them."""
@@ -185,14 +199,15 @@ class CopiedValues:
     A selection is named by its routes because programs with other declarations announce other routes: when the values
     happen to be equal, a holder that has the wrong ones would otherwise never be updated again.
 
-    `values` are every value that any copy takes, by route, with its type; `selections` the routes of each selection, by
-    its name; `missing_ok` says that holders may refer to an entity before it exists; `meaning` is the types as text, so
-    that values kept under other types are not mistaken for these; `sets` says that a value may be a set or hold one.
+    `values` are every value that any copy takes, by route, with its type and the one by which it is read back;
+    `selections` the routes of each selection, by its name; `missing_ok` says that holders may refer to an
+    entity before it exists; `meaning` is the types as text, so that values kept under other types are not mistaken for
+    these; `sets` says that a value may be a set or hold one.
     """
 
     def __init__(
         self,
-        values: Mapping[str, tuple[Getter, Any]],
+        values: Mapping[str, tuple[Getter, Any, Any]],
         selections: Mapping[bytes, Iterable[str]],
         *,
         missing_ok: bool,
@@ -201,7 +216,7 @@ class CopiedValues:
     ) -> None:
         self._values = {route: values[route] for route in sorted(values)}
         self.selections = {name: tuple(sorted(selections[name])) for name in sorted(selections)}
-        self._getters = tuple(get for get, _type in self._values.values())
+        self._getters = tuple(get for get, _type, _read_as in self._values.values())
         self._selected = tuple(
             (name, tuple(values[route][0] for route in routes)) for name, routes in self.selections.items()
         )
@@ -214,11 +229,11 @@ class CopiedValues:
     @property
     def types(self) -> dict[str, Any]:
         """The type of each copied value, by its route from the source."""
-        return {route: kind for route, (_get, kind) in self._values.items()}
+        return {route: kind for route, (_get, kind, _read_as) in self._values.items()}
 
     def snapshot(self, entity: Model[Any] | None, used: Mapping[str, Any]) -> dict[str, Any]:
         """The values themselves, for the record of a deleted entity: holders may not have its latest ones yet."""
-        values = {route: order_sets(get(entity, used)) for route, (get, _type) in self._values.items()}
+        values = {route: order_sets(get(entity, used)) for route, (get, *_types) in self._values.items()}
         return msgspec.to_builtins(values | {MEANING: self._meaning}, builtin_types=(bytes,))  # type: ignore[no-any-return]
 
     def read_snapshot(self, kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,7 +241,11 @@ class CopiedValues:
         types = self._values
         if kept.get(MEANING, self._meaning) != self._meaning:
             return {}
-        return {route: msgspec.convert(value, types[route][1]) for route, value in kept.items() if route in types}
+        return {
+            route: msgspec.convert(value, types[route][2], dec_hook=revive)
+            for route, value in kept.items()
+            if route in types
+        }
 
     def digests(self, entity: Model[Any], used: Mapping[str, Any]) -> dict[bytes, bytes]:
         """What the record keeps of the copied values: the digest of each selection."""
@@ -330,10 +349,10 @@ def check_copy(
         raise InvalidDeclaration("on_delete: expected keep, refuse or clear", copy=copy, on_delete=copy.on_delete)
     found: dict[str, Access] = {}
     for name in copied_names(copy):
-        access = accesses.of_route(target, accesses.source_route(copy, name))
+        access = accesses.of_end(target, accesses.source_route(copy, name))
         bare, optional, _metadata = unwrap(types[name])
-        if access.many or access.copy is not None:
-            raise InvalidDeclaration("a copied field is a plain value or a reference", copy=copy, field=name)
+        if access.stands_for is not None and bare is access.stands_for:
+            refuse_copy_in_copy(copy, name, access.stands_for)
         if bare != access.type:
             raise InvalidDeclaration(
                 "a copied field has another type than its source",

@@ -5,7 +5,7 @@ See rules 3, 4, 13 and 14 of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -33,6 +33,7 @@ from oneread.models.model import Model
 from oneread.models.references import Copy
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
+from oneread.models.shadow import revive
 from oneread.store.keys import entity_part
 from oneread.transactions.root import Root
 from oneread.transactions.unit_of_work import Group, GroupNumbers
@@ -59,6 +60,8 @@ class EntityState(NamedTuple):
     """Copies that lack values, because the row was written under an older layout."""
     must_notify: bool = False
     """Holders are to be notified even if the copied values look the same, because of the row's older layout."""
+    keep: Callable[[bytes], bytes] | None = None
+    """Gives a new document what only a newer program knows of the entity; None for a row without such fields."""
 
 
 class FillInputs(NamedTuple):
@@ -126,7 +129,11 @@ class EntityType:
         if not values or not self._hidden_names:
             return {}
         types = self._hidden_types
-        return {name: msgspec.convert(value, types[name]) for name, value in values.items() if name in types}
+        return {
+            name: msgspec.convert(value, types[name], dec_hook=revive)
+            for name, value in values.items()
+            if name in types
+        }
 
     def fill(self, key: bytes, entity: Model[Any], refs: Refs, inputs: FillInputs) -> FilledEntity:
         """Fills the copies of an entity and computes its document and its contributions.
@@ -144,6 +151,8 @@ class EntityType:
         for each in self._plain:
             self._check(each, entity, refs[each.name], inputs)
         body, stored = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
+        if inputs.before.keep is not None:
+            body = inputs.before.keep(body)
         used = self._used(refs, inputs) if self._hidden else {}
         return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs.skipped))
 

@@ -20,7 +20,7 @@ import msgspec
 from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
-from oneread.errors import AlreadyExists, MissingReference, NotFound, StillReferenced
+from oneread.errors import AlreadyExists, MissingReference, NotFound, NotUnique, StillReferenced
 from oneread.models.fields import CREATED, UPDATED, Marker, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -111,7 +111,7 @@ class Oracle:
     def _want(self, cls: type, route: Route) -> None:
         name, *rest = route
         field = self._fields[cls].get(name)
-        if field is None or not rest:
+        if field is None or not rest or (rest == ["ref"] and field.copy is not None):
             return
         far = _far(field, tuple(rest))
         self._wanted[cls].add((name, far))
@@ -221,7 +221,7 @@ class Oracle:
                 taken: dict[Any, Place] = {}
                 for values, place, _row in self.entries(view):
                     if None not in values and taken.setdefault(values, place) != place:
-                        raise AlreadyExists("taken", owner=_named(taken[values]))
+                        raise NotUnique("taken", owner=_named(taken[values]))
 
     # What entities see of their sources.
 
@@ -241,7 +241,7 @@ class Oracle:
                 if route == ("deleted",):
                     seen[name, route] = bool(targets) and source is None and targets[0] in self.ever
                 elif source is not None:
-                    seen[name, route] = self.value(source, route)
+                    seen[name, route] = _end(self.value(source, route))
                 elif field.on_delete == "clear" or not targets or targets[0] not in self.ever:
                     seen[name, route] = None
                 else:
@@ -280,9 +280,11 @@ class Oracle:
             if value is None:
                 return None
             if field is not None and len(route) > 1:
+                if route[1:] == ("ref",):
+                    return value.ref
                 far = _far(field, route[1:])
                 source = self.held.get(_targets(field, held.entity)[0])
-                return held.seen.get((name, far)) if source is None else self.value(source, far)
+                return held.seen.get((name, far)) if source is None else _end(self.value(source, far))
         return value
 
     def _fill(self, entity: AnyModel, seen: Mapping[tuple[str, Route], Any]) -> AnyModel:
@@ -491,6 +493,11 @@ def _targets(field: OracleField, entity: AnyModel) -> list[Place]:
 
 
 @cache
+def _end(value: object) -> Any:
+    """A value of another entity, as its holder sees it: a copy stands for its reference."""
+    return value.ref if isinstance(value, Copy) else value
+
+
 def _far(field: OracleField, route: Route) -> Route:
     """A route behind a reference by the source's own names: a copy may rename a field."""
     if field.copy is None or route[0] not in copied_names(field.copy):

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from oneread.errors import OnereadError
 from oneread.plans.plan import Plan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.outbox import SetAside
@@ -167,6 +168,14 @@ class Committer(SystemCommitter, Protocol):
 
     def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> Plan[None]:
         """Decides changes on an overlay, with everything that follows from them; writes nothing."""
+        ...
+
+    def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
+        """Decides items of changes in order and writes nothing; returns the places of those that are refused.
+
+        Each is decided as if it were committed by itself after those before it that are not refused; so those can be
+        committed together.
+        """
         ...
 
     def follow(self, source: bytes, holder: bytes) -> Plan[SetAside | None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from oneread.errors import Conflict, Corrupt, OnereadError, StillReferenced
@@ -24,7 +25,7 @@ from oneread.transactions.commit import Basis, Change, Commit, Decision, FollowC
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
 from oneread.transactions.system_rows import FENCE_ROW, Swap, swap
-from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork
+from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork, is_refusal
 
 T = TypeVar("T")
 
@@ -140,16 +141,44 @@ class NativeCommitter(NativeSystem):
 
         For each rank of groups: one read of their holders, one of the groups, and one scan for each extremum.
         """
+        return _until_written(partial(self._overlay, unit, now, changes))
 
-        def attempt(refused: RefusedHolders) -> Plan[None]:
-            mark = unit.mark()
-            try:
-                yield from self.cascade(unit, now, refused).commit(changes)
-            except HoldersRefused:
-                unit.restore(mark)
-                raise
+    def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
+        """One transaction that writes nothing. Costs what its changes do, and a read more for each item with claims."""
 
-        return _until_written(attempt)
+        def run() -> Plan[dict[int, OnereadError]]:
+            unit = UnitOfWork(self.name_of)
+            now = yield from Now()
+            yield from unit.load("roots", _wanted([change for item in items for change in item]))
+            refused: dict[int, OnereadError] = {}
+            for place, item in enumerate(items):
+                mark = unit.mark()
+                try:
+                    yield from _until_written(partial(self._overlay, unit, now, item, checked=True))
+                except OnereadError as error:
+                    if not is_refusal(error):
+                        raise
+                    unit.restore(mark)
+                    refused[place] = error
+            return refused
+
+        return Atomically(run).__iter__()
+
+    def _overlay(
+        self, unit: UnitOfWork, now: int, changes: Sequence[Change], refused: RefusedHolders, *, checked: bool = False
+    ) -> Plan[None]:
+        """Decides changes on a unit, which is as before when holders are refused.
+
+        With `checked`, claims and sums are looked at as if the unit were settled.
+        """
+        mark = unit.mark()
+        try:
+            yield from self.cascade(unit, now, refused).commit(changes)
+            if checked:
+                yield from unit.check_since(mark)
+        except HoldersRefused:
+            unit.restore(mark)
+            raise
 
     def follow(self, source: bytes, holder: bytes) -> Plan[SetAside | None]:
         """One unit of work, written when the holder followed."""
@@ -243,7 +272,9 @@ class Cascade:
             links = list(change.links(_seen(rows[change.key])))
             if links:
                 yield from unit.load("roots", links)
-            yield from self._read_groups(change)
+            groups = self._groups_for(change)
+            if groups:
+                yield from unit.read_groups(groups, self._now)
             self._note(change.key, self._decide(change))
         yield from self._spread()
 
@@ -360,7 +391,9 @@ class Cascade:
         try:
             if change.key not in unit.known("roots"):
                 yield from unit.load_followers(_wanted([change]))
-            yield from self._read_groups(change)
+            groups = self._groups_for(change)
+            if groups:
+                yield from unit.read_groups(groups, self._now)
             found = self._try(change)
             if isinstance(found, list):
                 yield from unit.load_followers(found)
@@ -398,13 +431,12 @@ class Cascade:
                 raise
             raise
 
-    def _read_groups(self, change: Change) -> Plan[None]:
-        """Reads the groups that a change needs, now that its row was read."""
+    def _groups_for(self, change: Change) -> Sequence[Group]:
+        """The groups that a change needs, now that its row was read; forgets those of the change before."""
         rows = self._unit.known("roots")
-        groups = change.groups(_seen(rows[change.key]))
-        rows.groups = {}
-        if groups:
-            yield from self._unit.read_groups(groups, self._now)
+        if rows.groups:
+            rows.groups = {}
+        return change.groups(_seen(rows[change.key]))
 
     def _links(self, change: Change) -> list[bytes]:
         """Root rows that a change needs and that were not read yet."""

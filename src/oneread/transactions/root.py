@@ -3,7 +3,7 @@
 It has two. The row's version grows with every commit of the row, and commits compare it. The own version is the row's
 version at the last change of the entity's own fields: what users see, and the stamp of the body. A deleted entity keeps
 v and e, so that its version never goes back. See "Root row" of the commit protocol, docs/formats/rows.md and
-docs/decisions/0041-the-own-version.md.
+docs/decisions/0045-the-own-version.md.
 """
 
 from __future__ import annotations

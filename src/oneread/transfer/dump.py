@@ -17,6 +17,7 @@ from oneread.derivations.copies import Source
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
 from oneread.derivations.entity_type import EntityState, EntityType, FillInputs
 from oneread.derivations.pending_tasks import sources_with_pending_tasks
+from oneread.derivations.schema_rows import stored_schema
 from oneread.models.registry import EntityKind
 from oneread.plans.arguments import check_function
 from oneread.plans.effects import Snapshot
@@ -127,7 +128,12 @@ class Dump:
         self._pending: set[bytes] = set()
 
     def write_lines(self) -> Plan[End]:
-        """Writes all lines; an entity that changes meanwhile is written in its old or its new state."""
+        """Writes all lines; an entity that changes meanwhile is written in its old or its new state.
+
+        Raises:
+            SchemaMismatch: a newer program has added fields, which this dump would lack.
+        """
+        self._catalog.refuse_older((yield from stored_schema()))
         names = tuple(stored_name(cls) for kind in self.kinds for cls in self._classes(kind))
         self._line(_encode(Head(FORMAT, schema_digest(self._catalog), names)))
         self._lines = 0

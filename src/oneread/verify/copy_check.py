@@ -17,9 +17,11 @@ from oneread.models.registry import EntityKind
 from oneread.models.set_order import has_one_form, stored_form
 from oneread.models.types import field_types, unwrap
 from oneread.plans.plan import Plan
+from oneread.plans.progress import ValueDifference
 from oneread.store.keys import kind_part
 from oneread.store.rows import RowRange
 from oneread.transactions.outbox import aside_key, selections_left_out, task_key
+from oneread.verify.describe import differences_of, flat_values
 from oneread.verify.expected import ExpectedRows, load_sources
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter
@@ -159,11 +161,11 @@ class CopyCheck:
             if not self._sources[source].existed:
                 self._absent.add(kind_part(source))
             expected = self._expected[reference.name, type(holder.entity), source]
-            held = getattr(holder.entity, reference.name)
+            name, held = reference.name, getattr(holder.entity, reference.name)
             if expected.keeps_last:
-                self._reporter.copy(key, reference.name, source, "marked as deleted", held)
-            elif reference.copy is not None and stored_form(astuple(held)) != stored_form(astuple(expected.copy)):
-                self._reporter.copy(key, reference.name, source, expected.copy, held)
-            else:
-                found = {name: holder.hidden.get(name) for name in expected.hidden}
-                self._reporter.copy(key, reference.name, source, dict(expected.hidden), found)
+                self._reporter.copy(key, name, source, (ValueDifference(f"{name}.deleted", "True", "False"),))
+                continue
+            wanted, found = {name: expected.copy}, {name: held}
+            if reference.copy is None or stored_form(astuple(held)) == stored_form(astuple(expected.copy)):
+                wanted, found = dict(expected.hidden), {each: holder.hidden.get(each) for each in expected.hidden}
+            self._reporter.copy(key, name, source, differences_of(flat_values(wanted), flat_values(found)))

@@ -177,7 +177,7 @@ def a_back_reference_has_no_selection(store):
 def a_back_reference_ends_in_no_key(store):
     key = BACK_REFERENCES + store.root(Customer, 3)[0] + b"\x00"
     store.show("views", key, b"\xc0")
-    return "dangling", "back-reference", "views", key, "00"
+    return "dangling", "back-reference", "views", key, "an entity of model number 0, with a key of 1 bytes"
 
 
 @planted
