@@ -56,7 +56,7 @@ demo: $(VENV)/.runtime ## a shop on an embedded store: every page is one read
 
 .PHONY: test
 test: setup postgres lint types ## every check there is: lint, types, layers, tests with coverage
-	$(BIN)/pytest -n $(JOBS) --dist worksteal -rs --cov --cov-report=term:skip-covered tests
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -rsfE --cov --cov-report=term:skip-covered tests
 
 .PHONY: postgres
 postgres: setup
@@ -87,7 +87,7 @@ lock: $(BIN)/uv ## pin what pyproject.toml asks for, with hashes, in requirement
 
 .PHONY: sim
 sim: setup ## SEEDS seeds of crashes and interleavings, interrupts at each bytecode, POWER_FAILURES below each run
-\tONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rs tests/simulation tests/power tests/failures/test_interrupts.py
+\tONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rsfE tests/simulation tests/power tests/failures/test_interrupts.py
 
 .PHONY: bench
 bench: setup postgres ## every benchmark against its peers

@@ -3,6 +3,8 @@
 The public names; each stands where its room is. See docs/design/api.md.
 """
 
+from importlib import import_module
+
 from oneread.connect import connect, connect_async, migration
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.database import Database, Transaction
@@ -35,6 +37,16 @@ from oneread.models.paths import each, within
 from oneread.models.references import Copy, Ref
 from oneread.plans.trace import Cost, Observer
 from oneread.transfer.bulk import Refusal
+
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":  # looked up when it is asked for: reading the metadata of packages is slow
+        version: str = import_module("importlib.metadata").version("oneread")
+        return version
+    raise AttributeError(f"module 'oneread' has no attribute {name!r}")
+
 
 __all__ = [
     "CREATED",

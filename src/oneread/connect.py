@@ -43,7 +43,8 @@ def connect(
     """Opens a store under a schema.
 
     Arguments:
-        url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `memory://`. LMDB takes options:
+        url: `lmdb:///var/lib/shop` (absolute), `lmdb://shop` (relative), `memory://`; or `memory://NAME`, a store of
+            this process that stays when it is closed, and can be opened again. LMDB takes options:
             `durability=group|may_lose_last|none`, `read_only=true`, `map_size=` bytes, `prefix=` of table names.
         schema: the declarations of the application.
         cursor_secret: encrypts cursors, so that a client can neither read one nor make one up; 32 random bytes, best.
@@ -61,7 +62,9 @@ def connect(
     Raises:
         InvalidUrl: the scheme or an option is unknown.
         SchemaMismatch: the store was written under another schema, or by a newer release.
-        Unavailable, LimitExceeded, Corrupt: the store cannot be opened, for the reason in the message.
+        Unavailable: the store did not open in time.
+        LimitExceeded: the disk is full.
+        Corrupt: the file is damaged, or belongs to another program.
     """
     _check(cursor_secret, workers, observers, telemetry=telemetry)
     _check_time(clock, timeout)
@@ -112,7 +115,9 @@ def migration(
 
     Raises:
         InvalidUrl: the scheme or an option is unknown.
-        Unavailable, LimitExceeded, Corrupt: the store cannot be opened, for the reason in the message.
+        Unavailable: the store did not open in time.
+        LimitExceeded: the disk is full.
+        Corrupt: the file is damaged, or belongs to another program.
     """
     _check_time(clock, timeout)
     _check_schema(schema)
@@ -233,11 +238,11 @@ def _lmdb(path: str, given: Options, timeout: float) -> tuple[Engine, bool]:
 
 
 def _memory(path: str, given: Options, _timeout: float) -> tuple[Engine, bool]:
-    from oneread.engines.memory import MemoryEngine
+    from oneread.engines.memory import MemoryEngine, named
 
-    if path or given:
-        raise InvalidUrl("memory:// takes neither a path nor options", path=path, options=sorted(given))
-    return MemoryEngine(), True
+    if given:
+        raise InvalidUrl("memory:// takes a name and no options", path=path, options=sorted(given))
+    return named(path) if path else MemoryEngine(), True
 
 
 _OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]] = {"lmdb": _lmdb, "memory": _memory}

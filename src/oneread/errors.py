@@ -152,6 +152,10 @@ class InvalidValue(UsageError):
     """A field's value breaks its declared type, constraint or limit; raised before anything is written."""
 
 
+class InvalidFields(InvalidValue, TypeError):
+    """A model's constructor was given fields that it does not have, not all that it needs, or fields without names."""
+
+
 class InvalidQuery(UsageError):
     """A page or scan that the view cannot answer, or whose limit is out of bounds."""
 
@@ -169,7 +173,11 @@ class NotFound(UsageError):
 
 
 class AlreadyExists(UsageError):
-    """The key, or a value declared unique, is taken; `owner` names the entity that holds it."""
+    """The key, or a value declared unique, is taken; `owner` names the entity that has it."""
+
+
+class NotUnique(AlreadyExists):
+    """A value declared unique is taken; `owner` names the entity that has it."""
 
 
 class MissingReference(UsageError):

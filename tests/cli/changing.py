@@ -29,4 +29,17 @@ def after():
     return Schema(Note, NotesByTag)
 
 
-BEFORE, AFTER = before(), after()
+def added():
+    class Note(Model[int]):
+        number: Key[int]
+        text: str
+        tag: str | None = None
+        stars: int = 0
+
+    class NotesByText(Index[Note]):
+        text: str = by(Note.text)
+
+    return Schema(Note, NotesByText)
+
+
+BEFORE, AFTER, ADDED = before(), after(), added()

@@ -21,6 +21,7 @@ class Failure(msgspec.Struct, forbid_unknown_fields=True):
     facts: dict[str, Any]
     retryable: bool
     hint: str
+    cursor: str
 
 
 class Failed(msgspec.Struct, forbid_unknown_fields=True):

@@ -17,6 +17,9 @@ def test_a_bar_says_how_far_how_fast_and_how_long_yet():
     assert amount(Progress("reading", 5), 0.5) == "5"
     assert amount(Progress("reading", 3000, 12_000), 2.0) == "3,000 of 12,000, 1,500/s, 6 s left"
     assert amount(Progress("reading", 20, faults=2), 4.0) == "20, 5/s, 2 faults"
+    assert amount(Progress("loading", 20, refused=3), 4.0) == "20, 5/s, 3 refused"
+    assert amount(Progress("loading", 20, share=0.25, refused=3), 4.0) == "20, 25%, 5/s, 12 s left, 3 refused"
+    assert amount(Progress("loading", 0, share=0.0), 4.0) == "0, 0%"
 
 
 def test_one_phase_is_shown_at_a_time():

@@ -1,9 +1,11 @@
 """What a command that fails says, and its exit code."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -12,11 +14,22 @@ import pytest
 from oneread import errors
 from oneread.cli.failures import code_of
 from oneread.cli.output import Output, encode_json
+from oneread.engines.lmdb.engine import LmdbEngine
+from oneread.engines.lmdb.translate import translate
 from oneread.errors import InvalidValue
 from oneread.plans.progress import Progress
+from tests.cli.conftest import SCHEMA
 
 EVERY = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.OnereadError)]
-REFUSED = {"NotFound", "AlreadyExists", "MissingReference", "StillReferenced", "SchemaMismatch", "NotReady"}
+REFUSED = {
+    "NotFound",
+    "AlreadyExists",
+    "NotUnique",
+    "MissingReference",
+    "StillReferenced",
+    "SchemaMismatch",
+    "NotReady",
+}
 
 
 @pytest.mark.parametrize("error", EVERY)
@@ -98,7 +111,7 @@ def test_progress_is_shown_on_a_terminal_only(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["page", "Note", "--limit", "x", "--json"], "valid integer"),
+        (["page", "Note", "--limit", "x", "--json"], "valid int"),
         (["page", "Note", "--nothing", "--json"], "--nothing"),
         (["nothing", "--json"], "nothing"),
         (["--json", "page"], "--json"),
@@ -139,3 +152,33 @@ def test_how_urls_are_written_is_hinted_where_that_is_at_fault(bare, url, query,
     ran = bare("get", "Person", "1", "--schema", "tests.cli.notes:NOTES", "--db", db, "--json")
     assert ran.code == 2
     assert ran.failure().hint.startswith("a store is named like") is hinted
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC])
+def test_a_disk_that_refuses_is_code_3_whatever_found_it(bare, url, monkeypatch, tmp_path, code):
+    """A read-only disk cannot be made in a test: what LMDB and the system raise on one is."""
+    refusal = OSError(code, os.strerror(code))
+
+    def refuse(*_given, **_options):
+        raise refusal
+
+    def refuse_as_store(*_given, **_options):
+        raise translate(refusal, "path") from refusal
+
+    places = {
+        "dump": (Path, "open", refuse, ["--out", str(tmp_path / "out.jsonl")]),
+        "backup": (LmdbEngine, "copy_to", refuse_as_store, [str(tmp_path / "copy")]),
+        "repair": (import_module("oneread.cli.repair"), "writing", refuse_as_store, []),
+    }
+    for command, (place, name, raising, arguments) in places.items():
+        with monkeypatch.context() as patched:
+            patched.setattr(place, name, raising)
+            assert bare(command, *arguments, "--schema", SCHEMA, "--db", url).code == 3, command
+
+
+def test_a_write_in_a_shell_for_reading_names_the_option(oneread):
+    ran = oneread("shell", "--run", "db.delete(Person, 1)")
+    assert (ran.code, "hint: open the store with --write" in ran.err) == (3, True)
+    assert "--write" not in oneread("shell", "--run", "db.get(Person, 99)").err
+    ran = oneread("shell", input="db.delete(Person, 1)\n")
+    assert "(hint: open the store with --write)" in ran.err

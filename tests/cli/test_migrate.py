@@ -7,7 +7,7 @@ from oneread.cli.migrate import ChangedStore
 from oneread.evolution.migrate import Planned, Status
 from tests.cli.changing import BEFORE
 
-OLD, NEW = "tests.cli.changing:BEFORE", "tests.cli.changing:AFTER"
+OLD, NEW, ADDED = (f"tests.cli.changing:{name}" for name in ("BEFORE", "AFTER", "ADDED"))
 
 
 @pytest.fixture
@@ -32,6 +32,32 @@ def test_a_plan_says_what_is_to_be_done_and_refused(bare, store):
     planned = bare("migrate", "plan", "--schema", NEW, "--db", store, "--json").document(Planned)
     assert [each.name for each in planned.differences if each.refused] == ["NotesByText"]
     assert bare("migrate", "plan", "--schema", OLD, "--db", store).code == 0
+
+
+def test_a_plan_says_who_is_cut_off_and_why(bare, store):
+    ran = bare("migrate", "plan", "--drop", "NotesByText", "--schema", NEW, "--db", store)
+    assert ran.out.splitlines()[-7:-1] == [
+        "version 1 -> 2",
+        "cuts off programs under version 1: their writes are refused, because",
+        "  NotesByText is dropped, and they still use it",
+        "  Note.title: they know it under its old name",
+        "  Note.stars: they expect it",
+        "not readable until a backfill has finished: NotesByTag",
+    ]
+
+
+def test_a_plan_says_who_may_go_on(bare, store):
+    ran = bare("migrate", "plan", "--schema", ADDED, "--db", store)
+    version, continues, rewrites = ran.out.splitlines()[-3:]
+    assert (version, rewrites) == ("version 1 -> 2", "a backfill rewrites 3 rows of Note")
+    assert continues.startswith("programs under version 1 may continue, and be started again, until a backfill ends")
+    assert bare("migrate", "plan", "--schema", ADDED, "--db", store, "--json").document(Planned).continues == (1,)
+    assert bare("migrate", "apply", "--schema", ADDED, "--db", store).code == 0
+    assert "t1" in bare("get", "Note", "1", "--schema", OLD, "--db", store).out
+    refused = bare("dump", "--schema", OLD, "--db", store)
+    assert (refused.code, "tag" in refused.err) == (1, True)
+    assert bare("backfill", "--fence", "--schema", ADDED, "--db", store).code == 0
+    assert bare("get", "Note", "1", "--schema", OLD, "--db", store).code == 1
 
 
 def test_what_is_refused_is_not_applied(bare, store):
@@ -70,6 +96,8 @@ def test_a_store_that_is_not_there_is_not_made(bare, tmp_path):
 
 def test_migrate_alone_shows_its_help(bare):
     ran = bare("migrate", "--help")
+    assert "..." not in ran.out.partition("Commands:")[2]
+    assert "show what this schema changes in the store\n" in ran.out
     assert ran.code == 0
     for name in ("plan", "apply", "status", "rollback"):
         assert name in ran.out

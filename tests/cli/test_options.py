@@ -110,7 +110,7 @@ def test_schema_and_store_come_from_the_environment(bare, url):
         ("lmbd://notes", "the scheme of the URL is unknown", {"known": ["lmdb", "memory"]}),
         ("lmdb://", "the URL has no folder; give lmdb:///var/lib/shop, or lmdb://shop for a relative path", {}),
         ("lmdb://notes?colour=red", "lmdb: URLs do not have this option", {"option": "colour"}),
-        ("lmdb://nowhere", "the path has no store, and read_only does not make one; correct the path", {}),
+        ("lmdb://nowhere", "the path has no store, and opening for reading does not make one; correct the path", {}),
     ],
 )
 def test_a_missing_store_is_named(bare, tmp_path, monkeypatch, db, message, facts):

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from oneread import connect
 from tests.cli import notes
 from tests.cli.test_get import Cost
 
@@ -27,14 +28,13 @@ def bodies(found):
     return [row["body"] for row in found.rows]
 
 
-def test_a_page_of_a_view_is_a_table_with_the_cursor_beside_it(oneread):
+def test_a_page_of_a_view_goes_to_a_pipe_with_tabs_and_the_cursor_beside_it(oneread):
     ran = oneread("page", "NotesOfAuthor", "1", "--limit", "2")
     assert ran.code == 0
     assert ran.out.splitlines() == [
-        "source                                author  when                  body",
-        "------------------------------------  ------  --------------------  ------",
-        f"{notes.IDS[3]}  1       2026-02-01T01:00:00Z  body 3",
-        f"{notes.IDS[2]}  1       2026-02-01T00:00:00Z  body 2",
+        "source\tauthor\twhen\tbody",
+        f"{notes.IDS[3]}\t1\t2026-02-01T01:00:00Z\tbody 3",
+        f"{notes.IDS[2]}\t1\t2026-02-01T00:00:00Z\tbody 2",
     ]
     assert ran.err.startswith("next page: --cursor ")
     assert "cost: 1 request, 3 rows, " in ran.err
@@ -64,6 +64,9 @@ def test_bounds_are_values_of_the_next_part(paged):
     assert bodies(paged("NotesOfAuthor", "1", "--since", "2026-02-01")) == ["body 3", "body 2"]
     assert bodies(paged("NotesOfAuthor", "1", "--until", "2026-01-31T23:00:00Z")) == ["body 0"]
     found = paged("NotesOfAuthor", "1", "--since", "2026-02-01T00:30:00+01:00", "--until", "2026-02-01T01:00:00Z")
+    assert bodies(found) == ["body 2"]
+    assert bodies(paged("NotesOfAuthor", "1", "--after", "2026-02-01T00:00:00Z")) == ["body 3"]
+    found = paged("NotesOfAuthor", "1", "--after", "2026-01-31T23:00:00Z", "--through", "2026-02-01T00:00:00Z")
     assert bodies(found) == ["body 2"]
 
 
@@ -151,3 +154,13 @@ def test_what_is_stored_cannot_steer_a_terminal(oneread, url):
         db.save(notes.Person(number=3, name="\x1b[31mEve\n", email="e"))
     assert r"\x1b[31mEve\n" in oneread("page", "Person").out
     assert "\x1b" not in oneread("get", "Person", "3").out
+
+
+def test_a_long_value_in_a_pipe_makes_no_other_row_longer(oneread, url):
+    with connect(url, notes.NOTES, workers=0) as db:
+        db.patch(notes.Person, notes.ADA, name="A\tda\n" + "x" * 5000)
+        db.patch(notes.Person, notes.BOB, name="B")
+    lines = oneread("page", "Person").out.splitlines()
+    assert lines[0] == "number\tname\temail"
+    assert lines[1].startswith("1\tA\\tda\\nxxx")
+    assert lines[2] == "2\tB\tbob@example.org"

@@ -106,6 +106,9 @@ def test_the_module_is_the_program():
     assert ran.stdout.startswith("oneread ")
 
 
+PERSON = {"number", "name", "email"}
+
+
 @pytest.mark.parametrize(
     ("words", "found"),
     [
@@ -117,6 +120,11 @@ def test_the_module_is_the_program():
         (["oneread", "page", "--schema", "tests.cli.notes:NONE", "Notes"], set()),
         (["oneread", "page", "Notes"], set()),
         (["oneread", "page", "--back"], {"--backward"}),
+        (["oneread", "explain", "p"], {"page", "patch"}),
+        (["oneread", "explain", "--schema", "tests.cli.notes:NOTES", "get", "Pers"], {"Person", "PersonByEmail"}),
+        (["oneread", "explain", "--schema", "tests.cli.notes:NOTES", "patch", "Person", "--field", ""], PERSON),
+        (["oneread", "explain", "--schema", "tests.cli.notes:NOTES", "patch", "Person", "--field", "em"], {"email"}),
+        (["oneread", "explain", "--schema", "tests.cli.notes:NONE", "patch", "Person", "--field", ""], set()),
     ],
 )
 def test_a_shell_completes_commands_options_and_names(bare, words, found):

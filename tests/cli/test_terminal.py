@@ -14,7 +14,12 @@ def embed(*, user_ns, banner1, colors, display_banner):
 """
 
 
-def on_a_terminal(url, *arguments, **environment):
+def answered(url, answer, *arguments):
+    """What a command shows on a terminal where somebody types an answer."""
+    return on_a_terminal(url, *arguments, typed=answer, codes=(0, 1))
+
+
+def on_a_terminal(url, *arguments, typed="", codes=(0,), **environment):
     """What a command shows on a terminal of 60 columns."""
     terminal, other = pty.openpty()
     ran = subprocess.Popen(
@@ -23,6 +28,7 @@ def on_a_terminal(url, *arguments, **environment):
         env=os.environ | {"TERM": "xterm", "COLUMNS": "60", "LINES": "24"} | environment,
     )  # fmt: skip
     os.close(other)
+    os.write(terminal, typed.encode())
     shown = b""
     while select.select([terminal], [], [], 60)[0]:
         try:
@@ -30,7 +36,7 @@ def on_a_terminal(url, *arguments, **environment):
         except OSError:  # Linux's way to say that the other end is closed
             break
     os.close(terminal)
-    assert ran.wait(timeout=60) == 0
+    assert ran.wait(timeout=60) in codes
     return shown.decode().replace("\r\n", "\n")
 
 

@@ -7,21 +7,32 @@ import pytest
 
 from oneread import connect
 from oneread.cli.faults import resuming
+from oneread.database._sync.database import Database
 from oneread.plans.effects import Atomically
 from oneread.plans.progress import Progress, no_progress
-from oneread.store.requests import Replace, Scan
+from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from tests.cli import notes
+from tests.cli.test_terminal import answered
+
+
+class Difference(msgspec.Struct, forbid_unknown_fields=True):
+    field: str
+    expected: str
+    found: str
 
 
 class Fault(msgspec.Struct, forbid_unknown_fields=True):
+    text: str
     kind: str
     view: str
     row: str
     entity: str
     expected: str
     found: str
+    differences: list[Difference]
     mendable: bool
+    droppable: bool
     table: str
     key: bytes
 
@@ -43,6 +54,7 @@ class Verified(msgspec.Struct, forbid_unknown_fields=True):
 class Mended(msgspec.Struct, forbid_unknown_fields=True):
     clean: bool
     mended: int
+    dropped: list[str]
     left: dict[str, dict[str, int]]
     faults: list[Fault]
     reasons: list[str]
@@ -150,8 +162,29 @@ def stop_after(progress, report):
 def test_work_that_is_stopped_says_how_to_go_on():
     report = Progress("reading", 1, cursor="abc")
     assert stopped("--resume", report) == ["resume with --resume abc"]
-    assert stopped("--resume") == []
+    assert stopped("--resume") == ["no work was finished; run the same command again"]
+    assert stopped("--resume", Progress("reading", 1)) == ["no work was finished; run the same command again"]
     assert stopped("", report) == ["finished work is kept; run the same command to continue"]
+
+
+def test_work_that_resumed_and_is_stopped_at_once_says_the_cursor_that_it_resumed():
+    with pytest.raises(KeyboardInterrupt) as raised, resuming(no_progress, "--resume", "abc"):
+        raise KeyboardInterrupt
+    assert raised.value.__notes__ == ["resume with --resume abc"]
+
+
+def test_a_verification_that_is_stopped_says_its_cursor_as_json(oneread, monkeypatch):
+    first = oneread("verify", "--max-age", "0.001", "--pace", "500", "--json").document(Verified).resume
+
+    def stop(*_given, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Database, "verify", stop)
+    ran = oneread("verify", "--resume", first, "--json")
+    assert (ran.code, ran.failure().kind, ran.failure().cursor) == (130, "KeyboardInterrupt", first)
+    assert ran.failure().hint == f"resume with --resume {first}"
+    ran = oneread("verify", "--json")
+    assert (ran.failure().cursor, ran.failure().hint) == ("", "no work was finished; run the same command again")
 
 
 def test_a_note_on_the_way_is_the_hint(oneread):
@@ -189,6 +222,55 @@ def test_what_cannot_be_mended_is_left_and_code_1(oneread, url):
     assert (found.clean, found.faults) == (False, [])
     assert found.left
     assert "... and" in oneread("repair", "--limit", "0").out
+
+
+@pytest.fixture
+def beyond_repair(url):
+    """A store with an entity under the key of another one."""
+
+    def body(catalog):
+        keys = [catalog.kinds[notes.Person].key((number,)) for number in (notes.BOB, notes.ADA)]
+        bob, ada = yield from Read("roots", keys, "dm")
+        yield from Replace("roots", {keys[0]: bob | {b"d:b": ada[b"d:b"]}})
+
+    change(url, body)
+    return url
+
+
+@pytest.mark.usefixtures("beyond_repair")
+def test_what_cannot_be_mended_is_said_in_words(oneread):
+    ran = oneread("verify")
+    assert "different: Person 2: the row holds Person 1; repair cannot fix it\n" in ran.out
+    ran = oneread("repair")
+    assert "`oneread repair --drop` deletes what cannot be repaired, after showing it" in ran.err
+
+
+@pytest.mark.usefixtures("beyond_repair")
+def test_nothing_is_dropped_without_a_yes(oneread):
+    for options in (["--drop"], ["--drop", "--json"]):
+        ran = oneread("repair", *options)
+        assert (ran.code, "give --yes as well" in ran.out + ran.err) == (2, True)
+    assert "Person 2" in oneread("verify").out
+
+
+def test_what_cannot_be_mended_is_dropped_and_the_store_is_clean(oneread, beyond_repair):
+    found = oneread("repair", "--drop", "--yes", "--json").document(Mended)
+    assert (found.clean, found.dropped) == (True, ["Person 2: the row holds Person 1"])
+    assert oneread("verify").code == 0
+    with connect(beyond_repair, notes.NOTES, workers=0) as db:
+        assert [person.number for person in db.page(notes.Person)] == [1]
+    again = oneread("repair", "--drop", "--yes")
+    assert (again.code, "deleted" in again.out) == (0, False)
+
+
+@pytest.mark.parametrize(("answer", "remains"), [("y\n", False), ("n\n", True), ("\n", True)])
+def test_on_a_terminal_it_is_shown_and_asked_for(beyond_repair, answer, remains):
+    shown = answered(beyond_repair, answer, "repair", "--drop")
+    assert "1 row cannot be repaired and would be deleted:\n  Person 2: the row holds Person 1\n" in shown
+    assert "delete? there is no way back" in shown
+    assert ("deleted: Person 2" in shown) != remains
+    with connect(beyond_repair, notes.NOTES, workers=0) as db:
+        assert db.verify().clean != remains
 
 
 def test_repair_of_what_took_too_long_is_code_1(oneread):

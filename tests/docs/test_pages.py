@@ -1,11 +1,13 @@
 """Documentation runs: the `python` blocks of each page, one after the other in one namespace, in a folder of their own.
 
-A block announced by `<!-- not run: why -->` on the line above is only compiled, and its test says why it was skipped.
+A block announced by `<!-- not run: why -->` on the line above is only compiled, and its test says why it was skipped;
+one announced by `<!-- needs: PACKAGE -->` is, where that package is not installed.
 A page may open with hidden set-up: a block inside an HTML comment is code like any other.
 """
 
 import ast
 import asyncio
+import importlib.util
 import inspect
 import re
 import textwrap
@@ -15,13 +17,19 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("examples/**/README.md"))]
+FILES = {ROOT / "docs" / "tutorial" / "shop.md"}
+"""Pages whose blocks belong to several files; tests of their own run them."""
+PAGES = [
+    ROOT / "README.md",
+    *sorted(set(ROOT.glob("docs/**/*.md")) - FILES),
+    *sorted(ROOT.glob("examples/**/README.md")),
+]
 
 FENCE = re.compile(
     r"^(?P<indent> *)```python(?P<options>[^\n]*)\n(?P<code>.*?)^(?P=indent)```[ ]*$",
     re.MULTILINE | re.DOTALL,
 )
-NOT_RUN = re.compile(r"<!-- not run: (?P<why>.+?) -->\s*\Z")
+NOT_RUN = re.compile(r"<!-- (?:not run: (?P<why>.+?)|needs: (?P<package>\w+)) -->\s*\Z")
 OPTIONS = re.compile(r"(\s+(title|hl_lines|linenums)=\"[^\"]*\")*\s*")
 
 
@@ -42,8 +50,15 @@ def blocks(text):
             )
             raise ValueError(message)
         marked = NOT_RUN.search(text, 0, fence.start())
-        found.append(Block(line, textwrap.dedent(fence["code"]), marked["why"] if marked else None))
+        found.append(Block(line, textwrap.dedent(fence["code"]), why_not_run(marked) if marked else None))
     return found
+
+
+def why_not_run(marked):
+    package = marked["package"]
+    if package is None:
+        return marked["why"]
+    return None if importlib.util.find_spec(package) else f"{package} is not installed"
 
 
 def compiled(block, page):
@@ -122,6 +137,14 @@ def test_a_block_that_is_not_run_must_still_be_python():
 def test_the_mark_holds_for_the_next_block_only():
     with pytest.raises(ZeroDivisionError):
         run("<!-- not run: why -->\n```python\n1\n```\n\n```python\n1 / 0\n```\n", "page.md")
+
+
+def test_a_block_that_needs_a_package_runs_where_it_is_installed():
+    page = "<!-- needs: {} -->\n```python\n1 / 0\n```\n"
+    with pytest.raises(ZeroDivisionError):
+        run(page.format("pytest"), "page.md")
+    run(page.format("no_such_package"), "page.md")
+    assert blocks(page.format("no_such_package"))[0].not_run == "no_such_package is not installed"
 
 
 def test_an_unknown_word_behind_python_is_refused():

@@ -63,7 +63,7 @@ def keep_writing(url, begun, refusals):
                 begun.set()
 
 
-def test_an_old_process_is_cut_off_by_a_new_one_and_loses_nothing(tmp_path):
+def test_an_old_process_writes_until_a_backfill_cuts_it_off_and_loses_nothing(tmp_path):
     url = f"lmdb://{tmp_path}/store?durability=none"
     begun, refusals = SPAWN.Event(), SPAWN.Queue()
     old = SPAWN.Process(target=keep_writing, args=(url, begun, refusals))
@@ -71,13 +71,16 @@ def test_an_old_process_is_cut_off_by_a_new_one_and_loses_nothing(tmp_path):
     assert begun.wait(60)
     schema, note = two()
     with connect(url, schema, workers=0) as db:
+        db.patch(note, 0, stars=5)
+        before = len(pages(db, note))
+        while len(pages(db, note)) < before + 20:
+            assert old.is_alive()
+        assert db.backfill(fence=True).done
         written, message = refusals.get(timeout=60)
         old.join(60)
         assert "newer program" in message
         assert [row.number for row in pages(db, note)] == list(range(written))
-        assert {row.stars for row in pages(db, note)} == {3}
-        db.patch(note, 0, stars=5)
-        assert db.backfill(quiet=0).done
+        assert {row.stars for row in pages(db, note)} == {3, 5}
         assert len(db.page(schema.views[0], "t0")) == 1
         assert db.verify().clean
 
@@ -163,7 +166,7 @@ DAMAGES = {
     "torn": (lambda data: data[: len(data) // 2], Corrupt),
     "empty": (lambda _data: b"", Corrupt),
     "something else": (lambda _data: b"\xc0", Corrupt),
-    "a newer format": (changed(format=2), SchemaMismatch),
+    "a newer format": (changed(format=3), SchemaMismatch),
     "a type that cannot be read": (
         lambda data: data.replace(b"\xa3str", b"\xa3s{r"),
         Corrupt,
@@ -196,6 +199,7 @@ def test_a_history_that_was_cut_short_does_no_harm(tmp_path):
     schema, note = two()
     with connect(url, schema, workers=0) as db:
         assert db.get(note, 1).stars == 3
+        assert db.backfill(quiet=0).done
     with pytest.raises(SchemaMismatch):
         connect(url, one()[0], workers=0)
 

@@ -1,8 +1,8 @@
 """Stores that earlier code wrote are read, changed, evolved and backfilled by today's code.
 
-`stores/0.1-a.jsonl` is from before a schema had a history. `stores/0.1-b.jsonl` was written under one schema and opened
-under the next, so a store has rows of two layouts. `python -m tests.golden.test_older_stores` rewrites it;
-only a new file name should ever need that.
+`stores/0.1-a.jsonl` is from before a schema had a history; `stores/0.1-d.jsonl` from before a row had an own version.
+`stores/0.1-b.jsonl` was written under one schema and opened under the next, so a store has rows of two layouts.
+`python -m tests.golden.test_older_stores` rewrites it; only a new file name should ever need that.
 """
 
 import json
@@ -203,6 +203,20 @@ def test_a_later_schema_reads_both_layouts():
     assert [row.price for row in db.page(Sale, "A")] == [Decimal(0), Decimal(1), Decimal(2)]
     assert db.backfill(quiet=0).done
     assert [row.source.key for row in db.page(SalesOfName, 1)] == [("A", 2), ("A", 0)]
+    assert db.verify().clean
+
+
+def test_a_row_without_an_own_version_was_changed_at_its_last_commit():
+    db = under(loaded("0.1-d.jsonl"), store.SCHEMA)
+    _key, version, body, _record = entity_of(db, store.Purchase, "A1", 1)
+    assert body.stamp == version.stamp
+    found = db.get(store.Purchase, "A1", 1)
+    assert db.version(found) == version.stamp
+    db.drain()
+    db.patch(store.Customer, 12347, name="Eve")
+    assert entity_of(db, store.Purchase, "A1", 1)[1].stamp > version.stamp
+    patched = db.patch(store.Purchase, "A1", 1, quantity=11, if_version=db.version(found))
+    assert patched.buyer.name == "Eve"
     assert db.verify().clean
 
 

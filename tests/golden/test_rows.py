@@ -55,10 +55,15 @@ def test_the_record_is_what_the_page_says():
     assert all(TOKEN.fullmatch(token) for token in documented)
 
 
+def _named(token):
+    """A token, or the name of a selection."""
+    return token.hex() if token[0] & 0x80 else chr(token[0]) + token[1:].hex()
+
+
 def plain(value):
     """A record with bytes in hexadecimal; a token keeps its letter."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):
-        return {chr(token[0]) + token[1:].hex(): plain(each) for token, each in value.items()}
+        return {_named(token): plain(each) for token, each in value.items()}
     return [plain(each) for each in value] if isinstance(value, list) else value

@@ -8,6 +8,7 @@ from oneread.derivations.changes import Delete, FollowSource, Patch
 from oneread.derivations.copies import CopiedValues, Reference
 from oneread.derivations.entity_type import EntityType
 from oneread.plans.effects import Atomically, Now
+from oneread.store.keys import holder_part
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions import native, outbox
@@ -23,8 +24,8 @@ def a_task_carries_its_sources_state(patch):
     payloads = {}
     put = outbox.add_task
 
-    def remembering(unit, source, version):
-        key = put(unit, source, version)
+    def remembering(unit, source, version, unchanged=()):
+        key = put(unit, source, version, unchanged)
         payloads[key] = unit.known("roots")[source]
         return key
 
@@ -45,7 +46,9 @@ def rest_of_batch(self, unit, key, task, size):
     within = outbox.holders_of(task.source)
     start = task.cursor + b"\x00" if task.cursor else within.start
     targets = yield from unit.scan("views", RowRange(start, within.stop), size)
-    follows = [self._follow(task.source, target[len(within.start) :]) for target, _row in targets]
+    follows = [
+        self._followers.of_source(task.source, holder_part(target[len(within.start) :])) for target, _row in targets
+    ]
     yield from self.decide(unit, follows, now)
     if len(targets) < size:
         unit.remove("system", key)
@@ -93,7 +96,10 @@ def in_two_transactions(task_first):
             unit = UnitOfWork(self.catalog.name_of)
             now = yield from Now()
             committer = self.committer
-            follows = [committer._follow(task.source, target[len(within.start) :]) for target, _row in targets]
+            follows = [
+                committer._followers.of_source(task.source, holder_part(target[len(within.start) :]))
+                for target, _row in targets
+            ]
             yield from committer.decide(unit, follows, now)
             yield from unit.flush(now)
 
@@ -225,7 +231,7 @@ def claims_are_released_too_early(patch):
 
 def claims_are_not_looked_at(patch):
     def taking(self, now, _refused):
-        for key, owner in self._claimed.items():
+        for key, (*_others, owner) in [each for each in self._claimed.items() if each[1]]:
             self.put("counts", key, {VALUE: Cell(owner, now)})
         for key in self._released.keys() - self._claimed.keys():
             self.remove("counts", key)
@@ -256,19 +262,39 @@ def a_holder_that_followed_has_no_fan_out(patch):
 
 
 def more_than_the_bound_is_forgotten(patch):
-    patch.setattr(outbox, "add_task", lambda _unit, _source, _version: b"")
+    patch.setattr(outbox, "add_task", lambda _unit, _source, _version, _unchanged: b"")
+
+
+def every_selection_counts_as_unchanged(patch):
+    patch.setattr(EntityType, "unchanged_selections", lambda self, _before, _after: list(self.copied.selections))
 
 
 def a_leaf_copy_does_not_follow(patch):
-    """A entity_type whose record stays the same is left as it is."""
+    """A holder whose record stays the same is left as it is."""
     decide = FollowSource.decide
 
     def skipping(self, seen, version, sources):
         decision = decide(self, seen, version, sources)
-        same = decision.root is not None and decision.root.version == seen.version
+        same = decision.root is not None and decision.root.emitted == seen.emitted
         return NO_CHANGE if same else decision
 
     patch.setattr(FollowSource, "decide", skipping)
+
+
+def a_change_keeps_the_own_version(patch):
+    root = EntityType.root
+    patch.setattr(EntityType, "root", lambda self, version, _own, filled: root(self, version, version - 1, filled))
+
+
+def a_followed_holder_keeps_its_rows_version(patch):
+    """As a leaf copy did once: a transaction that read the old copy would commit."""
+    decide = FollowSource.decide
+
+    def keeping(self, seen, version, sources):
+        found = decide(self, seen, version, sources)
+        return found if found.root is None else replace(found, root=replace(found.root, version=seen.version))
+
+    patch.setattr(FollowSource, "decide", keeping)
 
 
 def a_deleted_source_is_followed_as_if_it_lived(patch):
@@ -348,7 +374,10 @@ MUTATIONS = {
     a_copy_is_kept_although_its_reference_changed: 0,
     a_holder_that_followed_has_no_fan_out: 0,
     more_than_the_bound_is_forgotten: 0,
+    every_selection_counts_as_unchanged: 0,
     a_leaf_copy_does_not_follow: 1,
+    a_change_keeps_the_own_version: 0,
+    a_followed_holder_keeps_its_rows_version: 0,
     a_deleted_source_is_followed_as_if_it_lived: 1,
     the_old_record_is_taken_from_now: 0,
     an_attempt_resumes_where_the_last_one_ended: 1,

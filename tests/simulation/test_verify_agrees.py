@@ -16,7 +16,7 @@ from tests.simulation.test_mutations import SEEDS
 from tests.simulation.world import world
 
 HISTORIES = 24
-BEFORE = ("vanished", "went back", "without a new version")
+BEFORE = ("vanished", "without a new version", "own version")
 
 
 class Agreeing(Audit):

@@ -114,7 +114,7 @@ def wrong(db: Database) -> None:
     db.exists(Purchase, "537626")  # rejected
     db.delete(Purchase, "537626")  # rejected
     db.patch(Purchase, "537626", quantity=1)  # rejected
-    db.get_many(Sales, [("1",)])  # rejected
+    db.get_many(Sales, [1])  # rejected
     db.save(Sales(buyer=Buyer.of(1), units=1))  # rejected
     db.create(Buyer.of(1))  # rejected
     db.save_all([Buyer.of(1)])  # rejected

@@ -26,7 +26,7 @@ def test_every_option_of_an_lmdb_url_is_taken(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "url", ["foo://x", "memory", "memory://x", "memory://?a=1", "lmdb://", "lmdb:///x#y", "lmdb:///x?a=1", "", None]
+    "url", ["foo://x", "memory", "memory://x?a=1", "memory://?a=1", "lmdb://", "lmdb:///x#y", "lmdb:///x?a=1", "", None]
 )
 def test_a_url_that_is_none_is_refused(url):
     with pytest.raises(InvalidUrl):

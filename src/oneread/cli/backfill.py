@@ -64,7 +64,7 @@ def command(
     A view that is added to a store with data is not readable until this is done. Programs with the older schema may
     write until they have not written for a while; then they are fenced: their next write raises SchemaMismatch. Exit
     code 0 when every view is readable, 1 when something prevents that. Stopped or killed, it resumes when it is started
-    again.
+    again. It ends a rolling deployment: from then on only programs with the newest schema write.
 
     Example: oneread backfill --pace 5000 --schema shop.models:shop --db lmdb:///var/lib/shop
     """

@@ -41,19 +41,28 @@ def bar(console: Console | None = None) -> Generator[Reporter]:
                 phase, since = report.phase, monotonic()
                 task = shown.add_task(phase, total=report.total, amount="")
             text = amount(report, monotonic() - since)
-            shown.update(task, completed=report.done, total=report.total, amount=text)
+            shown.update(task, completed=report.done, total=_whole(report), amount=text)
 
         yield show
 
 
+def _whole(report: progress.Progress) -> float | None:
+    """How many there are, as far as that is known."""
+    return report.done / report.share if report.total is None and report.share else report.total
+
+
 def amount(report: progress.Progress, seconds: float) -> str:
-    """Progress in words: done, of how many, rate, time left, faults."""
+    """Progress in words: done, of how many, rate, time left, faults, refused records."""
     words = [f"{report.done:,} of {report.total:,}" if report.total else f"{report.done:,}"]
-    speed = report.done / seconds if seconds > 1 else 0.0
+    whole, speed = _whole(report), report.done / seconds if seconds > 1 else 0.0
+    if report.total is None and report.share is not None:
+        words.append(f"{report.share:.0%}")
     if speed:
         words.append(f"{speed:,.0f}/s")
-    if speed and report.total:
-        words.append(f"{max(report.total - report.done, 0) / speed:,.0f} s left")
+    if speed and whole:
+        words.append(f"{max(whole - report.done, 0) / speed:,.0f} s left")
     if report.faults:
         words.append(f"{report.faults:,} faults")
+    if report.refused:
+        words.append(f"{report.refused:,} refused")
     return ", ".join(words)

@@ -86,7 +86,7 @@ def _aggregate(model: Any, field: str) -> Any:
 
 
 IndexedByGroup, GroupedByGroup = _index("group", "price"), _aggregate(Grouped, "group")
-_UNIQUE: Final = {"unique": True, "group": by(Unique.group), "number": by(Unique.number)}
+_UNIQUE: Final[Fields] = {"unique": True, "group": by(Unique.group), "number": by(Unique.number)}
 _VIEWS: Final = (
     *(_index("name"), IndexedByGroup, _aggregate(Grouped, "name"), GroupedByGroup),
     *(_aggregate(Extreme, "name"), _aggregate(Extreme, "group")),

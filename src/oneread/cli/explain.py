@@ -15,6 +15,7 @@ from oneread.cli.options import (
     KeyArgument,
     NumbersOption,
     TimesOption,
+    complete_fields,
     complete_names,
     find_declared,
     load_numbers,
@@ -29,7 +30,18 @@ from oneread.errors import UsageError
 
 VERBS: Final = ("get", "page", "save", "create", "get_or_create", "upsert", "patch", "delete")
 
-VerbArgument = Annotated[str, typer.Argument(metavar="VERB", help=f"One of {', '.join(VERBS)}.")]
+
+def _complete_verbs(incomplete: str) -> list[str]:
+    return [verb for verb in VERBS if verb.startswith(incomplete)]
+
+
+VerbArgument = Annotated[
+    str, typer.Argument(metavar="VERB", help=f"One of {', '.join(VERBS)}.", autocompletion=_complete_verbs)
+]
+FieldOption = Annotated[
+    list[str],
+    typer.Option("--field", metavar="FIELD", help="A field that the patch changes.", autocompletion=complete_fields),
+]
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A model or a view of the schema.", autocompletion=complete_names)
 ]
@@ -43,7 +55,7 @@ def command(  # noqa: PLR0913 - each option narrows one call
     key: KeyArgument = [],  # noqa: B006 - typer makes a list of its own
     *,
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Rows of a page.")] = None,
-    fields: Annotated[list[str], typer.Option("--field", metavar="FIELD", help="A field that the patch changes.")] = [],  # noqa: B006 - typer makes a list of its own
+    fields: FieldOption = [],  # noqa: B006 - typer makes a list of its own
     carriers: Annotated[int | None, typer.Option("--carriers", min=0, help="Entities that hold a copy.")] = None,
     numbers: NumbersOption = "",
     times: TimesOption = False,

@@ -6,6 +6,7 @@ See "Exit codes" in docs/reference/command-line.md.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -44,6 +45,8 @@ JSON: Final = "oneread.json"
 _WRONG_LINE: Final[Any] = typer.BadParameter.__bases__[0]
 """What typer raises for a wrong command line; typer itself writes it to stderr, with the usage of the command."""
 
+_DISK: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
+
 _REFUSED: Final = (NotFound, AlreadyExists, MissingReference, StillReferenced, SchemaMismatch, NotReady)
 
 _HINTS: Final[Mapping[type[OnereadError], str]] = {
@@ -55,6 +58,9 @@ _HINTS: Final[Mapping[type[OnereadError], str]] = {
     Closed: "run the command again",
 }
 
+
+RESUME: Final = "resume with"
+"""How the note of an error begins that ends with an option and a cursor."""
 
 _DEPTH: Final = 4
 """Nested lists that are written as lists; deeper ones are text."""
@@ -72,13 +78,22 @@ class _Failure(msgspec.Struct, frozen=True):
     facts: dict[str, object] = {}
     retryable: bool = False
     hint: str = ""
+    cursor: str = ""
 
 
 def code_of(error: OnereadError) -> int:
     """The exit code for an error."""
+    if _is_of_disk(error):
+        return STORE_FAILED
     if isinstance(error, _REFUSED):
         return FOUND
     return STORE_FAILED if isinstance(error, StoreError) else WRONG_USE
+
+
+def _is_of_disk(error: OnereadError) -> bool:
+    """Whether the operating system refused to write, whichever library asked it: a read-only disk, permissions."""
+    cause = error.__cause__
+    return getattr(cause, "errno", None) in _DISK or getattr(cause, "code", None) in _DISK
 
 
 def _failure(error: OnereadError) -> _Failure:
@@ -111,6 +126,12 @@ def reporting(context: typer.Context) -> Generator[None]:
         raise typer.Exit(INTERRUPTED) from error
 
 
+def _cursor(error: BaseException) -> str:
+    """The cursor at the end of a note that says how to resume; empty without such a note."""
+    notes: Iterable[str] = getattr(error, "__notes__", ())
+    return next((note.rpartition(" ")[2] for note in notes if note.startswith(RESUME)), "")
+
+
 def _notes(error: BaseException) -> str:
     """The notes of an error, which say how to continue."""
     return "; ".join(getattr(error, "__notes__", ()))
@@ -137,7 +158,7 @@ def _write(failure: _Failure) -> None:
 def _report(error: BaseException, failure: _Failure, *, as_json: bool) -> None:
     """Writes a failure to stderr, and with --json as a document to stdout."""
     if as_json:
-        _write(failure)
+        _write(msgspec.structs.replace(failure, cursor=_cursor(error)))
     sys.stderr.write("stopped\n" if isinstance(error, KeyboardInterrupt) else f"error: {error}\n")
     if failure.hint:
         sys.stderr.write(f"hint: {failure.hint}\n")

@@ -12,6 +12,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from oneread.cli.failures import RESUME
 from oneread.cli.output import Output, counted, encode_json
 from oneread.errors import UsageError
 from oneread.plans.progress import Fault, Progress, Reporter
@@ -71,27 +72,23 @@ def show_summary(output: Output, faults: Sequence[Fault], found: Verification) -
 
 
 def show(output: Output, faults: Iterable[Fault]) -> None:
-    """Prints faults, each with what was expected and found."""
+    """Prints faults, each in one line: what is wrong, and with which values, found -> expected."""
     for fault in faults:
-        of = f" of {fault.entity}" if fault.entity and fault.entity not in fault.row else ""
         suffix = "" if fault.mendable else "; repair cannot fix it"
-        output.text(f"{fault.kind}: {fault.view} {fault.row}{of}{suffix}")
-        for name, text in (("expected", fault.expected), ("found", fault.found)):
-            if text:
-                output.text(f"  {name.ljust(8)} {text}")
+        output.text(f"{fault.kind}: {fault.text}{suffix}")
 
 
 @contextlib.contextmanager
-def resuming(report: Reporter, option: str = "") -> Generator[Reporter]:
+def resuming(report: Reporter, option: str = "", cursor: str = "") -> Generator[Reporter]:
     """Yields a reporter that remembers the cursor of long work; notes on an error how to resume it.
 
-    The option is what the command takes to resume, as `--resume`; empty when the same command resumes by itself.
+    The option is what the command takes to resume, as `--resume`; empty when the same command resumes by itself. The
+    cursor is that which this run resumes, if any.
     """
-    cursor = ""
 
     def remember(progress: Progress) -> None:
         nonlocal cursor
-        cursor = progress.cursor
+        cursor = progress.cursor or cursor
         report(progress)
 
     try:
@@ -100,5 +97,7 @@ def resuming(report: Reporter, option: str = "") -> Generator[Reporter]:
         if not option:
             error.add_note("finished work is kept; run the same command to continue")
         elif cursor:
-            error.add_note(f"resume with {option} {cursor}")
+            error.add_note(f"{RESUME} {option} {cursor}")
+        else:
+            error.add_note("no work was finished; run the same command again")
         raise

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
+import stat
 import sys
 import zlib
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from oneread.errors import Corrupt, InvalidValue, UsageError
 from oneread.store import unfinished
@@ -74,6 +75,16 @@ def open_file(name: str) -> Generator[IO[bytes]]:
             yield gzip.GzipFile(fileobj=file)  # type: ignore[misc]  # it reads bytes, as the annotation wants
         else:
             yield file
+
+
+def share_read(file: IO[bytes]) -> float | None:
+    """How much of an open file has been read, 0 to 1: of the compressed bytes of a .gz; None for a pipe."""
+    raw: Any = getattr(file, "fileobj", file)  # of a GzipFile
+    try:
+        found = os.fstat(raw.fileno())
+        return min(1.0, raw.tell() / found.st_size) if stat.S_ISREG(found.st_mode) and found.st_size else None
+    except (OSError, ValueError):  # a stream of a test has no file
+        return None
 
 
 def lines(file: IO[bytes], content: Content) -> Iterator[tuple[int, bytes | InvalidValue]]:

@@ -16,7 +16,7 @@ from typing import IO, Annotated, NamedTuple, TypeAlias
 import typer
 
 from oneread.cli.failures import FOUND
-from oneread.cli.files import STANDARD, lines, open_file
+from oneread.cli.files import STANDARD, lines, open_file, share_read
 from oneread.cli.loading import LoadJob, Make, Numbered, load
 from oneread.cli.options import Invocation, find_declared, with_shared_options, writing
 from oneread.database._sync.database import Database
@@ -79,10 +79,10 @@ def command(
         with _noting_resume():
             found = load(database, job, resume=resume, batch=batch, progress=report)
     output.document(found)
-    output.text(f"{found.stored:,} stored, {found.rejected:,} refused")
+    output.text(f"{found.stored:,} stored, {found.refused:,} refused")
     if resume and not found.resumed:
         output.note("found no earlier load of this content: started at the first record")
-    if found.rejected:
+    if found.refused:
         output.note(f"refused records and reasons are in {aside}")
         raise typer.Exit(FOUND)
 
@@ -128,9 +128,13 @@ def _read_form(stream: IO[bytes], name: str, content: Content) -> _FileRecords:
         return _FileRecords(_bytes(first), None, header[1], rows)
     head = parse_head(line) if first and isinstance(line := first[0][1], bytes) else None
     if head is None:
-        return _FileRecords(_bytes(first), None, None, chain(first, numbered))
+        return _FileRecords(_bytes(first), None, None, _skip_blank(chain(first, numbered)))
     second = _take_first(numbered)
     return _FileRecords(_bytes(first + second), head, None, _strip_end(chain(second, numbered)))
+
+
+def _skip_blank(numbered: Iterator[NumberedLine]) -> Iterator[NumberedLine]:
+    return (each for each in numbered if not isinstance(each[1], bytes) or each[1].strip())
 
 
 def _take_first(numbered: Iterator[NumberedLine]) -> list[NumberedLine]:
@@ -161,7 +165,8 @@ def _job(
     form = "dump" if head is not None else "objects" if header is None else "csv"
     checkpoint = checkpoint_of(form, stored_name(model) if model is not None else "", names, beginning)
     read_twice = functools.partial(_position_at, name) if name != STANDARD and Path(name).is_file() else None
-    return LoadJob(checkpoint, records, make, content, rejects, read_twice)
+    share = functools.partial(share_read, stream)
+    return LoadJob(checkpoint, records, make, content, rejects, read_twice, share)
 
 
 def _position_at(name: str, line: int) -> str:

@@ -16,7 +16,7 @@ from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.database import Database
 from oneread.errors import Corrupt, InvalidValue, MissingReference, OnereadError, UsageError
 from oneread.models.model import Model
-from oneread.plans.progress import Reporter, no_progress
+from oneread.plans.progress import Progress, Reporter, no_progress
 from oneread.transfer.bulk import BATCH, Refusal
 from oneread.transfer.checkpoints import key_of, read_checkpoint
 from oneread.transfer.content import START, Content, position_line
@@ -61,12 +61,12 @@ class Loaded(msgspec.Struct, frozen=True):
 
     Arguments:
         stored: records that are in the store, those of earlier runs included.
-        rejected: records that are in the file of rejects.
+        refused: records that are in the file of rejects.
         resumed: the line that an earlier run had reached; 0 when this one began at the first.
     """
 
     stored: int
-    rejected: int
+    refused: int
     resumed: int
 
 
@@ -84,6 +84,8 @@ class LoadJob(NamedTuple):
     """The file of rejects."""
     position_at: Callable[[int], str] | None = None
     """Reads the records a second time, up to a line, and returns the position there; None for a stream."""
+    share_read: Callable[[], float | None] = lambda: None
+    """How much of the content has been read, 0 to 1; None where that is not known."""
 
 
 class Rejects:
@@ -195,12 +197,17 @@ def load(
     start = position_line(reached)
     refused = Rejects(job.rejects, start)
     first = _Pass(job.make, refused)
+
+    def report(found: Progress) -> None:
+        done = found.done - found.refused + refused.count
+        progress(Progress("loading", done, refused=refused.count, share=job.share_read()))
+
     with db.bulk(
         checkpoint=job.checkpoint,
         restart=reached is None,
         batch=batch,
         on_refused=first.reject_refused,
-        progress=progress,
+        progress=report,
     ) as bulk:
         if reached is None:
             bulk.reached(START)  # before the first reject is written: from here on the load can be resumed

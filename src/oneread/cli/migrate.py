@@ -47,7 +47,7 @@ def migrate() -> None:
     """
 
 
-@app.command()
+@app.command(short_help="show what this schema changes in the store")
 @with_shared_options
 def plan(
     given: Invocation,
@@ -69,7 +69,7 @@ def plan(
         raise typer.Exit(FOUND)
 
 
-@app.command()
+@app.command(short_help="make this schema the store's newest version")
 @with_shared_options
 def apply(
     given: Invocation,
@@ -88,7 +88,7 @@ def apply(
     _finish(given, found, backfill=backfill)
 
 
-@app.command()
+@app.command(short_help="make an older schema the newest version again")
 @with_shared_options
 def rollback(
     given: Invocation,
@@ -107,7 +107,7 @@ def rollback(
     _finish(given, found, backfill=backfill)
 
 
-@app.command()
+@app.command(short_help="show the versions and views of the store")
 @with_shared_options
 def status(given: Invocation) -> None:
     """Shows the versions of the store's schema, its views, and what remains for a backfill. Exit code 0.
@@ -143,18 +143,31 @@ def _finish(given: Invocation, found: Planned, *, backfill: bool) -> None:
 def _show(output: Output, found: Planned) -> None:
     if found.nothing:
         output.text(f"nothing to do: the store is at version {found.version}")
+        if found.continues:
+            output.text(f"this schema is version {found.continues[0]}; its programs may continue until a backfill")
         return
     _show_differences(output, found.differences)
     for model, field, was in found.missing:
         output.text(f"refused: {model}.{field}: rows of type {was} may exist; declare retyped({field!r}, was=...)")
-    output.text(f"version {found.version} -> {found.becomes}")
+    if found.becomes != found.version:
+        output.text(f"version {found.version} -> {found.becomes}")
     if found.cuts_off:
-        versions = ", ".join(map(str, found.cuts_off))
-        output.text(f"writes of programs under version {versions} are refused: start the newer ones")
+        output.text(f"cuts off programs under {_versions(found.cuts_off)}: their writes are refused, because")
+        for reason in found.why:
+            output.text(f"  {reason}")
+    if found.continues:
+        output.text(
+            f"programs under {_versions(found.continues)} may continue, and be started again, until a backfill ends "
+            "that: they keep what they do not know"
+        )
     if found.builds:
         output.text(f"not readable until a backfill has finished: {', '.join(found.builds)}")
     for name, rows in found.rows.items():
         output.text(f"a backfill rewrites {counted(rows, 'row', 'rows')} of {name}")
+
+
+def _versions(numbers: Sequence[int]) -> str:
+    return f"version{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def _show_differences(output: Output, differences: Sequence[Difference]) -> None:

@@ -36,12 +36,26 @@ from oneread.evolution.schema import Schema
 
 def complete_names(context: typer.Context, incomplete: str) -> list[str]:
     """Names of models and views for shell completion; none when the schema is not given or cannot be imported."""
+    known = _known_schema(context)
+    return [] if known is None else [name for name in sorted(known.named()) if name.startswith(incomplete)]
+
+
+def complete_fields(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of the fields of the model that the command line names, for shell completion."""
+    known = _known_schema(context)
+    named = {} if known is None else known.named()
+    # an option that still lacks its value ends the parsing, so that arguments are left in `args`
+    declared = next((named[word] for word in (context.params.get("name"), *context.args) if word in named), None)
+    return [field for field in getattr(declared, "__struct_fields__", ()) if field.startswith(incomplete)]
+
+
+def _known_schema(context: typer.Context) -> Schema | None:
+    """The schema of a command line that is being completed; None where it is not given or cannot be imported."""
     spec = context.params.get("schema")
     try:
-        known = schema_of(str(spec)) if spec else None
+        return schema_of(str(spec)) if spec else None
     except OnereadError:
-        known = None
-    return [] if known is None else [name for name in sorted(known.named()) if name.startswith(incomplete)]
+        return None
 
 
 def _note_json(context: typer.Context, wanted: bool) -> bool:  # noqa: FBT001 - an option's callback is given its value

@@ -71,6 +71,11 @@ class Output:
         if not self.as_json:
             sys.stdout.write(f"{shown(line)}\n")
 
+    def cells(self, line: Sequence[object]) -> None:
+        """Prints values with tabs between them, for another program, without --json only."""
+        if not self.as_json:
+            sys.stdout.write("\t".join(map(plain_text, line)) + "\n")
+
     def table(self, headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Prints rows in columns, numbers to the right, without --json only."""
         if not self.as_json:
@@ -172,6 +177,11 @@ def cell_text(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}" if value.bit_length() < _PLAIN_BITS else digits_of(value)
     return shown(str(value))
+
+
+def plain_text(value: object) -> str:
+    """One value of a line for another program; whole numbers in digits alone."""
+    return str(value) if type(value) is int and value.bit_length() < _PLAIN_BITS else cell_text(value)
 
 
 def shown(text: str) -> str:

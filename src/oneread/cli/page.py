@@ -31,7 +31,13 @@ BackwardOption = Annotated[bool, typer.Option("--backward", help="The last page 
 SinceOption = Annotated[
     str, typer.Option("--since", metavar="VALUE", help="The next part of the key is at least this.")
 ]
+AfterOption = Annotated[
+    str, typer.Option("--after", metavar="VALUE", help="The next part of the key is greater than this.")
+]
 UntilOption = Annotated[str, typer.Option("--until", metavar="VALUE", help="The next part of the key is below this.")]
+ThroughOption = Annotated[
+    str, typer.Option("--through", metavar="VALUE", help="The next part of the key is at most this.")
+]
 StartsOption = Annotated[str, typer.Option("--starts-with", metavar="TEXT", help="The next part begins with this.")]
 
 
@@ -65,13 +71,15 @@ def command(  # noqa: PLR0913 - each option narrows one page
     cursor: CursorOption = "",
     backward: BackwardOption = False,
     since: SinceOption = "",
+    after: AfterOption = "",
     until: UntilOption = "",
+    through: ThroughOption = "",
     starts_with: StartsOption = "",
 ) -> None:
     """Shows a page of a view, of entities by the first parts of their key, or of an aggregate's groups.
 
-    Values are written as for `get`. --since, --until and --starts-with bound the first part of the key that is not
-    given; --cursor takes what another page printed, with all other arguments the same.
+    Values are written as for `get`. --since, --after, --until, --through and --starts-with bound the first part of the
+    key that is not given; --cursor takes what another page printed, with all other arguments the same.
 
     Example: oneread page PurchasesOfBuyer 12347 --since 2010-12-07 --schema shop.models:shop --db lmdb://shop
     """
@@ -87,7 +95,9 @@ def command(  # noqa: PLR0913 - each option narrows one page
             cursor=cursor or None,
             backward=backward,
             since=_bound(cls, rest, since),
+            after=_bound(cls, rest, after),
             until=_bound(cls, rest, until),
+            through=_bound(cls, rest, through),
             starts_with=_prefix(cls, rest, starts_with),
         )
         rows = plain(found.rows)
@@ -114,7 +124,5 @@ def _prefix(cls: type, rest: Sequence[WantedType], word: str) -> str | bytes | N
 
 def _next_part(cls: type, rest: Sequence[WantedType]) -> WantedType:
     if not rest:
-        raise InvalidQuery(
-            "every part of the key is given: --since, --until and --starts-with have nothing to bound", view=cls
-        )
+        raise InvalidQuery("every part of the key is given: a bound and --starts-with have nothing to bound", view=cls)
     return rest[0]

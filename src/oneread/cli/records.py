@@ -56,21 +56,21 @@ def _listed(values: Iterable[object]) -> str:
     return ", ".join(str(_cell(each)) for each in values)
 
 
-_CELLS: Final[tuple[tuple[tuple[type, ...], Callable[[Any], object]], ...]] = (
-    ((NoneType, bool, int, float, str, Decimal), lambda value: value),
-    ((bytes,), bytes.hex),
-    ((datetime,), lambda value: value.isoformat().replace("+00:00", "Z")),
-    ((Enum,), lambda value: value.name),
-    ((Ref,), lambda value: _listed(value.key)),
-    ((Copy,), lambda value: _listed(value.ref.key)),
-    ((list, tuple, set, frozenset), _listed),
-)
+_CELLS: Final[dict[tuple[type, ...], Callable[[Any], object]]] = {
+    (NoneType, bool, int, float, str, Decimal): lambda value: value,
+    (bytes,): bytes.hex,
+    (datetime,): lambda value: value.isoformat().replace("+00:00", "Z"),
+    (Enum,): lambda value: value.name,
+    (Ref,): lambda value: _listed(value.key),
+    (Copy,): lambda value: _listed(value.ref.key),
+    (list, tuple, set, frozenset): _listed,
+}
 """The text of values in a cell; the first entry that matches counts."""
 
 
 def _cell(value: object) -> object:
     """A value for a cell: numbers as they are, bytes in hexadecimal, references by their key, the rest as text."""
-    return next((show for types, show in _CELLS if isinstance(value, types)), _as_text)(value)
+    return next((show for types, show in _CELLS.items() if isinstance(value, types)), _as_text)(value)
 
 
 def _as_text(value: object) -> str:
@@ -89,14 +89,18 @@ def show_one(output: Output, record: msgspec.Struct) -> None:
 
 
 def show_all(output: Output, records: Sequence[msgspec.Struct]) -> None:
-    """Prints records as a table; one below the other where a terminal is too narrow for that."""
+    """Prints records as a table, one below the other where a terminal is too narrow for that; to a pipe with tabs."""
     rows = [fields(record) for record in records]
     headers = list(dict.fromkeys(name for row in rows for name in row))
     if not headers or output.as_json:
         return
     cells = [[row.get(name) for name in headers] for row in rows]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-    if room and max(map(len, columns(headers, cells))) > room:
+    if not sys.stdout.isatty():
+        output.cells(headers)
+        for values in cells:
+            output.cells(values)
+        return
+    if max(map(len, columns(headers, cells))) > shutil.get_terminal_size().columns:
         for place, record in enumerate(records):
             if place:
                 output.text()

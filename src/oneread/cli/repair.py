@@ -5,7 +5,10 @@ See "Verify and repair of aggregates" of the decisions page.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from time import monotonic
+from typing import Annotated
 
 import msgspec
 import typer
@@ -15,7 +18,8 @@ from oneread.cli.failures import FOUND
 from oneread.cli.faults import AgeOption, FileOption, ShownOption
 from oneread.cli.options import Invocation, NamesArgument, PaceOption, find_declared, with_shared_options, writing
 from oneread.cli.output import Output, counted
-from oneread.plans.progress import MAX_AGE, Fault, FaultKind
+from oneread.errors import UsageError
+from oneread.plans.progress import KEEP, MAX_AGE, Fault, FaultKind, no_progress
 from oneread.verify.repair import Repaired
 
 
@@ -24,12 +28,19 @@ class Mended(msgspec.Struct, frozen=True):
 
     clean: bool
     mended: int
+    dropped: tuple[str, ...]
     left: dict[str, dict[FaultKind, int]]
     faults: tuple[Fault, ...]
     reasons: tuple[str, ...]
     skipped: tuple[str, ...]
     rounds: int
     seconds: float
+
+
+DeleteOption = Annotated[
+    bool, typer.Option("--drop", help="Delete what cannot be repaired, after showing it and asking.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="With --drop: delete without asking.")]
 
 
 @with_shared_options
@@ -41,36 +52,79 @@ def command(
     max_age: AgeOption = MAX_AGE,
     limit: ShownOption = 20,
     faults_to: FileOption = None,
+    drop: DeleteOption = False,
+    yes: YesOption = False,
 ) -> None:
     """Verifies the store, repairs faults, and verifies again, while programs read and write.
 
     Derived rows are computed again from the entities, in small transactions. The fields of entities are never changed:
-    an entity that cannot be read is left as it is and listed. Exit code 0 when no fault remains, 1 when one does. It
-    may be stopped and started again at any time.
+    an entity that cannot be read, or is under another one's key, is left as it is and listed. Exit code 0 when no fault
+    remains, 1 when one does. It may be stopped and started again at any time.
+
+    With --drop such entities, and rows of models that the schema does not have, are listed, and deleted when you agree:
+    they, what was derived from them, and nothing else. Without a terminal --yes is needed. There is no way back.
 
     Example: oneread repair --faults-to faults.jsonl --schema shop.models:shop --db lmdb:///var/lib/shop
     """
     output = given.output
     wanted = find_declared(given.schema, names)
+    may_ask = not output.as_json and sys.stdin.isatty()
+    if drop and not yes and not may_ask:
+        raise UsageError("--drop asks before it deletes, and there is no terminal to ask; give --yes as well")
     before = monotonic()
     with (
         writing(given.db, given.schema, evolve=False) as database,
         faults.fault_file(faults_to) as watch,
-        output.progress() as report,
-        faults.resuming(report) as progress,
+        faults.resuming(no_progress),
     ):
-        done = database.repair(*wanted, pace=pace, max_age=max_age, on_fault=watch, progress=progress, keep=limit)
-    seconds = monotonic() - before
+
+        def repair() -> Repaired:
+            with output.progress() as progress:
+                keep = max(limit, KEEP) if drop else limit
+                return database.repair(
+                    *wanted, pace=pace, max_age=max_age, on_fault=watch, progress=progress, keep=keep
+                )
+
+        done, dropped = repair(), list[str]()
+        left = [fault for fault in done.left if fault.droppable] if drop else []
+        if left and (yes or _is_agreed(output, left)):
+            dropped = [fault.text for fault in database.drop(*left)]
+            database.drain()
+            first, done = done, repair()
+            done = msgspec.structs.replace(done, mended=first.mended + done.mended, rounds=first.rounds + done.rounds)
+    done = msgspec.structs.replace(done, left=done.left[:limit])
+    _report(output, done, tuple(dropped), monotonic() - before)
+    if not done.clean:
+        raise typer.Exit(FOUND)
+
+
+def _is_agreed(output: Output, left: Sequence[Fault]) -> bool:
+    """Shows what would be deleted, and asks."""
+    output.text(f"{counted(len(left), 'row')} cannot be repaired and would be deleted:")
+    for fault in left:
+        output.text(f"  {fault.text}")
+    return typer.confirm("delete? there is no way back", default=False, err=True)
+
+
+def _report(output: Output, done: Repaired, dropped: tuple[str, ...], seconds: float) -> None:
     last = done.verification
     output.document(
         Mended(
-            done.clean, done.mended, last.found, done.left, done.reasons, last.skipped, done.rounds, round(seconds, 3)
+            done.clean,
+            done.mended,
+            dropped,
+            last.found,
+            done.left,
+            done.reasons,
+            last.skipped,
+            done.rounds,
+            round(seconds, 3),
         )
     )
     if not output.as_json:
+        for text in dropped:
+            output.text(f"deleted: {text}")
         _show(output, done, seconds)
-    if not done.clean:
-        raise typer.Exit(FOUND)
 
 
 def _show(output: Output, done: Repaired, seconds: float) -> None:
@@ -81,5 +135,7 @@ def _show(output: Output, done: Repaired, seconds: float) -> None:
     state = f"{counted(last.total, 'fault')} left" if last.total else "no faults left"
     rounds = counted(done.rounds, "verification")
     output.text(f"{counted(done.mended, 'fault')} repaired, {state}: {rounds} in {seconds:,.1f} s")
+    if any(fault.droppable for fault in done.left):
+        output.note("`oneread repair --drop` deletes what cannot be repaired, after showing it")
     if last.skipped:
         output.text(f"not compared within --max-age: {', '.join(last.skipped)}")

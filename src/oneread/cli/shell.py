@@ -11,6 +11,7 @@ import readline
 import rlcompleter
 import sys
 import traceback
+from collections.abc import Generator
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Annotated, Any
@@ -22,8 +23,11 @@ from oneread import errors
 from oneread.cli.failures import FOUND
 from oneread.cli.options import DbOption, QuietOption, SchemaOption, reading, schema_of, writing
 from oneread.database._sync.database import Database
-from oneread.errors import OnereadError
+from oneread.errors import OnereadError, Unsupported
 from oneread.evolution.schema import Schema
+
+_OPENED_READ_ONLY = "the store was opened with read_only"
+"""What the engine says of a write."""
 
 WriteOption = Annotated[bool, typer.Option("--write", help="Open the store for writing.")]
 RunOption = Annotated[
@@ -49,9 +53,21 @@ def command(
     with writing(db, known, evolve=False, workers=1) if write else reading(db, known) as database:
         names = names_of(known, database)
         if run:
-            _run(run, names)
+            with _hinting_at_write(write=write):
+                _run(run, names)
             return
         _prompt(names, "" if quiet else banner(known, db, write=write))
+
+
+@contextlib.contextmanager
+def _hinting_at_write(*, write: bool) -> Generator[None]:
+    """Notes on the error of a write that the store was opened for reading."""
+    try:
+        yield
+    except Unsupported as error:
+        if not write and error.message == _OPENED_READ_ONLY:
+            error.add_note("open the store with --write")
+        raise
 
 
 def _run(text: str, names: dict[str, object]) -> None:
@@ -108,7 +124,8 @@ class _Console(code.InteractiveConsole):
     def showtraceback(self) -> None:
         error = sys.exc_info()[1]
         if isinstance(error, OnereadError):
+            hint = " (hint: open the store with --write)" if error.message == _OPENED_READ_ONLY else ""
             with contextlib.suppress(OSError):
-                self.write(f"{type(error).__name__}: {error}\n")
+                self.write(f"{type(error).__name__}: {error}{hint}\n")
             return
         super().showtraceback()

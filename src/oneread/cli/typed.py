@@ -153,6 +153,10 @@ def _instant(text: str) -> datetime:
     return found
 
 
+def _bytes(text: str) -> bytes:
+    return bytes.fromhex(text.removeprefix("0x"))
+
+
 def _duration(text: str) -> timedelta:
     if text.lstrip("+-").startswith("P"):
         return msgspec.convert(text, timedelta)
@@ -175,7 +179,7 @@ _BY_TYPE: Final[dict[object, _WordForm]] = {
     float: _WordForm(float, "2.5"),
     Decimal: _WordForm(Decimal, "2.55"),
     str: _WordForm(str, "text"),
-    bytes: _WordForm(lambda text: bytes.fromhex(text.removeprefix("0x")), "00ff1a"),
+    bytes: _WordForm(_bytes, "00ff1a"),
     datetime: _WordForm(_instant, "2010-12-07T08:26:00Z, or 2010-12-07 for midnight in UTC"),
     date: _WordForm(date.fromisoformat, "2010-12-07"),
     timedelta: _WordForm(_duration, "90 (seconds), or PT1M30S"),

@@ -31,7 +31,8 @@ class Verified(msgspec.Struct, frozen=True):
         found: their number by view and kind.
         faults: the first of them.
         skipped: models that were not compared within --max-age.
-        entities, rows: compared.
+        entities: compared.
+        rows: compared.
         seconds: elapsed.
         resume: what --resume takes to compare what was skipped; empty when nothing was.
         ahead: entities with versions ahead of the clock, which is not a fault: the first of each model.
@@ -76,7 +77,7 @@ def command(
         reading(given.db, given.schema) as database,
         faults.fault_file(faults_to) as watch,
         output.progress() as report,
-        faults.resuming(report, "--resume") as progress,
+        faults.resuming(report, "--resume", resume) as progress,
     ):
         found = database.verify(
             *wanted,

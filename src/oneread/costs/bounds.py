@@ -52,7 +52,7 @@ class Bound(msgspec.Struct, frozen=True):
         requests: to the store, at most.
         rows: read and written, at most.
         bytes: of keys and values, at most.
-        typical: bytes to expect of that many rows, an estimate.
+        typical: bytes to expect, an estimate: with three holders of copies of an entity, none of a new one.
         terms: the parts of the sum.
         undeclared: fields without a declared maximum: `bytes` counts each as large as a whole entity may be.
     """
@@ -94,12 +94,16 @@ def readable(size: int) -> str:
 
 
 class Rows(NamedTuple):
-    """Rows that an operation reads or writes: how, in which table, what they are, and the declaration that is why."""
+    """Rows that an operation reads or writes: how, in which table, what they are, and the declaration that is why.
+
+    `usual` is how many of them are to be expected; None for all.
+    """
 
     act: StoreAction
     table: Table
     what: str
     because: str
+    usual: int | None = None
 
 
 class BoundBuilder:
@@ -118,12 +122,16 @@ class BoundBuilder:
         self._requests.add(request)
         all_rows = size.times(count)
         self._undeclared |= all_rows.open
-        self._terms.append(Term(*rows, requests if first else 0, count, all_rows.most, all_rows.typical))
+        expected = size.times(count if rows.usual is None else min(rows.usual, count)).typical
+        act, table, what, because, _usual = rows
+        term = Term(act, table, what, because, requests if first else 0, count, all_rows.most, expected)
+        self._terms.append(term)
 
     def add_requests(self, rows: Rows, requests: int) -> None:
         """Adds requests that find no rows beyond those of other terms."""
         if requests:
-            self._terms.append(Term(*rows, requests, 0, 0, 0))
+            act, table, what, because, _usual = rows
+            self._terms.append(Term(act, table, what, because, requests, 0, 0, 0))
 
     def add_bound(self, bound: Bound) -> None:
         """Adds the terms of another bound."""

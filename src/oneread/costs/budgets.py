@@ -42,6 +42,10 @@ class SpentBudget:
         """All three."""
         return Cost(self.requests, self.rows, self.bytes)
 
+    def renew(self) -> None:
+        """Counts from zero again, as for the next message of a socket; a budget around this one keeps its count."""
+        self._allowance.renew()
+
     def __repr__(self) -> str:
         return f"Spent(requests={self.requests}, rows={self.rows}, bytes={self.bytes})"
 

@@ -65,14 +65,12 @@ class Costs:
 
     def get(self, cls: type[Model[Any] | View[Any]]) -> Bound:
         """`get`, `find` and `exists` of a model, an aggregate or a unique index."""
-        self._check_declared(cls)
-        if cls in self._catalog.views and not self._catalog.views[cls].can_find:
-            raise UsageError("get needs a unique index; this view only has pages", view=cls)
+        self._check_found(cls)
         return self._reads.get(cls)
 
-    def get_many(self, cls: type[Model[Any]], keys: int) -> Bound:
+    def get_many(self, cls: type[Model[Any] | View[Any]], keys: int) -> Bound:
         """`get_many` of that many keys."""
-        self._check_model(cls)
+        self._check_found(cls)
         return self._reads.get_many(cls, _check_whole("keys", keys))
 
     def page(
@@ -168,6 +166,11 @@ class Costs:
     def _check_model(self, cls: type) -> None:
         if cls not in self._catalog.models:
             raise UsageError("this class is not a model of the schema", given=cls)
+
+    def _check_found(self, cls: type) -> None:
+        self._check_declared(cls)
+        if cls in self._catalog.views and not self._catalog.views[cls].can_find:
+            raise UsageError("get needs a unique index; this view only has pages", view=cls)
 
     def _check_declared(self, cls: type) -> None:
         if cls not in self._catalog.models and cls not in self._views:

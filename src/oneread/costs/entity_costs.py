@@ -22,7 +22,7 @@ from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind, reference_target
 from oneread.models.types import FieldType, Names, type_of, types_of
-from oneread.store.keys import KIND_BYTES, VIEW_BYTES
+from oneread.store.keys import KIND_BYTES, SELECTION_BYTES, VIEW_BYTES
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 from oneread.transactions.deltas import MAGNITUDE
 
@@ -31,6 +31,9 @@ AMOUNT: Final = Size(2 * MAGNITUDE + 100 + HEADER, 8)
 
 _PREFIX: Final = Size(VIEW_BYTES, VIEW_BYTES)
 _KIND: Final = Size(KIND_BYTES, KIND_BYTES)
+_SELECTION: Final = Size(SELECTION_BYTES, SELECTION_BYTES)
+_DIGEST: Final = Size(25, 20)
+"""What a record has of a selection: its name and the digest of its values."""
 
 
 class ViewCost(NamedTuple):
@@ -178,8 +181,9 @@ class EntityCosts:
 
     def _pointing(self, entity_type: EntityType, reference: Reference, count: int, sort: str) -> ViewCost:
         place, kind = frozenset({(reference.name,)}), entity_type.kind
-        key = _KIND.plus(self.key(reference.kind), self.key(kind))
-        recorded = self.key(reference.kind).plus(Size(HEADER, 2))
+        taken = _SELECTION if sort == "back-references" else NOTHING
+        key = _KIND.plus(self.key(reference.kind), taken, self.key(kind))
+        recorded = self.key(reference.kind).plus(taken, Size(HEADER, 2))
         named = kind.cls if reference.name in kind.cls.__struct_fields__ else entity_type.cls
         because = f"{named.__name__}.{reference.name}"
         form = RowForm(because, sort, sort, sort, "views", place, frozenset(), "value")
@@ -200,7 +204,8 @@ class EntityCosts:
             self._along(entity_type.kind.cls, route, kind).plus(Size(len(route) + HEADER, 0))
             for route, kind in entity_type.copied.types.items()
         ]
-        routes = Size(sum(len(route) + HEADER for route in entity_type.copied.types) + 40, 17)
+        routes = Size(sum(len(route) + HEADER for route in entity_type.copied.types) + 40, 0)
+        routes = routes.plus(_DIGEST.times(len(entity_type.copied.selections)))
         living, deleted = contributions.plus(*hidden), NOTHING.plus(*last)._replace(typical=0)
         return greatest((living, deleted)).plus(tokens, routes)
 

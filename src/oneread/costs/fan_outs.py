@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from oneread.costs.entity_costs import ChangedFields, EntityCosts, FollowedFields, touched_rows
 from oneread.costs.sizes import NOTHING, Size, greatest
+from oneread.derivations.copies import Reference
 from oneread.derivations.entity_type import EntityType
 
 FollowStep: TypeAlias = tuple[type, FollowedFields]
@@ -44,6 +45,8 @@ class FanOut(NamedTuple):
     """Some of them are sources themselves, whose holders may follow in turn."""
     circular: bool
     """The source may be among its own holders, or refer to one of them."""
+    scans: int
+    """Of the back-references of one source, at most: one, and one more for each selection that may be unchanged."""
     key: Size
     """Of a holder's root row."""
     root: Size
@@ -85,12 +88,7 @@ class FanOuts:
     def _followers(
         self, source: EntityType, change: ChangedFields | FollowedFields | None, *, is_delete: bool
     ) -> list[FollowStep]:
-        """The classes that follow a change of a source, and by which of their fields."""
-        if source.copied is None:
-            return []
-        routes = [tuple(route.split(".")) for route in source.copied.types if route]
-        if change is not None and not is_delete and not any(map(change.touches, routes)):
-            return []
+        """The classes that follow a change of a source, and by which of their fields: all of them follow its delete."""
         return [
             (
                 cls,
@@ -100,21 +98,23 @@ class FanOuts:
             )
             for cls, each in self._types.items()
             for reference in each.tracked
-            if reference.kind is source.kind
+            if reference.kind is source.kind and (change is None or is_delete or _touches(change, reference))
         ]
 
     def _fan_out(self, entity_type: EntityType, steps: list[FollowStep], *, far: bool) -> FanOut:
         costs = [self._costs.of[cls] for cls, _following in steps]
         kinds = {entity_type.kind, *(self._types[cls].kind for cls, _following in steps)}
         referred = {reference.kind for reference in entity_type.tracked}
-        found = self._costs.key(entity_type.kind).plus(greatest(each.key for each in costs), Size(3, 3))
+        found = self._costs.key(entity_type.kind).plus(greatest(each.key for each in costs), Size(7, 7))
+        sources = [entity_type, *(self._types[cls] for cls, _following in steps if far)]
         return FanOut(
             tuple(dict.fromkeys(cls.__name__ for cls, _following in steps)),
             far,
             bool(kinds & referred),
+            max((len(each.copied.selections) for each in sources if each.copied is not None), default=1),
             greatest(each.key for each in costs),
             greatest(each.root for each in costs),
-            found if not far else Size(410, found.typical),
+            found if not far else Size(414, found.typical),
             self._most(steps, "views"),
             self._most(steps, "counts"),
             tuple(steps),
@@ -151,3 +151,8 @@ class FanOuts:
             greatest(sizes) if sizes else NOTHING,
             frozenset().union(*(cost.undeclared for costs in touches for cost, _rows in costs)),
         )
+
+
+def _touches(change: ChangedFields | FollowedFields, reference: Reference) -> bool:
+    """Whether a change of a source may change what a reference takes of it."""
+    return any(change.touches(tuple(route.split("."))) for route in reference.taken if route)

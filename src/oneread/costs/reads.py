@@ -23,22 +23,26 @@ class Reads:
 
     def get(self, cls: type) -> Bound:
         """`get`, `find` and `exists` of an entity, a group of an aggregate, or a row of a unique index."""
-        total = BoundBuilder()
-        name = cls.__name__
-        if cls not in self._catalog.views:
-            total.add("entity", Rows("read", "roots", "entity", name), 1, self._entity(cls))
-        for each in self._view_costs(cls):
-            form = each.form
-            if form.found is not None:
-                size = each.value if form.found == "read" else each.row
-                total.add(form.name, Rows(form.found, form.table, form.one, form.name), 1, size)
-        return total.bound("get", name)
+        return self._by_key("get", cls, 1)
 
     def get_many(self, cls: type, keys: int) -> Bound:
         """`get_many` of that many keys."""
+        return self._by_key(f"get_many({keys})", cls, keys)
+
+    def _by_key(self, verb: str, cls: type, keys: int) -> Bound:
+        """Reads by key: one request for all, but one each where the first row of a range is looked for."""
         total = BoundBuilder()
-        total.add("entities", Rows("read", "roots", "entities", cls.__name__), keys, self._entity(cls))
-        return total.bound(f"get_many({keys})", cls.__name__)
+        name = cls.__name__
+        if cls not in self._catalog.views:
+            what = "entity" if verb == "get" else "entities"
+            total.add("entity", Rows("read", "roots", what, name), keys, self._entity(cls))
+        for each in self._view_costs(cls):
+            form = each.form
+            if form.found is not None:
+                size, requests = (each.value, 1) if form.found == "read" else (each.row, keys)
+                what = form.one if verb == "get" else form.many
+                total.add(form.name, Rows(form.found, form.table, what, form.name), keys, size, requests)
+        return total.bound(verb, name)
 
     def page(self, cls: type, limit: int, *, any_of: int = 1, where: bool = False, budget: int = BUDGET) -> Bound:
         """A page of `limit` rows of an index, of entities or of groups, for `any_of` values of one field."""

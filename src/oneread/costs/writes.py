@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import ChangedFields, EntityCost, EntityCosts, ViewCost, touched_rows
-from oneread.costs.fan_outs import FanOut, FanOuts
+from oneread.costs.fan_outs import FanOut, FanOuts, TouchedRows
 from oneread.costs.sizes import Size, greatest
 from oneread.derivations.rollups import ShownAggregate
 from oneread.models.registry import EntityKind
@@ -29,6 +29,10 @@ TASK: Final = Size(1100, 60)
 """A task: its key, the source's key and a cursor."""
 
 
+USUAL_HOLDERS: Final = 3
+"""Holders of an entity's copies that are expected where it is not said how many there are."""
+
+
 class WriteCall(NamedTuple):
     """Changes of one kind in one transaction."""
 
@@ -39,6 +43,13 @@ class WriteCall(NamedTuple):
     entities: int = 1
     holders: int | None = None
     """Of each entity, when it is known how many there are."""
+
+    @property
+    def usual_holders(self) -> int | None:
+        """Holders to expect of all entities: none of new ones; None where it is known how many there are."""
+        if self.holders is not None:
+            return None
+        return 0 if self.verb in ("create", "get_or_create") else USUAL_HOLDERS * self.entities
 
 
 class ViewRows(NamedTuple):
@@ -72,26 +83,30 @@ class Writes:
 
     def bound(self, write: WriteCall, name: str) -> Bound:
         """The bound of one write."""
-        own = self._own_rows(write)
-        fan = self._fan_out(write)
         total = BoundBuilder()
         total.add("fence", Rows("read", "system", "fence", "every commit"), 1, FENCE)
         self._add_entities(total, write)
-        following, tasks = (0, 0) if fan is None else self._add_holders(total, fan, write)
         if write.verb == "delete" and self._catalog.may_be_held(self._catalog.kinds[write.cls].prefix):
             self._add_holds(total, write)
-        self._add_counts_read(total, own, write.entities, fan, following)
-        size = self._costs.key(self._catalog.kinds[write.cls]).plus(self._root(write.cls))
-        total.add("roots", Rows("write", "roots", "entity", write.cls.__name__), write.entities, size)
-        self._add_derived(total, own, write.entities, fan, following)
-        total.add("tasks", Rows("write", "system", "tasks", _because(fan)), tasks, TASK)
+        touched = self._add_written(total, write, Rows("write", "roots", "entity", write.cls.__name__))
         if write.verb not in ("patch", "delete"):
             for shown in dict.fromkeys(each.shown for each in self._catalog.entity_types[write.cls].rollups):
                 self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
-        touched = self._groups_of(own, write.entities)
-        touched.update(self._groups_of_holders(fan, following))
         self._add_totals(total, touched)
         return total.bound(name, write.cls.__name__)
+
+    def _add_written(self, total: BoundBuilder, write: WriteCall, roots: Rows) -> Counter[ShownAggregate]:
+        """Adds the entities with their derived rows and holders; returns the shown groups that all these may touch."""
+        own, fan = self._own_rows(write), self._fan_out(write)
+        following, tasks = (0, 0) if fan is None else self._add_holders(total, fan, write)
+        self._add_counts_read(total, own, write, fan, following)
+        size = self._costs.key(self._catalog.kinds[write.cls]).plus(self._root(write.cls))
+        total.add("roots", roots, write.entities, size)
+        self._add_derived(total, own, write, fan, following)
+        total.add("tasks", Rows("write", "system", "tasks", _because(fan)), tasks, TASK)
+        touched = self._groups_of(own, write.entities)
+        touched.update(self._groups_of_holders(fan, following))
+        return touched
 
     # What follows from groups: each entity that shows one is patched, and what follows from that.
 
@@ -121,17 +136,9 @@ class Writes:
             self._add_groups(total, f"groups {step}", shown, groups, 1)
             for kind in shown.kinds:
                 write = WriteCall("patch", kind.cls, self._fields_showing(kind, shown), groups)
-                root = self._root(kind.cls)
-                total.add(f"shown {step}", Rows("read", "roots", "entities that show", shown.name), groups, root)
-                own, fan = self._own_rows(write), self._fan_out(write)
-                following, tasks = (0, 0) if fan is None else self._add_holders(total, fan, write)
-                self._add_counts_read(total, own, groups, fan, following)
-                size = self._costs.key(kind).plus(root)
-                total.add("roots", Rows("write", "roots", "entities that show", shown.name), groups, size)
-                self._add_derived(total, own, groups, fan, following)
-                total.add("tasks", Rows("write", "system", "tasks", _because(fan)), tasks, TASK)
-                touched.update(self._groups_of(own, groups))
-                touched.update(self._groups_of_holders(fan, following))
+                read = Rows("read", "roots", "entities that show", shown.name)
+                total.add(f"shown {step}", read, groups, self._root(kind.cls))
+                touched.update(self._add_written(total, write, read._replace(act="write")))
 
     def _fields_showing(self, kind: EntityKind, shown: ShownAggregate) -> set[str]:
         return {
@@ -214,23 +221,30 @@ class Writes:
     def _add_holders(self, total: BoundBuilder, fan: FanOut, write: WriteCall) -> tuple[int, int]:
         """Adds finding and reading the holders; returns how many follow in the commit, and how many tasks are added."""
         if not self._inline:
+            self._add_merged_tasks(total, _scans(fan, write), write.entities)
             return 0, write.entities
         following, scanned, tasks = self._followers(fan, write)
         sources = write.entities + (following if fan.far else 0)
-        own_rows = sources * write.entities if fan.circular else 0
-        found = Rows("scan", "views", "back-references", _because(fan))
+        own_rows, scans = sources * write.entities if fan.circular else 0, _scans(fan, write)
+        found = Rows("scan", "views", "back-references", _because(fan), write.usual_holders)
         if scanned + own_rows:
-            total.add("scan", found, scanned + own_rows, fan.found, sources)
+            total.add("scan", found, scanned + own_rows, fan.found, sources * scans)
         else:
-            total.add_requests(found, sources)
+            total.add_requests(found, sources * scans)
+        self._add_merged_tasks(total, scans, tasks)
         # Each holder may be set aside instead, which writes a row with its error.
         size = fan.root._replace(most=max(fan.root.most, TASK.most + fan.found.most))
-        holders = Rows("read", "roots", "holders", _because(fan))
+        holders = Rows("read", "roots", "holders", _because(fan), write.usual_holders)
         total.add("holders", holders, following, size, min(sources, max(1, following)))
         if fan.holding:
             rows = Rows("scan", "views", "holds", ", ".join(fan.holding))
             total.add("holds of holders", rows, following * (1 + following), Size(2 * KEY_BYTES + 203, 60), following)
         return following, tasks
+
+    def _add_merged_tasks(self, total: BoundBuilder, scans: int, tasks: int) -> None:
+        """Where holders may be left out, the task that waits is read: what it is for is not forgotten."""
+        if scans > 1 and tasks:
+            total.add("waiting", Rows("read", "system", "tasks", "those that wait"), tasks, TASK, tasks)
 
     def _followers(self, fan: FanOut, write: WriteCall) -> Followers:
         inline, entities = self._inline, write.entities
@@ -280,36 +294,39 @@ class Writes:
         return [each for each in self._catalog.models if self._catalog.kinds[each] is kind]
 
     def _add_counts_read(
-        self, total: BoundBuilder, own: list[ViewRows], entities: int, fan: FanOut | None, following: int
+        self, total: BoundBuilder, own: list[ViewRows], write: WriteCall, fan: FanOut | None, following: int
     ) -> None:
         """Groups and unique values are read before they are added to and compared."""
         for cost, rows in own:
             if cost.form.table == "counts":
                 total.note_undeclared(cost.undeclared)
-                count = 1 if cost.is_shared else rows * entities
+                count = 1 if cost.is_shared else rows * write.entities
                 total.add("settle", Rows("read", "counts", cost.form.sort, cost.form.name), count, cost.value)
         if fan is not None:
-            rows = fan.counts.of_holders(following)
-            total.add("settle", Rows("read", "counts", "groups of holders", fan.counts.because), rows, fan.counts.size)
+            rows, groups = (
+                fan.counts.of_holders(following),
+                Rows("read", "counts", "groups of holders", fan.counts.because),
+            )
+            total.add("settle", groups, rows, fan.counts.size)
 
     def _add_derived(
-        self, total: BoundBuilder, own: list[ViewRows], entities: int, fan: FanOut | None, following: int
+        self, total: BoundBuilder, own: list[ViewRows], write: WriteCall, fan: FanOut | None, following: int
     ) -> None:
         """The rows that are written: one request for each table."""
         if fan is not None:
-            holders = Rows("write", "roots", "holders", _because(fan))
+            holders = Rows("write", "roots", "holders", _because(fan), write.usual_holders)
             total.add("roots", holders, following, fan.key.plus(fan.root))
         tables: tuple[Table, ...] = ("views", "counts")
         for table in tables:
             for cost, rows in own:
                 if cost.form.table == table:
                     total.note_undeclared(cost.undeclared)
-                    count = 1 if cost.is_shared else rows * entities
+                    count = 1 if cost.is_shared else rows * write.entities
                     total.add(table, Rows("write", table, cost.form.sort, cost.form.name), count, cost.row)
             if fan is not None:
                 touched = fan.views if table == "views" else fan.counts
                 total.note_undeclared(touched.undeclared)
-                written = Rows("write", table, "rows of holders", touched.because)
+                written = Rows("write", table, "rows of holders", touched.because, _usual_rows(touched, write))
                 total.add(table, written, touched.of_holders(following), touched.size)
 
 
@@ -320,6 +337,16 @@ def _rows_of_change(verb: Verb, cost: ViewCost, change: ChangedFields, *, is_new
     if verb == "patch":
         return touched_rows(cost, change)
     return max(cost.rows, touched_rows(cost, change))
+
+
+def _scans(fan: FanOut, write: WriteCall) -> int:
+    """Scans for the holders of one source: all of them follow where it is new, or deleted."""
+    return 1 if write.verb in ("create", "get_or_create", "delete") and not fan.far else fan.scans
+
+
+def _usual_rows(touched: TouchedRows, write: WriteCall) -> int | None:
+    """Rows that the expected holders touch."""
+    return None if write.usual_holders is None else touched.of_holders(write.usual_holders)
 
 
 def _because(fan: FanOut | None) -> str:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from oneread.database.collector import pause_collector
-from oneread.database.lists import KeyTypes, Located
+from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Located
 from oneread.database.operations import Operations
 from oneread.errors import UsageError
+from oneread.models.model import Model
+from oneread.models.references import Copy, Ref
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, Trace
 from oneread.transactions.commit import Change
@@ -22,6 +24,7 @@ from oneread.transfer.checkpoints import Position, check_position
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
 
+E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 R = TypeVar("R")
 
 
@@ -92,11 +95,25 @@ class AsyncBulk:
         """Like `save`, but an entity whose key exists is refused with AlreadyExists."""
         await self._add(("create", entity), self._sizes.of(entity), position)
 
-    async def patch(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, **changes: Any) -> None:
+    @overload
+    async def patch(self, model: Exact[R], at: Ref[R], /, **changes: Asked) -> None: ...
+    @overload
+    async def patch(self, model: Copied[E], at: Copy[E], /, **changes: Asked) -> None: ...
+    @overload
+    async def patch(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, **changes: Asked) -> None: ...
+    async def patch(self, model: Asked, /, *key: Asked, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Changes fields of one entity, as the database's `patch` does; `reached` gives a position."""
         await self._add(("patch", model, key, changes), weight((key, changes)))
 
-    async def delete(self, model: Located[Any, *KeyTypes], *key: *KeyTypes, position: Position | None = None) -> None:
+    @overload
+    async def delete(self, model: Exact[R], at: Ref[R], /, *, position: Position | None = None) -> None: ...
+    @overload
+    async def delete(self, model: Copied[E], at: Copy[E], /, *, position: Position | None = None) -> None: ...
+    @overload
+    async def delete(
+        self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, position: Position | None = None
+    ) -> None: ...
+    async def delete(self, model: Asked, /, *key: Asked, position: Position | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Deletes an entity, as the database's `delete` does."""
         await self._add(("delete", model, key), weight(key), position)
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from itertools import islice
 from sys import maxsize
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
 from msgspec import UNSET
 
@@ -20,9 +20,9 @@ from oneread.database.async_bulk import AsyncBulk
 from oneread.database.cursors import cipher_of
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
-from oneread.database.lists import KeyTypes, Listed, Located, listed
+from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.operations import Operations
-from oneread.database.pages import Page, Query, page
+from oneread.database.pages import Page, Query, bounds_of, page
 from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
@@ -35,10 +35,21 @@ from oneread.errors import Conflict, InvalidQuery, InvalidUrl, NotFound, Unavail
 from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
+from oneread.models.references import Copy, Ref
 from oneread.plans.arguments import check_function, check_iterable
 from oneread.plans.effects import Random, Sleep
 from oneread.plans.plan import Plan
-from oneread.plans.progress import KEEP, MAX_AGE, QUIET_SECONDS, WAIT_SECONDS, OnFault, Progress, Reporter, no_progress
+from oneread.plans.progress import (
+    KEEP,
+    MAX_AGE,
+    QUIET_SECONDS,
+    WAIT_SECONDS,
+    Fault,
+    OnFault,
+    Progress,
+    Reporter,
+    no_progress,
+)
 from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
@@ -49,12 +60,14 @@ from oneread.transfer import checkpoints
 from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
 from oneread.transfer.dump import Dump, End, in_snapshot
+from oneread.verify.drop import drop
 from oneread.verify.repair import Repaired, Repairer
 from oneread.verify.verify import Verification, Verifier, VerifyOptions
 
 if TYPE_CHECKING:
     from oneread.plans.async_driver import AsyncDriver
 
+E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 R = TypeVar("R")
@@ -79,6 +92,9 @@ class AsyncTasks:
     def __init__(self, database: AsyncDatabase, keys: tuple[bytes, ...]) -> None:
         self._database = database
         self._keys = keys
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {f'{len(self._keys)} given to the worker' if self._keys else 'none'}>"
 
     def __bool__(self) -> bool:
         return bool(self._keys)
@@ -119,15 +135,25 @@ class AsyncTransaction:
         self._database = database
         self._work = work
 
-    async def get(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R:
+    @overload
+    async def get(self, model: Exact[R], at: Ref[R], /) -> R: ...
+    @overload
+    async def get(self, model: Copied[E], at: Copy[E], /) -> E: ...
+    @overload
+    async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R: ...
+    async def get(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `get`, for entities."""
-        found: R = await self._database.run(self._work.get(model, key))
-        return found
+        return await self._database.run(self._work.get(model, key))
 
-    async def find(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R | None:
+    @overload
+    async def find(self, model: Exact[R], at: Ref[R], /) -> R | None: ...
+    @overload
+    async def find(self, model: Copied[E], at: Copy[E], /) -> E | None: ...
+    @overload
+    async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R | None: ...
+    async def find(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `find`, for entities."""
-        found: R | None = await self._database.run(self._work.find(model, key))
-        return found
+        return await self._database.run(self._work.find(model, key))
 
     async def save(self, entity: M, *, if_version: int | None = None) -> M:
         """Like the database's `save`."""
@@ -139,16 +165,29 @@ class AsyncTransaction:
         saved: M = await self._database.run(self._work.save(entity, "create", None))
         return saved
 
+    @overload
+    async def patch(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Asked) -> R: ...
+    @overload
     async def patch(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Any
-    ) -> R:
+        self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Asked
+    ) -> E: ...
+    @overload
+    async def patch(
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Asked
+    ) -> R: ...
+    async def patch(self, model: Asked, /, *key: Asked, if_version: int | None = _NONE, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `patch`."""
-        patched: R = await self._database.run(
-            self._work.patch(model, key, changes, own_version(model, changes, if_version))
-        )
-        return patched
+        return await self._database.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
 
-    async def delete(self, model: Located[Any, *KeyTypes], *key: *KeyTypes, if_version: int | None = None) -> None:
+    @overload
+    async def delete(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
+    @overload
+    async def delete(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None) -> None: ...
+    @overload
+    async def delete(
+        self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = None
+    ) -> None: ...
+    async def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `delete`."""
         await self._database.run(self._work.delete(model, key, if_version))
 
@@ -184,19 +223,40 @@ class AsyncDatabase:
         if self._worker is not None:
             self._worker.wake()
 
-    async def get(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R:
+    def __repr__(self) -> str:
+        catalog = self.operations.catalog
+        return (
+            f"<{type(self).__name__} {self._driver.engine!r}: {len(catalog.models)} models, {len(catalog.views)} views>"
+        )
+
+    @overload
+    async def get(self, model: Exact[R], at: Ref[R], /) -> R: ...
+    @overload
+    async def get(self, model: Copied[E], at: Copy[E], /) -> E: ...
+    @overload
+    async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R: ...
+    async def get(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """The entity with this key, the group of an aggregate, or the row of a unique index.
+
+        `db.get(Purchase, "537626", 1)`, by a reference `db.get(Product, row.source)`, or by a copy
+        `db.get(Customer, purchase.buyer)`.
 
         Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`. An
         empty group is not an error: counts and totals are 0, the rest None.
 
         Raises:
             NotFound: there is no such entity.
-            InvalidKey: the key has other parts than declared.
+            InvalidKey: the key has other parts than declared, or the reference is to another class.
             NotReady: the view is still being built.
+
+        Examples:
+            ```python
+            purchase = await db.get(Purchase, "537626", 1)
+            sales = await db.get(ProductSales, "85123A")
+            ```
         """
         try:
-            find = self._finders.get(model)  # type: ignore[call-overload]
+            find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
         found: Any = None if find is None else find(key)
@@ -205,13 +265,25 @@ class AsyncDatabase:
             found = self._with_outcome(await self._driver.run(self.operations.get(model, key), trace), trace)
         elif found is ABSENT:
             raise NotFound("there is no such entity", model=model, key=key)
-        entity: R = found
-        return entity
+        return found
 
-    async def find(self, model: Located[R, *KeyTypes], *key: *KeyTypes) -> R | None:
-        """Like `get`, but None when there is none."""
+    @overload
+    async def find(self, model: Exact[R], at: Ref[R], /) -> R | None: ...
+    @overload
+    async def find(self, model: Copied[E], at: Copy[E], /) -> E | None: ...
+    @overload
+    async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R | None: ...
+    async def find(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        """Like `get`, but None when there is none.
+
+        Examples:
+            ```python
+            customer = await db.find(Customer, 99)
+            assert customer is None
+            ```
+        """
         try:
-            find = self._finders.get(model)  # type: ignore[call-overload]
+            find = self._finders.get(model)
         except TypeError:
             raise UsageError(_NO_CLASS, given=model) from None
         found: Any = None if find is None else find(key)
@@ -219,21 +291,54 @@ class AsyncDatabase:
             trace = Trace(self._observers)
             read = await self._driver.run(self.operations.find(model, key), trace)
             found = ABSENT if read[0] is None else self._with_outcome(read, trace)
-        entity: R | None = None if found is ABSENT else found
-        return entity
+        return None if found is ABSENT else found
 
     def _with_outcome(self, found: tuple[Any, int], trace: Trace) -> Any:
         entity, version = found
         attach_outcome(entity, Outcome(version, trace))
         return entity
 
-    async def exists(self, model: Located[Any, *KeyTypes], *key: *KeyTypes) -> bool:
-        """Whether there is such an entity. One request, one row."""
+    @overload
+    async def exists(self, model: Exact[R], at: Ref[R], /) -> bool: ...
+    @overload
+    async def exists(self, model: Copied[E], at: Copy[E], /) -> bool: ...
+    @overload
+    async def exists(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes) -> bool: ...
+    async def exists(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        """Whether there is such an entity. One request, one row.
+
+        Examples:
+            ```python
+            assert await db.exists(Customer, 12347)
+            ```
+        """
         return await self.find(model, *key) is not None
 
-    async def get_many(self, model: type[M], keys: Iterable[tuple[Any, ...]]) -> list[M | None]:
-        """Entities by key, in the order of `keys`, None for each that is absent. One request, a row for each key."""
-        check_iterable(keys, "get_many takes keys as tuples: [(1,), (2,)]")
+    @overload
+    async def get_many(self, model: Exact[R], at: Iterable[Ref[R]], /) -> list[R | None]: ...
+    @overload
+    async def get_many(self, model: Copied[E], at: Iterable[Copy[E]], /) -> list[E | None]: ...
+    @overload
+    async def get_many(self, model: Located[R, *KeyTypes], keys: Iterable[tuple[*KeyTypes]], /) -> list[R | None]: ...
+    async def get_many(self, model: Asked, keys: Asked, /) -> Asked:
+        """Entities, groups of an aggregate or rows of a unique index, in the order of `keys`; None for absent ones.
+
+        Keys are tuples, `db.get_many(User, [(1,), (2,)])`, references or copies. Costs one request, and a row for each
+        key; for an aggregate, one request and row more for each `least` and `greatest` of each key, and for a unique
+        index one request for each key; all of them in one round.
+
+        Raises:
+            InvalidKey: a key has other parts than declared, or refers to another class.
+            InvalidQuery: the view only has pages.
+            NotReady: the view is still being built.
+
+        Examples:
+            ```python
+            ada, absent = await db.get_many(Customer, [(12347,), (99,)])
+            assert absent is None
+            ```
+        """
+        check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
         trace = Trace(self._observers)
         found = await self._driver.run(self.operations.get_many(model, list(keys)), trace)
         return [None if entity is None else self._with_outcome((entity, version), trace) for entity, version in found]
@@ -245,8 +350,10 @@ class AsyncDatabase:
         limit: int | None = None,
         cursor: str | None = None,
         backward: bool = False,
-        since: Any = None,
-        until: Any = None,
+        since: Asked = None,
+        after: Asked = None,
+        until: Asked = None,
+        through: Asked = None,
         starts_with: str | bytes | None = None,
         where: Expression | None = None,
         budget: int = BUDGET,
@@ -260,8 +367,10 @@ class AsyncDatabase:
             limit: rows of the page, at most the view's `max_limit`; by default 50, or `max_limit` where that is less.
             cursor: `page.next` or `page.previous` of an earlier page.
             backward: without a cursor, the last page of the list.
-            since: the next key field is at least this.
-            until: the next key field is below this.
+            since: the next key field is this or greater, in the order of its values whichever way the list is sorted.
+            after: it is greater than this.
+            until: it is less than this.
+            through: it is this or less.
             starts_with: the next key field begins with this text or these bytes.
             where: a condition on the rows; rows that fail it are read all the same, within `budget`.
             budget: rows that may be read beyond `limit`; once they are used up, `page.truncated` is true and
@@ -275,6 +384,13 @@ class AsyncDatabase:
             InvalidQuery: the limit is out of bounds, or the view cannot answer this.
             InvalidCursor: the cursor was tampered with or belongs to another page.
             NotReady: the view is still being built.
+
+        Examples:
+            ```python
+            page = await db.page(PurchasesOfBuyer, 12347, limit=10)
+            older = await db.page(PurchasesOfBuyer, 12347, limit=10, cursor=page.next)
+            since_december = await db.page(PurchasesOfBuyer, 12347, since=datetime(2010, 12, 1, tzinfo=UTC))
+            ```
         """
         try:
             of = self._lists.get(view)
@@ -284,13 +400,14 @@ class AsyncDatabase:
             await self.run(self.operations.fence.check_readable(view))
             of = self._lists[view] = listed(self.operations, view)
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
-        query = Query(equal, limit, cursor, backward, since, until, starts_with, where, budget)
+        bounds = bounds_of(since, after, until, through)
+        query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if self._local is not None:
             found = read_page(self._local, of, query, self._cipher)
             if found is not None:
                 return found
         trace = Trace(self._observers)
-        return await self._driver.run(page(of, query, self._cipher, trace), trace)
+        return await self._driver.run(self.operations.reading(lambda: page(of, query, self._cipher, trace)), trace)
 
     async def scan(
         self,
@@ -304,6 +421,12 @@ class AsyncDatabase:
 
         Each page costs what `page` costs with `limit=batch`, by default 500 or the view's `max_limit` where that is
         less; keep `page.next` to continue later.
+
+        Examples:
+            ```python
+            async for page in db.scan(Purchase):
+                print(len(page))
+            ```
         """
         rows: int = min(SCAN_BATCH, getattr(view, "max_limit", SCAN_BATCH)) if batch is None else batch
         if type(rows) is not int:
@@ -333,31 +456,62 @@ class AsyncDatabase:
                 that has the value or the key.
             Conflict: the stored entity has another version than `if_version`.
             LimitExceeded: the entity is too large, or the store is full.
+
+        Examples:
+            ```python
+            saved = await db.save(Customer(number=7, name="Bea", country="Norway"))
+            await db.save(Customer(number=7, name="Bea", country="Iceland"), if_version=db.version(saved))
+            ```
         """
         saved: M = (await self._write(self.operations.save(entity, "save", if_version))).entity
         return saved
 
     async def create(self, entity: M) -> M:
-        """Like `save`, but raises AlreadyExists when the key exists."""
+        """Like `save`, but raises AlreadyExists when the key exists.
+
+        Examples:
+            ```python
+            await db.create(Customer(number=7, name="Bea", country="Norway"))
+            ```
+        """
         saved: M = (await self._write(self.operations.save(entity, "create"))).entity
         return saved
 
     async def get_or_create(self, entity: M) -> tuple[M, bool]:
-        """Returns the stored entity of this key, or creates this one; and whether it was created."""
+        """Returns the stored entity of this key, or creates this one; and whether it was created.
+
+        Examples:
+            ```python
+            customer, created = await db.get_or_create(Customer(number=7, name="Bea", country="Norway"))
+            ```
+        """
         written = await self._write(self.operations.save(entity, "keep"))
         return written.entity, written.created
 
-    async def upsert(self, entity: M, /, **changes: Any) -> M:
+    async def upsert(self, entity: M, /, **changes: Asked) -> M:
         """Creates the entity, or changes these fields of the stored one.
 
         `db.upsert(Visit(page="/", count=1), count=add(1))`. Raises AlreadyExists when another variant has the key.
+
+        Examples:
+            ```python
+            await db.upsert(Customer(number=7, name="Bea", country="Norway"), country="Norway")
+            ```
         """
         saved: M = (await self._write(self.operations.upsert(entity, changes))).entity
         return saved
 
+    @overload
+    async def patch(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Asked) -> R: ...
+    @overload
     async def patch(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Any
-    ) -> R:
+        self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Asked
+    ) -> E: ...
+    @overload
+    async def patch(
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Asked
+    ) -> R: ...
+    async def patch(self, model: Asked, /, *key: Asked, if_version: int | None = _NONE, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Changes fields of one entity; None clears one.
 
         `add(n)`, `append(x)` and `remove(x)` apply to the stored value. A field called `if_version` is changed by
@@ -368,12 +522,25 @@ class AsyncDatabase:
         Raises:
             NotFound: there is no such entity.
             InvalidValue: a field is not one that `model` declares, part of the key, or does not take the value.
+
+        Examples:
+            ```python
+            await db.patch(Product, "85123A", name="White heart")
+            await db.patch(Purchase, "537626", 1, quantity=add(4))
+            ```
         """
         plan = self.operations.patch(model, key, changes, own_version(model, changes, if_version))
-        patched: R = (await self._write(plan)).entity
-        return patched
+        return (await self._write(plan)).entity
 
-    async def delete(self, model: Located[Any, *KeyTypes], *key: *KeyTypes, if_version: int | None = None) -> None:
+    @overload
+    async def delete(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
+    @overload
+    async def delete(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None) -> None: ...
+    @overload
+    async def delete(
+        self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = None
+    ) -> None: ...
+    async def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Deletes an entity and everything derived from it; does nothing when it does not exist.
 
         Entities that refer to it with on_delete="delete" go with it: up to `inline` in this commit, more as a task.
@@ -381,6 +548,11 @@ class AsyncDatabase:
 
         Raises:
             StillReferenced: others refer to it with on_delete="refuse".
+
+        Examples:
+            ```python
+            await db.delete(Purchase, "537626", 1)
+            ```
         """
         tasks = await self._driver.run(self.operations.delete(model, key, if_version), Trace(self._observers))
         self._wake(tasks)
@@ -389,6 +561,11 @@ class AsyncDatabase:
         """Saves entities in transactions of at most `batch`, each all or nothing; returns them as stored.
 
         A refused entity ends the call: earlier batches are stored, its own and later ones are not.
+
+        Examples:
+            ```python
+            await db.save_all([Customer(number=number, name="Guest", country="Norway") for number in range(5)])
+            ```
         """
         if type(batch) is not int or batch < 1:
             raise UsageError("a batch is at least one entity", batch=batch)
@@ -419,6 +596,16 @@ class AsyncDatabase:
 
         Raises:
             Conflict: an entity had changed in each of `attempts` attempts.
+
+        Examples:
+            ```python
+            async def buy_one_more(tx):
+                purchase = await tx.get(Purchase, "537626", 1)
+                await tx.patch(Purchase, "537626", 1, quantity=purchase.quantity + 1)
+
+
+            await db.transact(buy_one_more)
+            ```
         """
         if not callable(body):
             raise UsageError("transact takes a function of a transaction", given=body)
@@ -453,6 +640,11 @@ class AsyncDatabase:
 
         Raises:
             StoreError: the store failed; the remaining tasks stay in the outbox.
+
+        Examples:
+            ```python
+            await db.drain()
+            ```
         """
         batches = 0
         if retry:
@@ -462,18 +654,42 @@ class AsyncDatabase:
         return batches
 
     def tasks(self, result: object) -> AsyncTasks:
-        """The tasks of an operation: `await db.tasks(saved).wait()` returns when every copy is right."""
+        """The tasks of an operation: `await db.tasks(saved).wait()` returns when every copy is right.
+
+        Examples:
+            ```python
+            renamed = await db.patch(Product, "85123A", name="White heart")
+            await db.tasks(renamed).wait()
+            ```
+        """
         return AsyncTasks(self, results.tasks_of(result))
 
     def version(self, entity: object) -> int:
-        """The version of an entity that this database returned: milliseconds since 1970, growing with each commit.
+        """The version of an entity that this database returned: milliseconds since 1970 at its last own change.
 
-        For `if_version`.
+        For `if_version`. It grows with each save and patch of the entity. Copies that follow their source, totals, a
+        backfill and a repair leave it as it is. Costs no request.
+
+        Raises:
+            UsageError: not an entity that a database returned.
+
+        Examples:
+            ```python
+            ada = await db.get(Customer, 12347)
+            await db.patch(Customer, 12347, country="Norway", if_version=db.version(ada))
+            ```
         """
         return results.version_of(entity)
 
     def cost(self, result: object) -> Cost:
-        """The cost of the operation that returned this: requests, rows, bytes, skipped rows."""
+        """The cost of the operation that returned this: requests, rows, bytes, skipped rows.
+
+        Examples:
+            ```python
+            purchase = await db.get(Purchase, "537626", 1)
+            assert db.cost(purchase).requests == 1
+            ```
+        """
         return results.cost_of(result)
 
     @property
@@ -529,6 +745,12 @@ class AsyncDatabase:
         Raises:
             SchemaMismatch: the store has a newer schema than this program.
             Unsupported: the engine's transactions do not span rows, or the store was opened read-only.
+
+        Examples:
+            ```python
+            built = await db.backfill(pace=5_000)
+            assert built.done
+            ```
         """
         options = BackfillOptions(pace, fence, quiet, wait, progress)
         try:
@@ -564,7 +786,14 @@ class AsyncDatabase:
 
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
+            SchemaMismatch: a newer program has changed a model or a view; that program can verify.
             Unsupported: the engine has no snapshots.
+
+        Examples:
+            ```python
+            found = await db.verify()
+            assert found.clean
+            ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep, resume)
         return await self.run(Verifier(self.operations.catalog, options).plan())
@@ -594,11 +823,34 @@ class AsyncDatabase:
 
         Raises:
             UsageError: a class is not a view or model of the schema; an option is out of bounds.
+            SchemaMismatch: a newer program has changed a model or a view; that program can repair.
             Unsupported: the engine has no snapshots or its transactions do not span rows.
+
+        Examples:
+            ```python
+            repaired = await db.repair()
+            ```
         """
         options = VerifyOptions(wanted, pace, max_age, on_fault, progress, keep)
         operations = self.operations
         return await self.run(Repairer(operations.catalog, operations.committer, options).plan())
+
+    async def drop(self, *faults: Fault) -> tuple[Fault, ...]:
+        """Removes what cannot be mended: entities that cannot be read, and rows of no model. There is no way back.
+
+        `faults` are of a verification, those with `droppable`. An entity is deleted as by `delete`: the rows that its
+        record lists go with it, and copies of it are marked as deleted; `on_delete="refuse"` does not keep it. Each
+        costs one transaction that looks again, and removes nothing that is readable by then. Run `repair` before it,
+        which may mend more, and after it, which removes what an unreadable record listed.
+
+        Returns those of the faults of which something was removed.
+
+        Raises:
+            UsageError: a fault is not droppable; nothing was removed.
+            SchemaMismatch: the schema has changed meanwhile.
+        """
+        operations = self.operations
+        return await self.run(drop(operations.catalog, operations.committer, faults))
 
     def bulk(
         self,
@@ -634,6 +886,13 @@ class AsyncDatabase:
         Raises:
             UsageError: a bound is not a whole number above 0.
             InvalidValue: the checkpoint's name is empty or too long.
+
+        Examples:
+            ```python
+            async with db.bulk() as bulk:
+                for number in range(5):
+                    await bulk.save(Customer(number=number, name="Guest", country="Norway"))
+            ```
         """
         limits = Limits(batch, batch_bytes, max_tasks)
         key = None if checkpoint is None else checkpoints.key_of(checkpoint)
@@ -665,6 +924,7 @@ class AsyncDatabase:
 
         Raises:
             UsageError: a class is not a model of the schema.
+            SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
         for model in models:
             self.operations.kind(model)
@@ -682,6 +942,7 @@ class AsyncDatabase:
         Raises:
             UsageError: the class is not a model of the schema.
             InvalidValue: a value has no exact form in CSV.
+            SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
         self.operations.kind(model)
         work = CsvDump(self.operations.catalog, model, write, progress)

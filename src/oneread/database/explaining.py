@@ -13,14 +13,13 @@ from msgspec import UNSET
 from oneread import costs
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
-from oneread.database.operations import Operations, found_by, root_keys
-from oneread.database.pages import AnyOf, BoundQuery, Query
+from oneread.database.operations import Operations, found_by, one_key
+from oneread.database.pages import AnyOf, BoundQuery, Query, bounds_of
 from oneread.database.patches import patching
 from oneread.errors import UsageError, shown
 from oneread.models.fields import GENERATED
 from oneread.plans.arguments import check_iterable
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
-from oneread.store.rows import RowRange
 
 if TYPE_CHECKING:
     from oneread.costs.bounds import Bound
@@ -48,9 +47,8 @@ class Explainer:
         self._check_class(model)
         call = _call("get", model, key)
         if model in self._catalog.kinds:
-            kind = self._operations.kind(model)
-            root = kind.key(key)
-            return self._explanation(call, [f"read roots {self._name(root)}: {root.hex()}"], self.costs.get(model))
+            root = self._operations.root(model, key)
+            return self._explanation(call, [f"read roots {self._name(root)}"], self.costs.get(model))
         bound = self.costs.get(model)
         self._operations.fence.check(model)
         view = self._catalog.views[model]
@@ -59,11 +57,18 @@ class Explainer:
 
     def get_many(self, model: Any, keys: Iterable[tuple[Any, ...]]) -> Explanation:
         """What `get_many` would do."""
-        kind = self._operations.kind(model)
-        check_iterable(keys, "get_many takes keys as tuples: [(1,), (2,)]")
-        places = root_keys(kind, keys)
-        plan = [f"read roots {', '.join(map(self._name, places))}"]
-        return self._explanation(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(places))))
+        self._check_class(model)
+        check_iterable(keys, "get_many takes keys as tuples, or references: [(1,), (2,)]")
+        given = [one_key(model, key) for key in keys]
+        view = self._catalog.views.get(model)
+        if view is None:
+            self._operations.kind(model)
+            plan = [f"read roots {', '.join(self._name(self._operations.root(model, key)) for key in given)}"]
+        else:
+            self._operations.fence.check(model)
+            places = [view.prefix + view.key.codec.encode(found_by(view, key)) for key in given]
+            plan = [line for place in places for line in view.explain_find(place)]
+        return self._explanation(f"get_many({model.__name__})", plan, self.costs.get_many(model, max(1, len(given))))
 
     def page(  # noqa: PLR0913 - as the page itself
         self,
@@ -73,7 +78,9 @@ class Explainer:
         cursor: str | None = None,
         backward: bool = False,
         since: Any = None,
+        after: Any = None,
         until: Any = None,
+        through: Any = None,
         starts_with: str | bytes | None = None,
         where: Any = None,
         budget: int = BUDGET,
@@ -82,11 +89,12 @@ class Explainer:
         self._check_class(view)
         of = listed(self._operations, view)
         rows = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
-        query = Query(equal, rows, cursor, backward, since, until, starts_with, where, budget)
+        bounds = bounds_of(since, after, until, through)
+        query = Query(equal, rows, cursor, backward, bounds, starts_with, where, budget)
         bounded = BoundQuery(of, query, self._cipher)
         ranges = bounded.ranges()
         bound = self.costs.page(view, limit=rows, any_of=len(ranges), where=where is not None, budget=budget)
-        plan = [_scan(of, within, rows, reverse=bounded.backward) for within in ranges]
+        plan = [_scan(of, values, query, reverse=bounded.backward) for values in _values(equal, len(ranges))]
         named = [value.values if isinstance(value, AnyOf) else value for value in equal]
         return self._explanation(_call("page", view, named, limit=rows), plan, bound)
 
@@ -114,7 +122,7 @@ class Explainer:
 
         `carriers` is the number of holders, when it is known; a model's own field `carriers` takes precedence.
         """
-        place = self._operations.kind(model).key(key)
+        place = self._operations.root(model, key)
         carriers = _known_holders(model, carriers, changes)
         patching(model, changes)
         bound = self.costs.patch(model, *changes, carriers=carriers)
@@ -122,7 +130,7 @@ class Explainer:
 
     def delete(self, model: Any, *key: object, carriers: int | None = None) -> Explanation:
         """What `delete` would do."""
-        place = self._operations.kind(model).key(key)
+        place = self._operations.root(model, key)
         bound = self.costs.delete(model, carriers=carriers)
         return self._explanation(_call("delete", model, key), [f"read roots {self._name(place)}"], bound)
 
@@ -167,9 +175,24 @@ class Explainer:
         return costs.declared.Explanation(call, tuple(plan), bound, self._numbers.predicted(bound), notes)
 
 
-def _scan(of: Listed, within: RowRange, limit: int, *, reverse: bool) -> str:
-    direction = "backwards " if reverse else ""
-    return f"scan {of.table} {direction}from {within.start.hex()} to {within.stop.hex() or 'the end'}, {limit + 1} rows"
+def _values(equal: tuple[Any, ...], ranges: int) -> list[tuple[Any, ...]]:
+    """The values of each range that a page reads, those of any_of one by one."""
+    place = next((place for place, value in enumerate(equal) if isinstance(value, AnyOf)), None)
+    if place is None:
+        return [equal] * ranges
+    each = dict.fromkeys(equal[place].values) if ranges > 1 else [equal[place].values[0]]
+    return [(*equal[:place], value, *equal[place + 1 :]) for value in each]
+
+
+def _scan(of: Listed, values: tuple[Any, ...], query: Query, *, reverse: bool) -> str:
+    bounds = {} if query.bounds is None else query.bounds._asdict()
+    bounds["starts_with"] = query.starts_with
+    named = ", ".join(
+        [*map(shown, values), *(f"{name}={shown(each)}" for name, each in bounds.items() if each is not None)]
+    )
+    cursor = " from the cursor" if query.cursor else ""
+    backwards = " backwards" if reverse else ""
+    return f"scan {of.table} for {query.limit + 1} rows of {of.cls.__name__}({named}){cursor}{backwards}"
 
 
 def _call(verb: str, cls: Any, key: Iterable[Any], /, **named: Any) -> str:

@@ -14,9 +14,9 @@ from oneread.database.lists import Listed
 from oneread.database.operations import Operations
 from oneread.database.pages import AnyOf, BoundQuery, Page, PageRows, Query
 from oneread.database.results import METADATA_ATTRIBUTE, Outcome, attach_outcome
+from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, LocalFind
-from oneread.errors import InvalidKey
-from oneread.models.registry import EntityKind
+from oneread.errors import InvalidKey, SchemaMismatch
 from oneread.plans.allowance import CURRENT
 from oneread.plans.trace import Cost
 from oneread.store.engine import LocalReads
@@ -47,29 +47,36 @@ def finders(operations: Operations, engine: LocalReads) -> dict[type, Finder]:
     """The finder of each model, and of each view that a local engine can look up."""
     catalog = operations.catalog
     views = {cls: (view, view.local_find(engine)) for cls, view in catalog.views.items()}
-    return {cls: _find_entity(cls, kind, engine) for cls, kind in catalog.kinds.items()} | {
+    return {cls: _find_entity(cls, catalog, engine) for cls in catalog.kinds} | {
         cls: _find_group(view, find, operations) for cls, (view, find) in views.items() if find is not None
     }
 
 
-def _find_entity(cls: type, kind: EntityKind, engine: LocalReads) -> Finder:
-    prefix, arity, encode = kind.prefix, len(kind.names), kind.codec.encode
+def _find_entity(cls: type, catalog: Catalog, engine: LocalReads) -> Finder:
+    kind, given_key = catalog.kinds[cls], catalog.given_key
+    prefix, arity = kind.prefix, len(kind.names)
+    encode = kind.codec.encoder(lambda given: kind.codec.encode(given_key(cls, given)))
     decode, fetch, metadata = kind.layouts.decode, engine.point, METADATA_ATTRIBUTE
     current_allowance = CURRENT.get
     whole = cls is kind.cls
 
     def find(parts: tuple[Any, ...]) -> Any:
         if len(parts) != arity:
-            raise InvalidKey(
-                "the key has other parts than the model declares", model=cls, declared=kind.names, given=parts
-            )
+            parts = given_key(cls, parts)
+            if len(parts) != arity:
+                raise InvalidKey(
+                    "the key has other parts than the model declares", model=cls, declared=kind.names, given=parts
+                )
         cell = fetch("roots", prefix + encode(parts), BODY)
         allowance = current_allowance()
         if allowance is not None:
             allowance.charge(1, 1, 0 if cell is None else len(cell.value))
         if cell is None:
             return ABSENT
-        entity = decode(cell.value)
+        try:
+            entity = decode(cell.value)
+        except SchemaMismatch:  # a newer program wrote it
+            return None
         entity.__dict__[metadata] = cell
         return entity if whole or isinstance(entity, cls) else ABSENT
 
@@ -83,7 +90,7 @@ def _find_group(view: CompiledView, find_values: LocalFind, operations: Operatio
 
     def find(key: tuple[Any, ...]) -> Any:
         values = flat(key)
-        if len(values) != width or not is_readable(cls):
+        if len(values) != width or not is_readable(cls):  # a plan refuses both
             return None
         row, rows, size = find_values(values)
         allowance = current_allowance()

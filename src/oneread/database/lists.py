@@ -17,6 +17,7 @@ from oneread.derivations.derivation import CompiledView
 from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
 from oneread.models.condition_checks import ConditionChecks
+from oneread.models.model import Model
 from oneread.models.references import Ref
 from oneread.models.registry import EntityKind
 from oneread.models.types import Names
@@ -26,6 +27,8 @@ from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.root import BODY
 
+E = TypeVar("E", bound=Model[*tuple[Any, ...]])
+R = TypeVar("R")
 T_co = TypeVar("T_co", covariant=True)
 KeyTypes = TypeVarTuple("KeyTypes")
 
@@ -33,10 +36,26 @@ ShowRows: TypeAlias = Callable[[Sequence[Found]], Plan[list[Any]]]
 """From rows of a page to what it shows."""
 
 
+Asked: TypeAlias = Any
+"""What a caller gives or gets, where the overloads of a verb or the declared fields hold the type."""
+
+
 class Located(Protocol[T_co, *KeyTypes]):
     """A class whose rows are found by a key of these types; model and view classes fit it."""
 
     def _located(self, *key: *KeyTypes) -> Ref[T_co]: ...
+
+
+class Exact(Protocol[R]):
+    """A model or view class, and no base class of it: so that a `Ref[User]` is not taken for a `Ref[Question]`."""
+
+    def _same(self, at: Ref[R], /) -> Ref[R]: ...
+
+
+class Copied(Protocol[E]):
+    """The same for the model that a copy refers to."""
+
+    def _same(self, at: Ref[E], /) -> Ref[E]: ...
 
 
 class Listed(NamedTuple):
@@ -86,7 +105,8 @@ def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
 def _of_view(view: CompiledView, names: Names) -> Listed:
     number, generation = number_and_generation(view.prefix)
     key, limit = view.key, view.cls.max_limit
-    conditions = ConditionChecks(names, view.cls, frozenset(each.field for each in key.parts if each.access.copy))
+    referring = frozenset(each.field for each in key.parts if each.access.copy or each.access.stands_for)
+    conditions = ConditionChecks(names, view.cls, referring)
     return Listed(
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
         view.show, None, view.decode_rows, _encoders(key.codec), conditions, key.hashed,

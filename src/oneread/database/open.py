@@ -11,15 +11,16 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from oneread.database.operations import Operations
-from oneread.derivations.catalog import SchemaNumbers, stored_name
+from oneread.derivations.catalog import stored_name
 from oneread.derivations.schema_rows import fence, replace_schema, stored_schema
 from oneread.errors import SchemaMismatch
 from oneread.evolution.declare import DeclaredSchema
 from oneread.evolution.fence import Fence
 from oneread.evolution.migrate import evolve_schema
 from oneread.evolution.plan import refuse, refuse_undeclared
+from oneread.evolution.rolling import numbers_of
 from oneread.evolution.schema import Schema
-from oneread.models.versions import Past, StoredSchema
+from oneread.models.versions import FORMAT, Past, StoredSchema
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.transactions.commit import SystemCommitter
@@ -38,8 +39,9 @@ class _Fitting(NamedTuple):
 def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATIVE_SYSTEM) -> Plan[Operations]:
     """The operations of a store under a schema; a schema that is new to the store changes its schema row.
 
-    Costs one request; with a new schema a scan of one row for each model, and a transaction. Raises SchemaMismatch,
-    with nothing written, where the schema does not fit the one in the store, or changes it and may not.
+    Costs one request; with a new schema a scan of one row for each model, and a transaction. A store of an earlier
+    format is raised to today's when it is first opened for writing, in a transaction. Raises SchemaMismatch, with
+    nothing written, where the schema does not fit the one in the store, or changes it and may not.
     """
     stored = yield from stored_schema()
     declared = schema.declared()
@@ -56,16 +58,15 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
                 "the schema declares more than this store has, and it is opened read-only; open it for writing once",
                 changed=[each.field or each.name for each in evolved.differences],
             )
+    elif stored.format < FORMAT and not read_only:
+        fitting = yield from committer.together(lambda: _evolve_stored(declared))
     stored = fitting.stored
     refuse_undeclared(stored, declared)
-    numbers = SchemaNumbers(
-        stored.kinds,
-        {name: layout.number for name, layout in stored.layouts.items()},
-        {name: (view.number, view.generation) for name, view in stored.views.items()},
-        stored.older,
-        stored.last,
-    )
+    numbers = numbers_of(stored, declared, fitting.version)
+    if numbers is None:
+        raise _refusal(stored, fitting.version)
     catalog = schema.catalog(numbers)
+    catalog.learn(stored)
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
     return Operations(catalog, Fence(catalog, fitting.version, fence(stored), building), schema.inline)
 
@@ -73,17 +74,21 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:
     """Finds a declared schema in a store's history, the newest of several versions; None for a new one.
 
-    An older version that may still write has the same numbers for all that it declares, because a change of a number
-    cuts older versions off. One that may not raises SchemaMismatch.
+    One that may not write any more raises SchemaMismatch.
     """
     versions = [past for past in stored.history if past.declared == declared.digest]
     if not versions:
         return None
     found = versions[-1]
     if found.version < stored.writers:
-        now = stored.history[-1]
-        raise SchemaMismatch(_NEWER, version=found.version, declared=_date(found), newest=now.version, since=_date(now))
+        raise _refusal(stored, found.version)
     return _Fitting(stored, found.version)
+
+
+def _refusal(stored: StoredSchema, version: int) -> SchemaMismatch:
+    then = next(past for past in reversed(stored.history) if past.version == version)
+    now = stored.history[-1]
+    return SchemaMismatch(_NEWER, version=version, declared=_date(then), newest=now.version, since=_date(now))
 
 
 def _date(past: Past) -> str:
@@ -94,12 +99,12 @@ def _evolve_stored(declared: DeclaredSchema) -> Plan[_Fitting]:
     """Inside a transaction: reads the schema row again, and changes it if it must be."""
     stored = yield from stored_schema()
     fitting = _seen_before(stored, declared)
-    if fitting is not None:
+    if fitting is None:
+        evolved = yield from evolve_schema(declared, stored)
+        refuse(evolved)
+        fitting = _Fitting(evolved.stored, evolved.stored.version)
+    if fitting.stored is not stored:
+        refuse_undeclared(fitting.stored, declared)
+    elif stored.format == FORMAT:
         return fitting
-    evolved = yield from evolve_schema(declared, stored)
-    refuse(evolved)
-    changed = evolved.stored
-    if changed is not stored:
-        refuse_undeclared(changed, declared)
-        changed = yield from replace_schema(changed, (yield from Now()))
-    return _Fitting(changed, changed.version)
+    return fitting._replace(stored=(yield from replace_schema(fitting.stored, (yield from Now()))))

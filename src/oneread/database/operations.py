@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -14,20 +14,27 @@ from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
-from oneread.errors import InvalidKey, InvalidQuery, NotFound, UsageError
+from oneread.errors import InvalidKey, InvalidQuery, NotFound, SchemaMismatch, UsageError
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.models.fields import GENERATED, Marker, uuid7
+from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
 from oneread.plans.effects import Now, Random
 from oneread.plans.plan import Plan
+from oneread.store.keys import RootKey
 from oneread.store.requests import Read
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FOLLOW
-from oneread.transactions.root import BODY, parse_root
+from oneread.transactions.root import BODY
 from oneread.transactions.tasks import FollowHandler, TaskRunner
+
+R = TypeVar("R")
+
+FoundEntity: TypeAlias = tuple[Any, int]
+"""An entity, or the row of a view, and its version; None for an absent one."""
 
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
@@ -61,13 +68,13 @@ class Operations:
         return tasks
 
     def save(
-        self, entity: Any, mode: Mode = "save", if_version: int | None = None
+        self, entity: object, mode: Mode = "save", if_version: int | None = None
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
         change = yield from self.saving(entity, mode, if_version)
         tasks = yield from self.commit([change])
         return change.written, tasks
 
-    def saving(self, entity: Any, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:
+    def saving(self, entity: object, mode: Mode = "save", if_version: int | None = None) -> Plan[Save]:
         whole = yield from self.generated(entity)
         return Save(self.catalog, whole, mode, if_version)
 
@@ -79,10 +86,10 @@ class Operations:
             return made
         if verb == "patch":
             _verb, model, key, changes = wanted
-            return Patch(self.catalog, self.kind(model).key(key), patching(model, changes))
+            return Patch(self.catalog, self.root(model, key), patching(model, changes))
         if verb == "delete":
             _verb, model, key = wanted
-            return Delete(self.catalog, self.kind(model).key(key), None, model)
+            return Delete(self.catalog, self.root(model, key), None, model)
         return (yield from self.saving(wanted[1], verb))
 
     def save_all(self, entities: Sequence[Any]) -> Plan[tuple[list[ChangeResult], list[bytes]]]:
@@ -111,7 +118,7 @@ class Operations:
     def patch(
         self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None
     ) -> Plan[tuple[ChangeResult, list[bytes]]]:
-        change = Patch(self.catalog, self.kind(model).key(key), patching(model, changes), if_version)
+        change = Patch(self.catalog, self.root(model, key), patching(model, changes), if_version)
         tasks = yield from self.commit([change])
         return change.written, tasks
 
@@ -123,7 +130,7 @@ class Operations:
         return change.written, tasks
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[list[bytes]]:
-        return self.commit([Delete(self.catalog, self.kind(model).key(key), if_version, model)])
+        return self.commit([Delete(self.catalog, self.root(model, key), if_version, model)])
 
     def kind(self, model: Any) -> EntityKind:
         try:
@@ -131,33 +138,62 @@ class Operations:
         except (KeyError, TypeError):
             raise UsageError("not a model of the schema", given=model) from None
 
-    def find(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
-        """An entity and its version, or the row of a view; None for an absent one."""
-        view = self.catalog.views.get(model)
-        if view is not None:
-            yield from self.fence.check_readable(model)
-            return (yield from view.find(found_by(view, key))), 0
-        kind = self.kind(model)
-        (row,) = yield from Read("roots", [kind.key(key)])
-        return self._entity(model, row)
+    def reading(self, read: Callable[[], Plan[R]]) -> Plan[R]:
+        """Runs a read; once more when it met a row of a newer program, after reading what that program has added."""
+        try:
+            return (yield from read())
+        except SchemaMismatch:
+            yield from self.refresh()
+        return (yield from read())
 
-    def _entity(self, model: Any, row: Row | None) -> tuple[Any, int]:
+    def root(self, model: Any, key: tuple[Any, ...]) -> RootKey:
+        """The key of the root row of an entity, whose key or reference a call gives."""
+        return self.kind(model).key(self.catalog.given_key(model, key))
+
+    def find(self, model: Any, key: tuple[Any, ...]) -> Plan[FoundEntity]:
+        """An entity and its version, or the row of a view; None for an absent one."""
+
+        def read() -> Plan[FoundEntity]:
+            view = self.catalog.views.get(model)
+            if view is not None:
+                yield from self.fence.check_readable(model)
+                (found,) = yield from view.find_many([found_by(view, key)])
+                return found, 0
+            (row,) = yield from Read("roots", [self.root(model, key)])
+            return self._entity(model, row)
+
+        return self.reading(read)
+
+    def _entity(self, model: Any, row: Row | None) -> FoundEntity:
         if row is None or BODY not in row:
             return None, 0
-        entity = self.kind(model).layouts.decode(row[BODY].value)
-        return (entity, parse_root(row).version) if isinstance(entity, model) else (None, 0)
+        body = row[BODY]
+        entity = self.kind(model).layouts.decode(body.value)
+        return (entity, body.stamp) if isinstance(entity, model) else (None, 0)
 
-    def get(self, model: Any, key: tuple[Any, ...]) -> Plan[tuple[Any, int]]:
+    def get(self, model: Any, key: tuple[Any, ...]) -> Plan[FoundEntity]:
         """`find`, with NotFound for an absent one."""
         found = yield from self.find(model, key)
         if found[0] is None:
             raise NotFound("there is no such entity", model=model, key=key)
         return found
 
-    def get_many(self, model: Any, keys: Sequence[tuple[Any, ...]]) -> Plan[list[tuple[Any, int]]]:
-        """Entities by key in one round trip, None for each absent one."""
-        rows = yield from Read("roots", root_keys(self.kind(model), keys))
-        return [self._entity(model, row) for row in rows]
+    def get_many(self, model: Any, keys: Sequence[Any]) -> Plan[list[FoundEntity]]:
+        """Entities or rows of a view by key in one round trip, None for each absent one."""
+        view = self.catalog.views.get(model) if isinstance(model, type) else None
+        given = [one_key(model, key) for key in keys]
+        if view is not None:
+            yield from self.fence.check_readable(model)
+            found = yield from view.find_many([found_by(view, key) for key in given])
+            return [(row, 0) for row in found]
+        self.kind(model)
+        places: list[bytes] = [self.root(model, key) for key in given]
+
+        def read() -> Plan[list[FoundEntity]]:
+            rows = yield from Read("roots", places)
+            return [self._entity(model, row) for row in rows]
+
+        return (yield from self.reading(read))
 
     def backfill(self, options: BackfillOptions) -> Backfill:
         return Backfill(self.catalog, self.committer, self.outbox, self.fence.version, options)
@@ -173,15 +209,6 @@ class Operations:
         return self.outbox.step(batch)
 
 
-def root_keys(kind: EntityKind, keys: Iterable[tuple[Any, ...]]) -> list[bytes]:
-    """The keys of several root rows; all are checked before one is encoded."""
-    given = list(keys)
-    for key in given:
-        if not isinstance(key, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
-            raise InvalidKey("get_many takes keys as tuples: [(1,), (2,)]", model=kind.cls, key=key)
-    return [kind.key(key) for key in given]
-
-
 def found_by(view: CompiledView, key: tuple[Any, ...]) -> tuple[Any, ...]:
     """The key's values by which `get` finds one row; raises InvalidQuery for views with pages only and partial keys."""
     if not view.can_find:
@@ -189,4 +216,15 @@ def found_by(view: CompiledView, key: tuple[Any, ...]) -> tuple[Any, ...]:
     values = view.key.flat(key)
     if len(values) != len(view.key.codec.elements):
         raise InvalidQuery("get needs all values of this view's key", view=view.cls, given=key)
+    if None in values and getattr(view.cls, "unique", False):
+        raise InvalidQuery("None is never unique, so several rows may have it: read a page", view=view.cls, given=key)
     return values
+
+
+def one_key(model: Any, key: Any) -> tuple[Any, ...]:
+    """One of the keys of `get_many`, as `get` takes it."""
+    if isinstance(key, (Ref, Copy)):
+        return (key,)  # pyright: ignore[reportUnknownVariableType]  callers may be untyped
+    if not isinstance(key, tuple):
+        raise InvalidKey("get_many takes keys as tuples, or references: [(1,), (2,)]", model=model, key=key)
+    return key  # pyright: ignore[reportUnknownVariableType]  callers may be untyped

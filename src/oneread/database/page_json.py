@@ -14,21 +14,38 @@ from uuid import UUID
 import msgspec
 
 from oneread.database.pages import Page
+from oneread.database.shapes import PublicShape, limit_of
 from oneread.models.declared import Declared
 from oneread.models.json_form import form
-from oneread.models.pydantic_hook import builtins, install, plain_schema
+from oneread.models.json_schema import Definition, Json
+from oneread.models.pydantic_hook import SchemaHandler, install, response_schema, with_definitions
 from oneread.models.set_order import order_sets
 from oneread.models.wide import digits_of
 
 _CURSOR: Final = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 _NATIVE: Final = (bytes, bytearray, memoryview, datetime, date, time, timedelta, UUID, Decimal)
-_encode: Final = msgspec.json.Encoder().encode
+
+
+def _of_another(value: Any) -> object:
+    """The JSON of what msgspec does not know, found deep inside another value: a page, a shape, a pydantic model."""
+    if isinstance(value, Page):
+        return _page(cast("Page[object]", value))
+    if isinstance(value, PublicShape):
+        return cast("PublicShape[object]", value).plain()
+    serializer = getattr(type(value), "__pydantic_serializer__", None)
+    if serializer is None:
+        raise TypeError(f"{type(value).__qualname__} has no JSON form")
+    return serializer.to_python(value, mode="json", by_alias=True)
+
+
+_encode: Final = msgspec.json.Encoder(enc_hook=_of_another).encode
 
 
 def to_json(value: object) -> bytes:
-    """The JSON of entities, view rows and pages, also inside lists and dicts: `to_json({"product": product})`.
+    """The JSON of entities, rows, pages and shapes, also inside lists, dicts, structs, dataclasses and pydantic models.
 
-    A reference is the list of its key's parts, a copy an object with its `ref` and the copied fields, a page
+    A reference is its key, as a list where it has several parts; a copy is an object with its `ref` and the copied
+    fields, a page
     `{"rows": [...], "next": cursor, "previous": cursor}`; decimals and instants are texts. Sets are
     lists in the order of their elements' bytes, so that equal results have equal JSON. Costs no request.
 
@@ -39,7 +56,7 @@ def to_json(value: object) -> bytes:
     try:
         return _encode(json_form)
     except ValueError:  # an int of more than 4,300 digits, stored before ints were bounded
-        return _encode(_spell_ints(msgspec.to_builtins(json_form, builtin_types=_NATIVE)))
+        return _encode(_spell_ints(msgspec.to_builtins(json_form, builtin_types=_NATIVE, enc_hook=_of_another)))
 
 
 def _spell_ints(value: object) -> object:
@@ -54,7 +71,7 @@ def _spell_ints(value: object) -> object:
 
 
 def plain(value: Any) -> object:
-    """Entities, view rows and pages, also inside lists and dicts, as what msgspec's JSON encoder takes."""
+    """Results, also inside containers, as what msgspec's JSON encoder takes with `_of_another`."""
     kind = type(value)
     if isinstance(kind, Declared):
         return form(kind).write(value)
@@ -64,7 +81,18 @@ def plain(value: Any) -> object:
         return {name: plain(each) for name, each in value.items()}
     if kind is set or kind is frozenset:
         return order_sets(value)
-    return _page(value) if kind is Page else value
+    return _fields(value) if isinstance(kind, msgspec.StructMeta) or hasattr(kind, "__dataclass_fields__") else value
+
+
+def _fields(value: Any) -> object:
+    """A struct or dataclass of the program's own, which may hold entities; one with a form of its own as it is."""
+    if not isinstance(value, msgspec.Struct):
+        return {name: plain(getattr(value, name)) for name in type(value).__dataclass_fields__}
+    config = value.__struct_config__
+    if config.array_like or config.omit_defaults or config.tag is not None:
+        return value
+    names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+    return {name: plain(getattr(value, field)) for name, field in names}
 
 
 def _several(values: Sequence[Any]) -> Sequence[object]:
@@ -83,27 +111,49 @@ def _page(page: Page[object]) -> dict[str, object]:
     return found | {"truncated": True} if page.truncated else found
 
 
-def _core_schema() -> dict[str, Any]:
-    def validate(value: object) -> object:
-        if not isinstance(value, Page):
-            raise ValueError("a page is a response and cannot be in a request")  # noqa: TRY004 - pydantic takes a TypeError for a crash
-        return value
-
-    return plain_schema(validate, lambda page: builtins(_page(page)))
+def _check_page(value: object) -> object:
+    if not isinstance(value, Page):
+        raise ValueError("a page is a response and cannot be in a request")  # noqa: TRY004 - pydantic takes a TypeError for a crash
+    return cast("Page[object]", value)
 
 
-def _json_schema(_cls: object, core: dict[str, Any], _handler: object) -> dict[str, object]:
-    row: Any = core["metadata"]["oneread_row"]
-    declared = isinstance(row, Declared)
-    items = form(row).schema() if declared else {}
-    rows = {"type": "array", "items": items}
-    parts: dict[str, object] = {"rows": rows, "next": _CURSOR, "previous": _CURSOR, "truncated": {"type": "boolean"}}
-    return {"title": "Page", "type": "object", "properties": parts, "required": ["rows", "next", "previous"]}
+def row_schema(row: object) -> Definition | None:
+    """The JSON schema of a declared class or public shape; None for other classes."""
+    is_declared = isinstance(row, Declared)
+    if is_declared:
+        return form(cast("type[Any]", row)).schema()
+    return row.definition() if isinstance(row, type) and issubclass(row, PublicShape) else None
 
 
-def _of_rows(_cls: object, source: object, _handler: object) -> dict[str, Any]:
-    """The core schema of `Page[Purchase]`, with the class of its rows for the JSON schema."""
-    return _core_schema() | {"metadata": {"oneread_row": next(iter(get_args(source)), None)}}
+def _page_name(row: object) -> str:
+    return f"{getattr(row, '__name__', '')}Page"
 
 
-install(Page, classmethod(_of_rows), classmethod(_json_schema))
+def page_schema(row: object) -> Definition:
+    """The JSON schema of `Page[row]`, which is called `PurchasesPage` for rows of Purchases."""
+    found = row_schema(row)
+    rows: Json = {"type": "array", "items": {}}
+    parts: dict[str, Json] = {}
+    if found is not None:
+        parts = found.parts | {found.name: found.schema}
+        rows = {"type": "array", "items": {"$ref": found.name}, "maxItems": limit_of(row)}
+    properties = {"rows": rows, "next": _CURSOR, "previous": _CURSOR, "truncated": {"type": "boolean"}}
+    required = ["rows", "next", "previous"]
+    return Definition(_page_name(row), {"type": "object", "properties": properties, "required": required}, parts)
+
+
+def _core_schema(cls: Any, source: object, _handler: object) -> Json:
+    row = next(iter(get_args(source)), None)
+    core = response_schema(
+        _check_page, lambda page: msgspec.to_builtins(_page(page), str_keys=True, enc_hook=_of_another)
+    )
+    ref = f"{cls.__module__}.{_page_name(row)}:{id(row)}"
+    return core | {"metadata": {"oneread_row": row}, "ref": ref}
+
+
+def _json_schema(_cls: object, core: Json, handler: SchemaHandler) -> Json:
+    row = core["metadata"]["oneread_row"]
+    return with_definitions(page_schema(row), getattr(row, "__module__", ""), handler)
+
+
+install(Page, classmethod(_core_schema), classmethod(_json_schema))

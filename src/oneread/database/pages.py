@@ -15,6 +15,7 @@ import msgspec
 from oneread.database import cursors
 from oneread.database.cursors import Cursor, CursorCipher
 from oneread.database.lists import Listed
+from oneread.database.page_html import page_table
 from oneread.encoding import ordered
 from oneread.encoding.ranges import KeyBounds, prefix_range
 from oneread.errors import InvalidKey, InvalidQuery
@@ -29,6 +30,7 @@ from oneread.store.requests import Found, Scan
 from oneread.store.rows import RowRange, Table
 
 R = TypeVar("R")
+S = TypeVar("S")
 
 MOST_VALUES: Final = 30
 """The most values of one `any_of`."""
@@ -49,6 +51,10 @@ def any_of(*values: Any) -> Any:
     return AnyOf(values)
 
 
+_SHOWN_ROWS: Final = 5
+"""Rows of a page in its `repr`."""
+
+
 class Query(msgspec.Struct, frozen=True):
     """The options of a page, as `AsyncDatabase.page` documents them."""
 
@@ -56,8 +62,7 @@ class Query(msgspec.Struct, frozen=True):
     limit: int = DEFAULT_LIMIT
     cursor: str | None = None
     backward: bool = False
-    since: Any = None
-    until: Any = None
+    bounds: KeyBounds[Any] | None = None
     starts_with: str | bytes | None = None
     where: Expression | None = None
     budget: int = BUDGET
@@ -104,6 +109,11 @@ class Page(Generic[R]):
         """Requests, rows and bytes that this page took, and rows it skipped."""
         return self._cost.cost
 
+    def map(self, change: Callable[[R], S]) -> Page[S]:
+        """This page with other rows, as `page.map(PublicUser)`: the cursors and the cost stay. Costs no request."""
+        rows = [change(row) for row in self.rows]
+        return Page(rows, self._next, self._previous, self._cost, truncated=self.truncated)
+
     def __iter__(self) -> Iterator[R]:
         return iter(self.rows)
 
@@ -114,7 +124,13 @@ class Page(Generic[R]):
         return self.rows[place]
 
     def __repr__(self) -> str:
-        return f"Page({self.rows!r}, next={self.next!r}, previous={self.previous!r})"
+        rows = ", ".join([repr(row) for row in self.rows[:_SHOWN_ROWS]])
+        more = f", ... ({len(self.rows)} in all)" if len(self.rows) > _SHOWN_ROWS else ""
+        return f"Page([{rows}{more}], next={self.next!r}, previous={self.previous!r})"
+
+    def _repr_html_(self) -> str:
+        """The rows as a table, for notebooks."""
+        return page_table(self.rows)
 
 
 class PageRows(NamedTuple):
@@ -196,18 +212,23 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     if len(values) > of.width:
         raise InvalidKey("more values than the key has elements", view=of.cls, given=equal)
     prefix = of.prefix + of.encoders[len(values)](values)
-    if query.since is None and query.until is None and query.starts_with is None:
+    if query.bounds is None and query.starts_with is None:
         start, stop = prefix_range(prefix)
     elif len(values) == of.width:
-        raise InvalidQuery("since, until and starts_with need a further key field", view=of.cls, given=equal)
+        raise InvalidQuery("a bound and starts_with need a further key field", view=of.cls, given=equal)
     elif len(values) in of.hashed:
         raise InvalidQuery("a hashed key field has no order: give a value, not a bound", view=of.cls, given=equal)
     else:
-        since, until = _edge(of, equal, query.since), _edge(of, equal, query.until)
-        start, stop = of.codec.bounded_range(
-            values, KeyBounds(since, until=until), prefix=of.prefix, starts_with=query.starts_with
-        )
+        bounds = (query.bounds or KeyBounds[Any]()).map(lambda bound: _edge(of, equal, bound))
+        start, stop = of.codec.bounded_range(values, bounds, prefix=of.prefix, starts_with=query.starts_with)
     return _Branch(prefix, RowRange(start, stop or b""))
+
+
+def bounds_of(since: Any, after: Any, until: Any, through: Any) -> KeyBounds[Any] | None:
+    """The bounds that a page is given; None if there are none."""
+    if since is None and after is None and until is None and through is None:
+        return None
+    return KeyBounds(since, after, until, through)
 
 
 def _edge(of: Listed, equal: tuple[Any, ...], bound: Any) -> Any:

@@ -39,7 +39,11 @@ class FieldStep(msgspec.Struct, frozen=True):
     """A change that depends on the stored value."""
 
     name: str
+    argument: Any
     apply: Callable[[Any], Any]
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.argument!r})"
 
 
 def add(amount: Any) -> Any:
@@ -47,24 +51,24 @@ def add(amount: Any) -> Any:
 
     Atomic, so no increment is lost.
     """
-    return FieldStep("add", lambda value: _sum(value, amount))
+    return FieldStep("add", amount, lambda value: _sum(value, amount))
 
 
 def append(element: Any) -> Any:
     """Adds an element to a list (at its end), set or tuple."""
-    return FieldStep("append", lambda value: _joined(_several(value), element))
+    return FieldStep("append", element, lambda value: _joined(_several(value), element))
 
 
 def remove(element: Any) -> Any:
     """Removes every element that equals this one from a list, set or tuple; absent ones are ignored."""
     return FieldStep(
-        "remove", lambda value: type(value)(each for each in _several(value) if not _equals(each, element))
+        "remove", element, lambda value: type(value)(each for each in _several(value) if not _equals(each, element))
     )
 
 
 def set_to(value: Any) -> Any:
     """`db.patch(Car, 1, if_version=set_to(7))`: sets a field, also one named like a parameter of `patch`."""
-    return FieldStep("set_to", lambda _old: value)
+    return FieldStep("set_to", value, lambda _old: value)
 
 
 def as_arguments(changes: Mapping[str, Any]) -> dict[str, Any]:

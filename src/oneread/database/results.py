@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from oneread.errors import UsageError
+from oneread.models.model import Model
 from oneread.plans.trace import Cost, HasCost
 from oneread.store.rows import Cell
 
@@ -42,8 +43,10 @@ def _metadata(result: Any) -> Outcome | Cell:
 
 
 def version_of(result: Any) -> int:
-    """The version of an entity that a database returned, for `if_version`."""
+    """The own version of an entity that a database returned, for `if_version`."""
     found = _metadata(result)
+    if not isinstance(result, Model):
+        raise UsageError("only an entity has a version; get it by its key first", given=type(result))
     return found.stamp if isinstance(found, Cell) else found.version
 
 

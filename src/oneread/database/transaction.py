@@ -20,7 +20,7 @@ from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
 from oneread.transactions.commit import Basis, Change
 from oneread.transactions.native import check_unchanged
-from oneread.transactions.root import parse_root
+from oneread.transactions.root import Root, parse_root
 from oneread.transactions.unit_of_work import UnitOfWork
 
 
@@ -41,14 +41,19 @@ class TransactionWork:
         catalog = self._operations.catalog
         if not isinstance(model, type) or model not in catalog.kinds:
             raise UsageError("a transaction reads entities only; read views before or after it", given=model)
-        root_key = catalog.kinds[model].key(key)
+        root_key = self._operations.root(model, key)
         yield from self._overlay.load("roots", [root_key])
         root = parse_root(self._overlay.get("roots", root_key))
-        entity = catalog.kinds[model].layouts.shown(catalog.state(root_key, root).entity)
+        entity = yield from self._operations.reading(lambda: self._entity(root_key, root))
         if not isinstance(entity, model):
             return None
-        attach_outcome(entity, Outcome(root.version, Trace()))
+        attach_outcome(entity, Outcome(root.own, Trace()))
         return entity
+
+    def _entity(self, key: bytes, root: Root) -> Plan[object]:
+        yield from ()
+        catalog = self._operations.catalog
+        return catalog.kind_of(key).layouts.shown(catalog.state(key, root).entity)
 
     def get(self, model: Any, key: tuple[Any, ...]) -> Plan[Any]:
         """`find`, with NotFound for an absent one."""
@@ -62,11 +67,11 @@ class TransactionWork:
         return (yield from self._write(Save(self._operations.catalog, whole, mode, if_version)))
 
     def patch(self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None) -> Plan[Any]:
-        root_key = self._operations.kind(model).key(key)
+        root_key = self._operations.root(model, key)
         return (yield from self._write(Patch(self._operations.catalog, root_key, patching(model, changes), if_version)))
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[None]:
-        root_key = self._operations.kind(model).key(key)
+        root_key = self._operations.root(model, key)
         yield from self._write(Delete(self._operations.catalog, root_key, if_version, model))
 
     def _refuse_ended(self) -> None:
@@ -74,16 +79,11 @@ class TransactionWork:
         if self._ended:
             raise UsageError("this transaction has ended; use it only inside its body")
 
-    def _write(self, change: Save | Patch | Delete) -> Plan[Any]:
+    def _write(self, change: Save | Patch | Delete) -> Plan[object]:
         self._refuse_ended()
         if not self._now:
             self._now = yield from Now()
-        mark = self._overlay.mark()
-        try:
-            yield from self._operations.committer.decide(self._overlay, [change], self._now)
-        except BaseException:  # the body may catch it and continue, and must not see what was refused
-            self._overlay.restore(mark)
-            raise
+        yield from self._operations.reading(lambda: self._decide(change))
         self._changes.append(change)
         if change.written.entity is not None:
             outcome = Outcome(change.written.version, Trace())
@@ -91,10 +91,18 @@ class TransactionWork:
             self._given.append((outcome, change.written))
         return change.written.entity
 
+    def _decide(self, change: Change) -> Plan[None]:
+        mark = self._overlay.mark()
+        try:
+            yield from self._operations.committer.decide(self._overlay, [change], self._now)
+        except BaseException:  # the body may catch it and continue, and must not see what was refused
+            self._overlay.restore(mark)
+            raise
+
     def commit(self) -> Plan[list[bytes]]:
         """Checks that what was read is unchanged, and commits every change; returns the tasks that this left."""
         self._ended = True
-        basis = Basis(self._now, self._overlay.loaded)
+        basis = Basis(self._now, self._overlay.loaded, self._overlay.only_followed)
         if self._changes:
             return (yield from self._operations.commit(self._changes, basis))
         if len(basis.rows) > 1:  # a single row was read at one moment, and needs no check

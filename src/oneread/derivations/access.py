@@ -19,8 +19,8 @@ from oneread.models.expressions import Expression
 from oneread.models.fields import FACTORY, Marker, defaults_of, is_rollup
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
-from oneread.models.references import Copy, is_copied
-from oneread.models.registry import reference_target
+from oneread.models.references import Copy, Ref, is_copied
+from oneread.models.registry import reference_target, target_of
 from oneread.models.types import FieldType, Names, type_of, types_of
 
 FieldRoute: TypeAlias = tuple[str, ...]
@@ -61,6 +61,8 @@ class Access(NamedTuple):
     """Where the value comes from when it belongs to another entity."""
     unordered: bool = False
     """Of `many`: the elements are those of a set."""
+    stands_for: type[Copy[Any]] | None = None
+    """The copy at the end of the path, in whose place its reference is read."""
     rank: int = 0
     """How many aggregates are behind the value, one on the other; 0 for one that does not depend on any."""
 
@@ -154,6 +156,11 @@ class Accesses:
         finally:
             self._resolving.pop()
 
+    def of_end(self, model: type, route: FieldRoute) -> Access:
+        """`of_route`, but a copy at the end stands for its reference: a copy never holds a copy."""
+        access = self.of_route(model, route)
+        return access if access.copy is None or access.many else _reference(access)
+
     def _walk(self, model: type, route: FieldRoute) -> Access:
         first, *rest = route
         access = self._first(model, first)
@@ -209,7 +216,7 @@ class Accesses:
         copy = access.copy
         if copy is None or not is_copied(copy, rest[0]):
             if rest == ("ref",) and copy is not None:
-                return access
+                return _reference(access)._replace(stands_for=None)
             return self._hidden(model, access, HiddenRoute(first, access.target, rest))
         source = self.source_route(copy, rest[0])
         far = self.of_route(access.target, source)  # a circle of copies shows here
@@ -223,9 +230,12 @@ class Accesses:
         return shown._replace(optional=optional or shown.optional, through=through, rank=far.rank)
 
     def _hidden(self, model: type, access: Access, hidden: HiddenRoute) -> Access:
-        far = self.of_route(hidden.target, hidden.route)
-        if far.copy is not None or far.many:
-            raise InvalidDeclaration("a path ends at a plain value or a reference", model=model, path=hidden.name)
+        far = self.of_end(hidden.target, hidden.route)
+        if far.many:
+            raise InvalidDeclaration(
+                "a path through another entity ends at a plain value or a reference, never at a list",
+                model=model, path=hidden.name,
+            )  # fmt: skip
         default = defaults_of(model)[hidden.reference]
         missing_ok = getattr(access.copy or default, "missing_ok", False)
         return Access(
@@ -235,6 +245,7 @@ class Accesses:
             far.target,
             hidden=hidden,
             through=hidden,
+            stands_for=far.stands_for,
             rank=far.rank,
         )
 
@@ -242,9 +253,16 @@ class Accesses:
         """From a copy's source to the value that its field `name` takes over."""
         default = defaults_of(copy)[name]
         if isinstance(default, Path):
+            if default.every or not issubclass(target_of(copy, self.names), default.declared_in):
+                raise InvalidDeclaration(
+                    "a copied field is its source's: shown(Question.title), or within(Question.author, Author.name)",
+                    declaration=copy, field=name, path=str(default),
+                )  # fmt: skip
             return default.names
         if default is not msgspec.NODEFAULT and not isinstance(default, FACTORY):
-            raise InvalidDeclaration("a copied field has no default, or within(...)", declaration=copy, field=name)
+            raise InvalidDeclaration(
+                "a copied field has no default and no rule but shown(...) or within(...)", declaration=copy, field=name
+            )
         return (name,)
 
 
@@ -252,6 +270,15 @@ def _typed(code: str, given: FieldType) -> Access:
     """The access of a value of this type."""
     target, copy = reference_target(given) or (None, None)
     return Access(code, given.present.bare, given.optional, target, copy)
+
+
+def _reference(access: Access) -> Access:
+    """The reference of a copy in place of the copy."""
+    assert access.target is not None
+    kind: Any = Ref
+    return access._replace(
+        code=_guarded(access.code, "ref"), type=kind[access.target], copy=None, stands_for=access.copy
+    )
 
 
 def _guarded(code: str, name: str) -> str:

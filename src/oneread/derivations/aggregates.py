@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
@@ -25,15 +26,15 @@ from oneread.derivations.derivation import (
     owner_offset,
 )
 from oneread.derivations.emitted_record import ROWS, SUMS, short_hash
-from oneread.derivations.indexes import check_type, compile_where
+from oneread.derivations.indexes import check_type, compile_where, copy_shown
 from oneread.derivations.keyed import Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate
 from oneread.encoding.codec import Codec
 from oneread.encoding.ranges import prefix_range
-from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded
+from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded, shown
 from oneread.models.paths import Path, path_of
-from oneread.models.references import Copy, Ref
+from oneread.models.references import Copy, ref_class
 from oneread.models.registry import EntityKind, element
 from oneread.models.set_order import has_one_form
 from oneread.models.types import Names, field_types, unwrap
@@ -136,6 +137,7 @@ class AggregateView:
             accesses,
             compiling.kinds,
         )
+        self._copies = {part.field: copy_shown(cls, part.field, accesses.names) for part in self.key.parts}
         for part in self.key.parts:
             check_type(cls, part.field, self._types[part.field], part.access, optional=part.rule.none is not None)
             if part.rule.descending or part.rule.hashed:
@@ -249,7 +251,7 @@ class AggregateView:
         for part in self.key.parts:
             values = group[start : start + part.width]
             start += part.width
-            fields[part.field] = _as_declared(part.access, values)
+            fields[part.field] = _as_declared(part.access, self._copies[part.field], values)
         for each in self.folded:
             fields[each.field] = self._read_number(each, numbers)
         return self.cls(**fields)
@@ -260,6 +262,9 @@ class AggregateView:
             return self._decoders[extremum.prefix](packed)[0]
         except msgspec.MsgspecError:  # an int beyond 64 bits
             return msgspec.convert(unpack_wide(packed), tuple[extremum.access.type])[0]  # type: ignore[name-defined]
+
+    def _named_extremum(self, extremum: Extremum, packed: bytes) -> Mapping[str, Any]:
+        return {extremum.field: self.decode_extremum(extremum, packed)}
 
     def reader(self, field: str, extrema: Sequence[str]) -> Callable[[GroupNumbers], Any]:
         """The function from the numbers of a group to one field; `extrema` are the fields whose first rows are read."""
@@ -290,11 +295,11 @@ class AggregateView:
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, values, codec = self.cls.__name__, key_values(self.key), self.key.codec
-        groups = Keyspace(self.prefix, "counts", name, kind, values, width=self.width)
+        groups = Keyspace(self.prefix, "counts", name, kind, values, width=self.width, numbers=tuple(self._slots))
         extrema = [
             Keyspace(
                 each.prefix, "views", f"{name}.{each.field}", kind, values, owner_offset(codec, each.codec),
-                undigested=True,
+                undigested=True, fields=partial(self._named_extremum, each),
             )
             for each in self.extrema
         ]  # fmt: skip
@@ -303,14 +308,19 @@ class AggregateView:
     def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
         return [*((part.field, part.access, part.check()) for part in self.key.parts), *self._probed]
 
-    def find(self, values: tuple[Any, ...]) -> Plan[Any]:
-        group = self.key.codec.encode(values)
+    def find_many(self, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:
+        groups = [self.key.codec.encode(values) for values in wanted]
+        counts: Plan[Any] = _counts([self.prefix + group for group in groups])
         if not self.extrema:
-            (row,) = yield from Read("counts", [self.prefix + group])
-            return self.make_row(values, amounts_in(row), {})
-        numbers: Plan[Any] = _counts(self.prefix + group)
-        found = yield from Together([numbers, *(self._extreme(each, group) for each in self.extrema)])
-        return self.make_row(values, found[0], dict(zip([each.field for each in self.extrema], found[1:], strict=True)))
+            numbers = yield from counts
+            return [self.make_row(values, each, {}) for values, each in zip(wanted, numbers, strict=True)]
+        extremes = [self._extreme(each, group) for group in groups for each in self.extrema]
+        numbers, *found = yield from Together([counts, *extremes])
+        width, names = len(self.extrema), [each.field for each in self.extrema]
+        return [
+            self.make_row(values, each, dict(zip(names, found[place * width : (place + 1) * width], strict=True)))
+            for place, (values, each) in enumerate(zip(wanted, numbers, strict=True))
+        ]
 
     def _extreme(self, extremum: Extremum, group: bytes) -> Plan[Any]:
         """Reads the least or greatest value of a group: that of the first row of its hidden index."""
@@ -354,13 +364,11 @@ class AggregateView:
         ]
 
     def explain_find(self, place: bytes) -> list[str]:
-        group = row_part(place)
+        group = shown(key_values(self.key)(place))
+        name = self.cls.__name__
         return [
-            f"read counts {place.hex()}",
-            *(
-                f"scan views for the first row of {(each.prefix + group).hex()}... ({each.field})"
-                for each in self.extrema
-            ),
+            f"read counts {name}{group}",
+            *(f"scan views for the first row of {name}.{each.field}{group}" for each in self.extrema),
         ]
 
     def forms(self) -> tuple[RowForm, ...]:
@@ -439,9 +447,9 @@ def amounts_in(row: Row | None) -> list[Number]:
     return decode_amounts(None if row is None else row[VALUE].value)
 
 
-def _counts(key: bytes) -> Plan[list[Number]]:
-    (row,) = yield from Read("counts", [key])
-    return amounts_in(row)
+def _counts(keys: list[bytes]) -> Plan[list[list[Number]]]:
+    rows = yield from Read("counts", keys)
+    return [amounts_in(row) for row in rows]
 
 
 def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:
@@ -457,13 +465,12 @@ def _numbers_of(folds: Mapping[str, Rule]) -> Iterator[Path | None]:
                 yield path if what == "sum" else None
 
 
-def _as_declared(access: Access, values: tuple[Any, ...]) -> Any:
+def _as_declared(access: Access, copy: type[Copy[Any]] | None, values: tuple[Any, ...]) -> Any:
     if access.target is None:
         return values[0]
     if values[0] is None:
         return None
-    copy: type[Copy[Any]] | None = access.copy
-    return copy.of(*values) if copy is not None else Ref(values)
+    return copy.of(*values) if copy is not None else ref_class(access.target)(values)
 
 
 def _number(place: int) -> Callable[[list[Number]], Any]:

@@ -6,7 +6,7 @@ See "Tables" and "Bodies" of the decisions page.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -21,16 +21,22 @@ from oneread.derivations.probes import Probes
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
 from oneread.derivations.views import Aggregate, Index, View
-from oneread.errors import Corrupt, InvalidDeclaration, UsageError
+from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey, SchemaMismatch, UsageError
 from oneread.models.layout import Layout
 from oneread.models.model import Model
-from oneread.models.older import OlderLayout
-from oneread.models.registry import EntityKind, root_model
+from oneread.models.older import NewerLayout, OlderLayout
+from oneread.models.references import OTHER_CLASS, Copy, Ref
+from oneread.models.registry import EntityKind, root_model, target_of
 from oneread.models.types import Named
-from oneread.models.versions import StoredLayout
+from oneread.models.versions import StoredLayout, StoredSchema
 from oneread.store.keys import kind_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.root import Root
+
+_UNKNOWN: Final = (
+    "a newer program has changed this model, so that this one cannot dump, verify or repair its entities; run that "
+    "with the program whose schema is the newest"
+)
 
 VIEW_KINDS[Index] = ViewKind(IndexView, check_unique, options=unique_option)
 VIEW_KINDS[Aggregate] = ViewKind(AggregateView, check_folds, keyspace_fields)
@@ -42,11 +48,11 @@ class SchemaNumbers(msgspec.Struct, frozen=True):
     kinds: Mapping[str, int]
     """Of models."""
     layouts: Mapping[str, int]
-    """Of the current layouts of entity classes."""
+    """Of the layouts of entity classes, as the program declares them."""
     views: Mapping[str, tuple[int, int]]
     """(id, generation) of views, and of `view.field` for fields with a keyspace of their own."""
     older: Mapping[str, tuple[StoredLayout, ...]] = {}
-    """Layouts that rows of an entity class may still have."""
+    """Layouts before that one, which rows of an entity class may still have."""
     last: int = LAST_NUMBER
     """The last number that was given."""
 
@@ -119,6 +125,27 @@ class Catalog:
             rollups.check_reference(cls, reference)
         return EntityType(cls, kind, layout, references, derivations, rollups)
 
+    def learn(self, stored: StoredSchema) -> None:
+        """Learns the layouts that newer programs use, of which this one knows every field but those that they added.
+
+        Only a program that may still write has such newer layouts.
+        """
+        for cls, entity_type in self.entity_types.items():
+            known = stored.layouts_of(stored_name(cls)) if stored_name(cls) in stored.layouts else ()
+            numbers = [each.number for each in known]
+            own = entity_type.layout.layout_id
+            for newer in known[numbers.index(own) + 1 :] if own in numbers else ():
+                entity_type.kind.layouts.add_newer(NewerLayout(newer, entity_type.layout, self.names))
+
+    def refuse_older(self, stored: StoredSchema) -> None:
+        """Raises SchemaMismatch when a newer program has given an entity class another layout than this one's."""
+        for cls, entity_type in self.entity_types.items():
+            newest = stored.layouts.get(stored_name(cls))
+            if newest is not None and newest.number != entity_type.layout.layout_id:
+                known = {field.name for field in entity_type.layout.fields}
+                unknown = [name for name, _text in newest.fields if "." not in name and name not in known]
+                raise SchemaMismatch(_UNKNOWN, model=cls, unknown=unknown, newest=stored.version)
+
     def _add_probes(self, accesses: Accesses) -> Probes:
         """The checks of new values that copies and views of other entities take."""
         probes = Probes(accesses)
@@ -132,6 +159,27 @@ class Catalog:
                 if access.through is not None:
                     probes.add_value(access.through, cls, field, check)
         return probes
+
+    def given_key(self, model: Any, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The key of an entity as a call gives it: its parts, or one reference or copy that refers to the entity.
+
+        Raises:
+            InvalidKey: it refers to another class, or its key has other parts.
+        """
+        at = given[0] if len(given) == 1 else None
+        if not isinstance(at, (Ref, Copy)):
+            return given
+        ref = at.ref if isinstance(at, Copy) else at
+        cls = target_of(type(at), self.names) if isinstance(at, Copy) else ref.refers_to
+        if cls is not None and not issubclass(cls, model):
+            raise InvalidKey(OTHER_CLASS, model=model, given=at)
+        kind = self.kinds[model]
+        if type(ref.key) is not tuple or len(ref.key) != len(kind.names):
+            raise InvalidKey(
+                "the reference has a key of other parts than the model it refers to",
+                model=model, declared=kind.names, given=at,
+            )  # fmt: skip
+        return ref.key
 
     def kind_of(self, key: bytes) -> EntityKind:
         """The kind of a root row."""
@@ -162,13 +210,11 @@ class Catalog:
         if root.body is None:
             return EntityState(None, {}, record)
         layouts = self.kind_of(key).layouts
-        older = layouts.older(root.body)
+        entity, older = layouts.whole(root.body), layouts.older(root.body)
         if older is None:
-            entity = layouts.whole(root.body)
             return EntityState(entity, self.entity_types[type(entity)].used_in(record), record)
-        entity = older.whole(root.body)
         used = {} if older.stored.renew else self.entity_types[type(entity)].used_in(record)
-        return EntityState(entity, used, record, older.unfilled, older.stored.notify_again)
+        return EntityState(entity, used, record, older.unfilled, older.stored.notify_again, older.keeping(root.body))
 
     def source(self, key: bytes, root: Root) -> Source:
         """A root row as its holders see it."""
@@ -179,8 +225,7 @@ class Catalog:
                 else NO_SOURCE
             )
         layouts = self.kind_of(key).layouts
-        older = layouts.older(root.body)
-        entity = layouts.whole(root.body)
+        entity, older = layouts.whole(root.body), layouts.older(root.body)
         entity_type = self.entity_types[type(entity)]
         is_held = entity_type.has_hidden and not (older is not None and older.stored.renew)
         return Source(
@@ -215,15 +260,11 @@ class Catalog:
 
     def withhold(self, building: Collection[type]) -> None:
         """Leaves totals of these aggregates empty in what users read: they would be too small."""
-        for kind in {self.kinds[cls] for cls in self.models}:
-            found = {
-                cls: [each.field for each in entity_type.rollups if each.number.view in building]
-                for cls, entity_type in self.entity_types.items()
-                if entity_type.kind is kind
-            }
-            fields = {cls: names for cls, names in found.items() if names}
-            if fields or kind.prefix in self._with_totals:
-                kind.layouts.withhold(fields)
+        with_totals = [each for each in self.entity_types.values() if each.rollups]
+        found = {each.cls: [one.field for one in each.rollups if one.number.view in building] for each in with_totals}
+        fields = {cls: names for cls, names in found.items() if names}
+        for kind in {each.kind for each in with_totals}:
+            kind.layouts.withhold(fields)
 
     def may_be_held(self, key: bytes) -> bool:
         """Whether any reference forbids the delete of rows of this kind."""

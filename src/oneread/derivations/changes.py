@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -40,9 +41,10 @@ def instant_of(milliseconds: int) -> datetime:
 
 
 class ChangeResult:
-    """The result of a change: the entity with its copies, None for an absent one, and the version of its root row.
+    """The result of a change: the entity with its copies, None for an absent one, and its own version.
 
-    The version is 0 for a row that was never written; `created` says that there was no entity before.
+    The version is that of the row for an entity that was deleted, and 0 for a row that was never written; `created`
+    says that there was no entity before.
     """
 
     __slots__ = ("created", "entity", "version")
@@ -54,11 +56,13 @@ class ChangeResult:
 
 
 class CommitAttempt(NamedTuple):
-    """What a change is decided on: the root row, the state that it holds, and the version of the row that follows."""
+    """What a change is decided on: the root row, the state that it holds, and the versions of the row that follows."""
 
     seen: Root
     before: EntityState
     version: int
+    own: int
+    """The own version; that of the row before where the entity's own fields stay."""
 
 
 class _Writing:
@@ -84,10 +88,8 @@ class _Writing:
         return self._catalog.type_of(entity).groups(self.key, entity)
 
     def followed(self, root: Root) -> None:
-        self.written.entity, self.written.version = (
-            self._shown(self._catalog.state(self.key, root).entity),
-            root.version,
-        )
+        self.written.entity = self._shown(self._catalog.state(self.key, root).entity)
+        self.written.version = root.own
 
     def _shown(self, entity: Any) -> Any:
         return self._catalog.kind_of(self.key).layouts.shown(entity)
@@ -99,15 +101,14 @@ class _Writing:
                 raise InvalidValue(
                     "if_version: expected a version, as db.version(entity) returns", if_version=self._if_version
                 )
-            current = seen.version if seen.body is not None else 0
-            if current != self._if_version:
+            if seen.own != self._if_version:
                 raise Conflict(
                     "the entity has another version",
                     key=self._catalog.name_of(self.key),
                     expected=self._if_version,
-                    version=current,
+                    version=seen.own,
                 )
-        return CommitAttempt(seen, self._catalog.state(self.key, seen), version)
+        return CommitAttempt(seen, self._catalog.state(self.key, seen), version, version)
 
     def _other_variant(self, before: object, wanted: type) -> AlreadyExists:
         return AlreadyExists(
@@ -121,7 +122,7 @@ class _Writing:
         before, written = attempt.before, self.written
         entity = entity_type.with_totals(self.key, entity, before.entity, rows.groups)
         filled = entity_type.fill(self.key, entity, refs, FillInputs(before, SourceCache(self._catalog, rows)))
-        written.entity, written.version = self._shown(filled.entity), attempt.version
+        written.entity, written.version = self._shown(filled.entity), attempt.own
         written.created = before.entity is None
         return decision(self._catalog, entity_type, self.key, filled, attempt)
 
@@ -151,8 +152,8 @@ def decision(
         raise LimitExceeded(
             "the entity is too large", key=catalog.name_of(key), bytes=len(filled.body), limit=BODY_BYTES
         )
-    seen, before, version = attempt
-    root = entity_type.root(version, filled)
+    seen, before, version, own = attempt
+    root = entity_type.root(version, own, filled)
     record = filled.emission.record
     if root.emitted == seen.emitted:
         operations = NO_DERIVED_WRITES
@@ -160,10 +161,14 @@ def decision(
         operations = first_writes(key, filled.emission)
     else:
         operations = record_diff(key, before.record, record, filled.emission.shown)
-    fans_out = entity_type.fans_out(before if seen.version else None, record) or entity_type.must_notify_again(before)
+    fans_out, unchanged = entity_type.fans_out(before if seen.version else None, record), list[bytes]()
+    if entity_type.must_notify_again(before):
+        fans_out = True
+    elif fans_out:
+        unchanged = entity_type.unchanged_selections(before, record)
     if fans_out:
         catalog.probes.check(entity_type.kind.cls, filled.entity, entity_type.used_in(record))
-    return Decision(root, operations, fans_out, groups=entity_type.touched(before.record, record))
+    return Decision(root, operations, fans_out, unchanged, groups=entity_type.touched(before.record, record))
 
 
 def deletion(catalog: Catalog, key: bytes, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
@@ -176,8 +181,8 @@ def deletion(catalog: Catalog, key: bytes, attempt: CommitAttempt, sources: Comm
         Root(attempt.version, None, emitted_record.encode_record(record)),
         record_diff(key, before.record, record, {}),
         entity_type.fans_out(before, record),
-        [holds_on(key)] if catalog.may_be_held(key) else [],
-        entity_type.touched(before.record, record),
+        unreferenced=[holds_on(key)] if catalog.may_be_held(key) else [],
+        groups=entity_type.touched(before.record, record),
     )
 
 
@@ -213,7 +218,7 @@ class Save(_Writing):
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
             if not isinstance(before, self._entity_type.cls):
                 self._refuse_other_variant(before)
-            self.written.entity, self.written.version = self._shown(before), seen.version
+            self.written.entity, self.written.version = self._shown(before), seen.own
             return NO_CHANGE
         entity = stamped(self._entity_type, self._entity, before, sources.now)
         return self._store(self._entity_type, entity, self._refs, attempt, sources)
@@ -300,10 +305,9 @@ class Delete(_Writing):
 class _Following(_Writing):
     """Gives an entity what others say of it.
 
-    Where only a leaf copy changes (no view of the entity uses it, and no entity copies it on), the entity keeps its
-    version, since its own fields did not change; everything else is a full re-commit. A total always is, so that a
-    transaction that read it conflicts. Views missing in the entity's record are left to the backfill: adding it to one
-    may be refused, and a task has no caller to raise that to.
+    Its own version stays, since its own fields did not change; that of its row grows, so that a transaction that read
+    it conflicts. Views missing in the entity's record are left to the backfill: adding it to one may be refused, and a
+    task has no caller to raise that to.
     """
 
     def links(self, seen: Root) -> Iterable[bytes]:
@@ -317,14 +321,8 @@ class _Following(_Writing):
         missing = entity_type.missing_views(before.record)
         inputs = FillInputs(before, SourceCache(self._catalog, rows), changed, missing)
         filled = entity_type.fill(self.key, entity, entity_type.refs(entity), inputs)
-        recommit = decision(self._catalog, entity_type, self.key, filled, attempt)
-        root = recommit.root
-        if root is not None and root.emitted == seen.emitted and not recommit.fans_out:
-            if root.body == seen.body:
-                return NO_CHANGE
-            if entity_type.has_same_totals(entity, before.entity):
-                return Decision(msgspec.structs.replace(root, version=seen.version))
-        return recommit
+        found = decision(self._catalog, entity_type, self.key, filled, attempt._replace(own=seen.own))
+        return NO_CHANGE if _is_same(found, seen) and not found.fans_out else found
 
 
 class FollowGroups(_Following):
@@ -405,10 +403,8 @@ class Reemit(_Writing):
         known = SourceCache(self._catalog, sources)
         readable = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
         filled = entity_type.fill(self.key, entity, refs, FillInputs(before, known, readable))
-        found = decision(self._catalog, entity_type, self.key, filled, CommitAttempt(seen, before, version))
-        assert found.root is not None
-        same = found.root.emitted == seen.emitted and found.root.body == seen.body
-        return NO_CHANGE if same else found
+        found = decision(self._catalog, entity_type, self.key, filled, CommitAttempt(seen, before, version, seen.own))
+        return NO_CHANGE if _is_same(found, seen) else found
 
     def _of_deleted(self, seen: Root, before: EntityState, version: int) -> Decision:
         entity_type = self._catalog.any_type_of(self.key)
@@ -423,6 +419,12 @@ class Reemit(_Writing):
             entity_type.fans_out(before, record),
             groups=entity_type.touched(before.record, record),
         )
+
+
+def _is_same(found: Decision, seen: Root) -> bool:
+    """Whether a decision writes what the row holds already."""
+    assert found.root is not None
+    return found.root.emitted == seen.emitted and found.root.body == seen.body
 
 
 def _stale_sources(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:
@@ -440,10 +442,7 @@ def _flat(refs: Refs) -> list[bytes]:
 
 def followers(catalog: Catalog) -> FollowChanges:
     """Makes the changes that follow from others."""
-    return FollowChanges(
-        lambda source, holder: FollowSource(catalog, source, holder),
-        lambda holder, groups: FollowGroups(catalog, holder, groups),
-    )
+    return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog))
 
 
 def stamped(entity_type: EntityType, entity: Any, before: Any, clock: int) -> Any:

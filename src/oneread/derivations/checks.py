@@ -97,6 +97,12 @@ def _check_marker(model: type, name: str, marker: Marker, bare: object) -> None:
 def check_view(view: type[View[Any]], names: Names) -> None:
     """Checks a view's options, rules and condition."""
     check_options(view)
+    if hasattr(view, "evolution") and "evolution" not in view.__struct_fields__:
+        raise InvalidDeclaration(
+            "a view has no `evolution`: its rows hold no names, so a field that is called otherwise keeps them; "
+            "declare renamed(...) and retyped(...) in the model or the Copy",
+            view=view,
+        )
     for name, rule in rules_of(view).items():
         _check_words(view, name, rule)
     kind_of_view(view).check(view, names)

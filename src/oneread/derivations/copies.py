@@ -1,13 +1,14 @@
 """Copies: what an entity holds of others, and how copies are filled and follow their source.
 
-A holder reads its source once, when the reference is new. Afterwards the source pushes: whenever the digest of all
-values that are copied from it changes, each holder gets the new ones. See "Copies" of the decisions page and rules 3,
-13 and 14 of the commit protocol.
+A holder reads its source once, when the reference is new. Afterwards the source pushes. What one reference takes is a
+*selection* of the source's values; whenever the digest of a selection changes, the holders that wait for it get the new
+values. See "Copies" of the decisions page, rules 3, 13 and 14 of the commit protocol, and
+docs/decisions/0046-selections-of-copied-values.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, get_args
 
@@ -19,10 +20,12 @@ from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model
-from oneread.models.references import Copy, OnDelete, Ref, copied_names
+from oneread.models.references import Copy, OnDelete, Ref, copied_names, refuse_copy_in_copy
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets, stored_form
+from oneread.models.shadow import revive
 from oneread.models.types import unwrap
+from oneread.store.keys import selection
 
 Getter = Callable[[Any, Mapping[str, Any]], Any]
 """(entity, its hidden copies by name) to a value."""
@@ -123,6 +126,18 @@ class Reference(NamedTuple):
         """Whether the source must reach the holder when it changes."""
         return self.access.copy is not None or bool(self.hidden) or self.on_delete == "delete"
 
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The routes of all values that it takes of the source; the empty one for a copy without fields."""
+        start = len(self.name) + 1
+        found = {route for _name, route in self.routes} | {name[start:] for name, _get, _type in self.hidden}
+        return tuple(sorted(found)) or ("",)
+
+    @property
+    def selection(self) -> bytes:
+        """The name of what it takes of the source: a digest of the routes."""
+        return selection(_digest_of_routes(self.taken))
+
     def keys(self, entity: object) -> list[bytes]:
         """The root rows that the field refers to, each once; none for no entity, or one of another variant."""
         value = getattr(entity, self.name, None)
@@ -131,13 +146,18 @@ class Reference(NamedTuple):
         access = self.access
         try:
             if access.many:
-                keys = dict.fromkeys([self.kind.key(ref.key) for ref in value])
+                keys = dict.fromkeys([self._key(ref) for ref in value])
                 return sorted(keys) if access.unordered else list(keys)
-            ref: Any = value if access.copy is None else value.ref if type(value) is access.copy else None
-            return [self.kind.key(ref.key)]
+            return [self._key(value if access.copy is None else value.ref if type(value) is access.copy else None)]
         except (AttributeError, TypeError) as error:
+            made = "of" if access.copy is not None else "at"
+            cls = access.copy or access.target or self.kind.cls
             raise InvalidValue(
-                "a value does not fit its field", model=type(entity).__name__, field=self.name, value=value
+                "a value does not fit its field, which refers to an entity: write a reference, not a key",
+                model=type(entity).__name__,
+                field=self.name,
+                value=value,
+                write=f"{cls.__name__}.{made}(...)",
             ) from error
 
     def accepts(self, cls: type) -> bool:
@@ -153,6 +173,14 @@ class Reference(NamedTuple):
     def goes_with(self, source: Source) -> bool:
         """Whether a holder is to be deleted because this source was. One that another variant replaced is not gone."""
         return self.on_delete == "delete" and self.narrowed(source).deletes
+
+    def _key(self, ref: Any) -> bytes:
+        cls, target = ref.refers_to, self.access.target
+        if cls is not target and cls is not None and not issubclass(cls, self.kind.cls):
+            raise InvalidValue(
+                "this refers to another class than the field does", field=self.name, value=ref, expected=target
+            )
+        return self.kind.key(ref.key)
 
     def keeps_last_values(self, source: Source) -> bool:
         """Whether holders keep the last values of this source: it was deleted, and `on_delete` does not clear them."""
@@ -209,26 +237,32 @@ class HolderOptions(NamedTuple):
 
 
 class CopiedValues:
-    """What holders copy from a model, as a digest of the values and one of their routes.
+    """What holders copy from a model, as a digest of the values of each selection.
 
-    The routes are part of it because programs with other declarations announce other routes: when the values happen to
-    be equal, a holder that has the wrong ones would otherwise never be updated again.
+    A selection is named by its routes because programs with other declarations announce other routes: when the values
+    happen to be equal, a holder that has the wrong ones would otherwise never be updated again.
 
-    `values` are every value that any copy takes, by route, with its type; `meaning` is the types as text, so that
-    values kept under other types are not mistaken for these; `sets` says that a value may be a set or hold one.
+    `values` are every value that any copy takes, by route, with its type and the one by which it is read back;
+    `selections` the routes of each selection, by its name; `meaning` is the types as text, so that values kept under
+    other types are not mistaken for these; `sets` says that a value may be a set or hold one.
     """
 
     def __init__(
         self,
-        values: Mapping[str, tuple[Getter, Any]],
+        values: Mapping[str, tuple[Getter, Any, Any]],
+        selections: Mapping[bytes, Iterable[str]],
         options: HolderOptions,
         *,
         meaning: str = "",
         sets: bool = False,
     ) -> None:
         self._values = {route: values[route] for route in sorted(values)}
-        self._getters = tuple(get for get, _type in self._values.values())
-        self._routes = blake2b("\n".join(self._values).encode(), digest_size=4).digest()
+        self.selections = {name: tuple(sorted(selections[name])) for name in sorted(selections)}
+        self._getters = tuple(get for get, _type, _read_as in self._values.values())
+        self._selected = tuple(
+            (name, tuple(values[route][0] for route in routes)) for name, routes in self.selections.items()
+        )
+        self._routes = _digest_of_routes(self._values)
         self._meaning = blake2b(meaning.encode(), digest_size=4).digest()
         self._options = options
         self._sets = sets
@@ -238,11 +272,11 @@ class CopiedValues:
     @property
     def types(self) -> dict[str, Any]:
         """The type of each copied value, by its route from the source."""
-        return {route: kind for route, (_get, kind) in self._values.items()}
+        return {route: kind for route, (_get, kind, _read_as) in self._values.items()}
 
     def snapshot(self, entity: Model[Any] | None, used: Mapping[str, Any]) -> dict[str, Any]:
         """The values themselves, for the record of a deleted entity: holders may not have its latest ones yet."""
-        values = {route: order_sets(get(entity, used)) for route, (get, _type) in self._values.items()}
+        values = {route: order_sets(get(entity, used)) for route, (get, *_types) in self._values.items()}
         kept: dict[str, Any] = {**values, MEANING: self._meaning}
         if self._names:
             kept[VARIANT] = self._names[type(entity)]
@@ -255,39 +289,58 @@ class CopiedValues:
         types = self._values
         if kept.get(MEANING, self._meaning) != self._meaning:
             return {}
-        return {route: msgspec.convert(value, types[route][1]) for route, value in kept.items() if route in types}
+        return {
+            route: msgspec.convert(value, types[route][2], dec_hook=revive)
+            for route, value in kept.items()
+            if route in types
+        }
 
     def variant_of(self, kept: Mapping[str, Any]) -> type | None:
         """The class of the entity of a snapshot; None if holders did not know it as a variant then."""
         return self._options.variants.get(kept.get(VARIANT, ""))
 
-    def hash(self, entity: Model[Any] | None, used: Mapping[str, Any]) -> bytes:
-        """What the record keeps of the copied values."""
-        if entity is None:
-            return SOURCE_DELETED
-        values = [get(entity, used) for get in self._getters]
+    def digests(self, entity: Model[Any], used: Mapping[str, Any]) -> dict[bytes, bytes]:
+        """What the record keeps of the copied values: the digest of each selection."""
+        return {name: self._digest([get(entity, used) for get in getters]) for name, getters in self._selected}
+
+    def _digest(self, values: list[Any]) -> bytes:
         if not self._sets:
             try:
-                return _IN_ANY_ORDER + short_hash(self._pack(values)) + self._routes
+                return _IN_ANY_ORDER + short_hash(self._pack(values))
             except OverflowError:  # an int beyond 64 bits
                 pass
-        return _IN_ORDER + short_hash(stored_form(values)) + self._routes
+        return _IN_ORDER + short_hash(stored_form(values))
 
-    def is_unordered_digest(self, recorded: object, now: bytes) -> bool:
-        """Whether an earlier release recorded this digest, of the same routes, from sets in the order of one process.
+    def earlier_digest(self, entity: Model[Any], used: Mapping[str, Any]) -> bytes:
+        """What records of earlier code keep of the copied values: one digest of all, and one of their routes."""
+        return self._digest([get(entity, used) for get in self._getters]) + self._routes
+
+    def is_unordered_digest(self, recorded: object, now: object) -> bool:
+        """Whether earlier code recorded this digest, of the same routes, from sets in the order of one process.
 
         Such a digest says nothing about the values.
         """
         return (
             isinstance(recorded, bytes)
+            and isinstance(now, bytes)
             and recorded[:1] == _IN_ANY_ORDER
             and now[:1] == _IN_ORDER
             and recorded.endswith(self._routes)
         )
 
-    def may_be_awaited(self, after: bytes) -> bool:
+    def read_earlier(self, recorded: bytes, entity: Model[Any], used: Mapping[str, Any]) -> dict[bytes, bytes]:
+        """The digests that earlier code would have recorded with this entity; none if it recorded another digest."""
+        now = self.earlier_digest(entity, used)
+        is_same = recorded == now or self.is_unordered_digest(recorded, now)
+        return self.digests(entity, used) if is_same else {}
+
+    def may_be_awaited(self, after: object) -> bool:
         """Whether holders may already refer to an entity that was never written before."""
         return self._options.missing_ok and after != SOURCE_DELETED
+
+
+def _digest_of_routes(routes: Iterable[str]) -> bytes:
+    return blake2b("\n".join(routes).encode(), digest_size=4).digest()
 
 
 def references_of(
@@ -352,10 +405,10 @@ def check_copy(
         raise InvalidDeclaration(DELETED_OR_MISSING, copy=copy)
     found: dict[str, Access] = {}
     for name in copied_names(copy):
-        access = accesses.of_route(target, accesses.source_route(copy, name))
+        access = accesses.of_end(target, accesses.source_route(copy, name))
         bare, optional, _metadata = unwrap(types[name])
-        if access.many or access.copy is not None:
-            raise InvalidDeclaration("a copied field is a plain value or a reference", copy=copy, field=name)
+        if access.stands_for is not None and bare is access.stands_for:
+            refuse_copy_in_copy(copy, name, access.stands_for)
         if bare != access.type:
             raise InvalidDeclaration(
                 "a copied field has another type than its source",

@@ -54,6 +54,10 @@ class Keyspace(NamedTuple):
     """If earlier releases gave sets no order: from a row to the row as it is made now."""
     undigested: bool = False
     """Earlier releases kept no digest of these rows in the entity's record."""
+    fields: Callable[[bytes], Mapping[str, Any]] | None = None
+    """From a row's value to its values by field, for people; None for groups, and rows that name their owner."""
+    numbers: tuple[str, ...] = ()
+    """What the numbers of a group's row are, for people."""
 
 
 class RowForm(NamedTuple):
@@ -138,12 +142,12 @@ class CompiledView(Protocol):
         """Field, access and check of each value in a row: a source checks its new values before holders follow it."""
         ...
 
-    def find(self, values: tuple[Any, ...]) -> Plan[Any]:
-        """The row under these values of the key's elements, or None. Called only if `can_find`."""
+    def find_many(self, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:
+        """The rows under values of all the key's elements, None for absent ones. Called only if `can_find`."""
         ...
 
     def local_find(self, engine: LocalReads) -> LocalFind | None:
-        """`find` for engines in this process, without a plan; None if the view has no such way."""
+        """`find_many` of one row, for engines in this process, without a plan; None if the view has no such way."""
         ...
 
     def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
@@ -151,7 +155,7 @@ class CompiledView(Protocol):
         ...
 
     def explain_find(self, place: bytes) -> list[str]:
-        """The requests that `find` would make; `place` is the prefix and the values."""
+        """The requests that `find_many` would make for one row; `place` is the prefix and the values."""
         ...
 
     def forms(self) -> tuple[RowForm, ...]:

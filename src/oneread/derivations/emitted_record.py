@@ -6,9 +6,9 @@ architecture page and docs/formats/rows.md.
 
 A record maps a token to contributions. A token is one byte for the form of rows, which all kinds of view share, and the
 view's four-byte prefix (id, generation): `i` index rows [[key suffix, digest of the row], ...], `a` sums [[key suffix,
-amounts], ...], `q` unique values [suffix, ...]. Without a prefix: `r` sources with a back-reference [source key, ...],
-`h` sources that must not be deleted [source key, ...], `u` hidden copies {name: value}, `f` the digest of the values
-that holders copy, `l` the last values of a deleted entity {route: value}.
+amounts], ...], `q` unique values [suffix, ...]. Without a prefix: `r` what has a back-reference [source key and
+selection, ...], `h` sources that must not be deleted [source key, ...], `u` hidden copies {name: value}, `f` digests of
+what holders copy {selection: digest}, `l` the last values of a deleted entity {route: value}.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ COPIED: Final = b"f"
 LAST_VALUES: Final = b"l"
 
 SOURCE_DELETED: Final = b"\x00"
-"""In place of a digest: the source is deleted."""
+"""In place of the digests: the source is deleted."""
 
 
 class _Diff(NamedTuple):
@@ -165,7 +165,7 @@ def _diff_pointers(place: Callable[[bytes, bytes], bytes]) -> DiffOf:
 
 
 def _no_rows(_diff: _Diff, _prefix: bytes, _old: Contributions, _new: Contributions) -> None:
-    """Hidden copies, the digest of copied values and last values have no rows."""
+    """Hidden copies, digests of copied values and last values have no rows."""
 
 
 _DIFFS: Final[dict[bytes, DiffOf]] = {

@@ -5,7 +5,7 @@ See rules 3, 4, 13 and 14 of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -14,7 +14,16 @@ import msgspec
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import DELETES, NO_SOURCE, Reference, Source
 from oneread.derivations.derivation import CompiledView
-from oneread.derivations.emitted_record import COPIED, HELD, HIDDEN, LAST_VALUES, REFERENCES, Emission, Record
+from oneread.derivations.emitted_record import (
+    COPIED,
+    HELD,
+    HIDDEN,
+    LAST_VALUES,
+    REFERENCES,
+    Contributions,
+    Emission,
+    Record,
+)
 from oneread.derivations.keyed import reference_signature
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
@@ -24,6 +33,7 @@ from oneread.models.model import Model
 from oneread.models.references import Copy
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
+from oneread.models.shadow import revive
 from oneread.store.keys import entity_part
 from oneread.transactions.root import Root
 from oneread.transactions.unit_of_work import Group, GroupNumbers
@@ -50,6 +60,8 @@ class EntityState(NamedTuple):
     """Copies that lack values, because the row was written under an older layout."""
     must_notify: bool = False
     """Holders are to be notified even if the copied values look the same, because of the row's older layout."""
+    keep: Callable[[bytes], bytes] | None = None
+    """Gives a new document what only a newer program knows of the entity; None for a row without such fields."""
 
 
 class FillInputs(NamedTuple):
@@ -104,6 +116,7 @@ class EntityType:
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
         self.going = tuple(each for each in self.references if each.on_delete == "delete")
+        self._selections = tuple((each.name, each.selection) for each in self.tracked)
         self._hidden = tuple(each for each in self.references if each.hidden)
         self.has_hidden = bool(self._hidden)
         self._empty_tokens = frozenset(self.empty_record())
@@ -117,7 +130,11 @@ class EntityType:
         if not values or not self._hidden_names:
             return {}
         types = self._hidden_types
-        return {name: msgspec.convert(value, types[name]) for name, value in values.items() if name in types}
+        return {
+            name: msgspec.convert(value, types[name], dec_hook=revive)
+            for name, value in values.items()
+            if name in types
+        }
 
     def fill(self, key: bytes, entity: Model[Any], refs: Refs, inputs: FillInputs) -> FilledEntity:
         """Fills the copies of an entity and computes its document and its contributions.
@@ -135,6 +152,8 @@ class EntityType:
         for each in self._plain:
             self._check(each, entity, refs[each.name], inputs)
         body, stored = self.layout.validated(msgspec.structs.replace(entity, **filled) if filled else entity)
+        if inputs.before.keep is not None:
+            body = inputs.before.keep(body)
         used = self._used(refs, inputs) if self._hidden else {}
         return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs.skipped))
 
@@ -160,9 +179,6 @@ class EntityType:
             found = numbers.get(each.shown.key + suffix)
             totals[each.field] = getattr(before, each.field) if found is None else each.read(found)
         return msgspec.structs.replace(entity, **totals)
-
-    def has_same_totals(self, one: Any, other: Any) -> bool:
-        return all(getattr(one, each.field) == getattr(other, each.field) for each in self.rollups)
 
     def touched(self, before: Record, after: Record) -> list[Group]:
         """The shown groups whose numbers a commit may change."""
@@ -231,7 +247,7 @@ class EntityType:
         for token in skipped:
             del record[token]
         if self.tracked:
-            record[REFERENCES] = list(dict.fromkeys([source for each in self.tracked for source in refs[each.name]]))
+            record[REFERENCES] = self._taken(refs)
         if self.holding:
             record[HELD] = list(dict.fromkeys([source for each in self.holding for source in refs[each.name]]))
         if self._hidden:
@@ -239,8 +255,27 @@ class EntityType:
                 {name: order_sets(used.get(name)) for name in self._hidden_names}, builtin_types=_PLAIN
             )
         if self.copied is not None:
-            record[COPIED] = self.copied.hash(entity, used)
+            record[COPIED] = self.copied.digests(entity, used)
         return into
+
+    def _taken(self, refs: Refs) -> list[bytes]:
+        """The sources that must reach the entity, each with the selection that it takes."""
+        return list(dict.fromkeys([source + taken for name, taken in self._selections for source in refs[name]]))
+
+    def in_earlier_form(self, found: Record, entity: Any, used: Mapping[str, Any], refs: Refs) -> Record:
+        """The contributions of an entity that earlier code recorded in another form, if the record found has that form.
+
+        Earlier code had one digest of all copied values, and back-references without a selection.
+        """
+        earlier: Record = {}
+        if self.copied is not None and type(found.get(COPIED)) is bytes:
+            earlier[COPIED] = self.copied.earlier_digest(entity, used)
+        if self.tracked:
+            sources = list(dict.fromkeys([source for each in self.tracked for source in refs[each.name]]))
+            recorded = found.get(REFERENCES)
+            if sources and isinstance(recorded, list) and sorted(map(repr, recorded)) == sorted(map(repr, sources)):
+                earlier[REFERENCES] = sources
+        return earlier
 
     def tombstone_record(self, before: EntityState) -> Record:
         """The record of a deleted entity: no contributions, but its last values, which holders may not have yet."""
@@ -307,15 +342,14 @@ class EntityType:
             return True
         if self.holding and sorted(record[HELD]) != sorted(self._held_sources(entity)):
             return False
-        if self.copied is None:
-            return True
-        now = self.copied.hash(entity, before.used)
-        return bool(record[COPIED] == now or self.copied.is_unordered_digest(record[COPIED], now))
+        if self.tracked and sorted(record[REFERENCES]) != sorted(self._taken(self.refs(entity))):
+            return False
+        return self.copied is None or bool(record[COPIED] == self.copied.digests(entity, before.used))
 
     @property
     def needs_state(self) -> bool:
         """Whether `is_current` needs more of a row than its record."""
-        return bool(self.holding) or self.copied is not None
+        return bool(self.holding or self.tracked) or self.copied is not None
 
     def goes_with(self, refs: Refs, key: bytes, source: Source) -> bool:
         """Whether an entity is to be deleted because this source of it was (`on_delete="delete"`)."""
@@ -344,18 +378,28 @@ class EntityType:
             return False
         if before is None:
             return self.copied.may_be_awaited(after[COPIED])
-        digest = before.record.get(COPIED)  # None if nothing was copied when the row was written, which differs too
-        if self.copied.is_unordered_digest(digest, after[COPIED]):
-            now = self.copied.hash(before.entity, before.used)
-            digest = now if self.copied.is_unordered_digest(digest, now) else digest
-        return bool(digest != after[COPIED])
+        return bool(self._announced(before) != after[COPIED])
+
+    def unchanged_selections(self, before: EntityState, after: Record) -> list[bytes]:
+        """The selections whose holders need not be notified, because their values are what the holders were given."""
+        known, now = self._announced(before), after.get(COPIED)
+        if not isinstance(known, dict) or not isinstance(now, dict):
+            return []
+        return [name for name, digest in now.items() if known.get(name) == digest]
+
+    def _announced(self, before: EntityState) -> Contributions:
+        """What holders were given last, as a record keeps it; None if nothing was copied when the row was written."""
+        recorded = before.record.get(COPIED)
+        if self.copied is None or type(recorded) is not bytes or before.entity is None:
+            return recorded
+        return self.copied.read_earlier(recorded, before.entity, before.used)
 
     def must_notify_again(self, before: EntityState) -> bool:
         return before.must_notify and self.copied is not None
 
-    def root(self, version: int, filled: FilledEntity) -> Root:
-        """The root row of a filled entity."""
-        return Root(version, filled.body, emitted_record.encode_record(filled.emission.record))
+    def root(self, version: int, own: int, filled: FilledEntity) -> Root:
+        """The root row of a filled entity, with its two versions."""
+        return Root(version, filled.body, emitted_record.encode_record(filled.emission.record), own)
 
 
 _PLAIN = (bytes,)

@@ -27,6 +27,7 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
 from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration, OnereadError
+from oneread.errors import shown as text_of
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
@@ -38,6 +39,7 @@ from oneread.models.set_order import order_sets
 from oneread.models.types import FieldType, Names, field_types, type_of, types_of, unwrap
 from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
+from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
 from oneread.store.requests import Found
@@ -63,9 +65,10 @@ class IndexView:
         self.key = ViewKey(
             cls, model, {name: rule for name, rule in rules.items() if rule.kind == "key"}, accesses, compiling.kinds
         )
-        if not self.key.parts:
-            raise InvalidDeclaration("an index needs a key rule: by(...), newest(...), ...", view=cls)
-        referring = {part.field: part.access.copy for part in self.key.parts if part.access.copy is not None}
+        if cls.unique and not self.key.parts:
+            raise InvalidDeclaration("a unique index needs a key rule: by(...)", view=cls)
+        copies = {part.field: copy_shown(cls, part.field, accesses.names) for part in self.key.parts}
+        referring = {field: copy for field, copy in copies.items() if copy is not None}
         self.layout: Layout[Any] = Layout(
             cls, None, nullable=compiling.nullable | set(referring.values()), names=accesses.names
         )
@@ -115,19 +118,27 @@ class IndexView:
         self._empty(found)
         return found
 
+    def _named_values(self, doc: bytes) -> Mapping[str, Any]:
+        (row,) = self.decode_rows([doc])
+        return {name: getattr(row, name) for name in self.cls.__struct_fields__}
+
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         name, values = self.cls.__name__, key_values(self.key)
         in_order = self._in_order if self._had_no_order else None
-        rows = Keyspace(self.prefix, "views", name, kind, values, owner_offset(self.key.codec), in_order=in_order)
+        rows = Keyspace(
+            self.prefix, "views", name, kind, values, owner_offset(self.key.codec), in_order=in_order,
+            fields=self._named_values,
+        )  # fmt: skip
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
 
     def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
         return [(part.field, part.access, part.check()) for part in self.key.parts]
 
-    def find(self, values: tuple[Any, ...]) -> Plan[Any]:
-        within = self.key.codec.prefix_range(values, prefix=self.prefix)
-        found = yield from first_row("views", RowRange(within.start, within.stop or b""))
-        return None if found is None else self.decode_rows([found[1][VALUE].value])[0]
+    def find_many(self, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:
+        ranges = [self.key.codec.prefix_range(values, prefix=self.prefix) for values in wanted]
+        scans = [first_row("views", RowRange(within.start, within.stop or b"")) for within in ranges]
+        found = [(yield from scans[0])] if len(scans) == 1 else (yield from Together(scans))
+        return [None if each is None else self.decode_rows([each[1][VALUE].value])[0] for each in found]
 
     def local_find(self, engine: LocalReads) -> LocalFind | None:  # noqa: ARG002 - part of the contract
         return None
@@ -137,7 +148,7 @@ class IndexView:
         return self.decode_rows([row[VALUE].value for _key, row in found])
 
     def explain_find(self, place: bytes) -> list[str]:
-        return [f"scan views for the first row of {place.hex()}..."]
+        return [f"scan views for the first row of {self.cls.__name__}{text_of(key_values(self.key)(place))}"]
 
     def forms(self) -> tuple[RowForm, ...]:
         place = key_paths(self.key)
@@ -187,19 +198,27 @@ def _row_code(
             check_type(cls, name, types[name], part.access, optional=rule.none is not None)
             if rule.size is not None:
                 scope[f"start{parts[name]}"] = STARTS[rule.size]
-            codes.append(_key_code(part, parts[name]))
+            codes.append(_key_code(part, parts[name], copy_shown(cls, name, accesses.names)))
         else:
             access = accesses.of_path(cls, name, rule.field, model)
             codes.append(_shown_code(cls, name, rule, access, types[name], accesses))
     return f"({', '.join(codes)},)", scope
 
 
-def _key_code(part: KeyRule, place: int) -> str:
+def copy_shown(view: type[View[Any]], field: str, names: Names) -> type[Copy[Any]] | None:
+    """The copy class that a field of a view is declared as; None for other types."""
+    present = types_of(view, names)[field].present
+    copy: type[Copy[Any]] | None = present.cls if present.kind == "copy" else None
+    return copy
+
+
+def _key_code(part: KeyRule, place: int, copy: type[Copy[Any]] | None) -> str:
     """A key rule's value as the row shows it; a copy only refers, else its fields would have to follow their source."""
     value = "m" if part.access.many else part.access.code
-    if part.access.copy is not None:
-        empty = "None, " * len(copied_names(part.access.copy))
-        return f"(None if (v := {value}) is None else (v.ref, False, {empty}))"
+    if copy is not None:
+        ref = "v" if part.access.copy is None else "v.ref"
+        empty = "None, " * len(copied_names(copy))
+        return f"(None if (v := {value}) is None else ({ref}, False, {empty}))"
     if part.rule.size is None:
         return value
     return f"(None if (v := {value}) is None else start{place}(in_utc(v)))"
@@ -210,6 +229,12 @@ def _shown_code(
 ) -> str:
     if rule.kind != "shown":
         raise InvalidDeclaration("an index has key rules and shown(...) fields only", view=cls, field=name)
+    if access.stands_for is not None:
+        raise InvalidDeclaration(
+            "a copy two entities away shows nothing; show one of its fields: "
+            "shown(within(Comment.post, within(Post.author, Author.name))), or ...Author.ref",
+            view=cls, field=name, path=str(path_of(rule.field)),
+        )  # fmt: skip
     check_type(cls, name, annotation, access, optional=access.optional)
     if access.copy is None:
         holds_sets = type_of(annotation, accesses.names).holds_sets
@@ -229,7 +254,7 @@ def _is_deep(given: FieldType) -> bool:
 def check_type(cls: type[View[Any]], name: str, annotation: object, access: Access, *, optional: bool) -> None:
     """Raises InvalidDeclaration unless a view's field has its source's type, and allows None if that is possible."""
     bare, allowed, _metadata = unwrap(annotation)
-    if bare != access.type:
+    if bare != access.type and (access.stands_for is None or bare is not access.stands_for):
         raise InvalidDeclaration(
             "this field of a view has another type than its source",
             view=cls,

@@ -20,7 +20,7 @@ from oneread.encoding.parts import WRONG_TYPE
 from oneread.encoding.values import digest, put_value
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
 from oneread.models.model import Model
-from oneread.models.references import Ref
+from oneread.models.references import OTHER_CLASS, Ref
 from oneread.models.registry import EntityKind, element
 from oneread.models.shadow import Fitting, fitting
 from oneread.models.types import Names, type_of
@@ -152,6 +152,9 @@ class KeyRule(NamedTuple):
         """Removes this part's argument from the front of `rest` and returns the values of its elements.
 
         None means the whole reference, however many parts its key has.
+
+        Raises:
+            InvalidKey: a reference is to another model, or has a key of other parts.
         """
         first = rest[0]
         if self.kind is not None and first is not None:
@@ -175,6 +178,9 @@ class KeyRule(NamedTuple):
 
     def _whole(self, ref: Ref[Any]) -> KeyValues:
         """The key of a reference, which fills exactly this part's elements."""
+        assert self.kind is not None
+        if ref.refers_to is not None and not issubclass(ref.refers_to, self.kind.cls):
+            raise InvalidKey(OTHER_CLASS, field=self.field, given=ref, expected=self.kind.cls)
         if type(ref.key) is not tuple or len(ref.key) != self.width:
             raise InvalidKey(
                 "the reference has a key of other parts than the model it refers to",
@@ -256,14 +262,24 @@ class ViewKey:
         """Arguments of `get` and `page` as values of elements.
 
         A reference becomes its key's parts, a hashed value its digest. None for a reference is one value; None for each
-        part of its key is accepted too if it cannot mean anything else.
+        part of its key is accepted too if it cannot mean anything else. One reference to a row of this view is its
+        whole key; so is one that does not know its class where the first part of the key is not a reference.
         """
+        if len(given) == 1 and isinstance(given[0], Ref) and self._is_row(given[0]):
+            given = given[0].key
         values, rest = self._take_values(given, is_by_part=False)
         if rest:
             values, rest = self._take_values(given, is_by_part=True)
         if rest:
             raise InvalidKey("more values than the key of the view has", view=self.view, given=given)
         return tuple(values)
+
+    def _is_row(self, ref: Ref[Any]) -> bool:
+        if type(ref.key) is not tuple:
+            return False
+        if ref.refers_to is None:
+            return bool(self.parts) and self.parts[0].kind is None
+        return ref.refers_to is self.view
 
     def _take_values(self, given: KeyValues, *, is_by_part: bool) -> tuple[list[Any], list[Any]]:
         """The values of elements, and the remaining arguments; `is_by_part`: None is given for each part of a key."""

@@ -38,7 +38,7 @@ class Probes:
 
     def add_value(self, through: HiddenRoute, holder: type, field: str, check: Callable[[Any], object]) -> None:
         """Adds a view's field whose value comes from another entity, and the entities on the way to it."""
-        access = self._accesses.of_route(through.target, through.route)
+        access = self._accesses.of_end(through.target, through.route)
         self._add(through.target, Probe(holder, field, compile_getter(access.code), check))
         if access.through is not None:
             self.add_value(access.through, holder, field, check)

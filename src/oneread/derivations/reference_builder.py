@@ -29,7 +29,8 @@ from oneread.models.fingerprints import text_of
 from oneread.models.model import Model
 from oneread.models.references import Copy
 from oneread.models.registry import EntityKind
-from oneread.models.types import field_types, type_of
+from oneread.models.shadow import Shapes
+from oneread.models.types import Names, field_types, type_of
 
 
 class ReferenceBuilder:
@@ -82,10 +83,20 @@ class ReferenceBuilder:
             return None
         names = self._accesses.names
         meaning = "\n".join(f"{route}: {text_of(copied[route][1], cls, route, names)}" for route in sorted(copied))
+        values = {route: (get, kind, _concrete(kind, names)) for route, (get, kind) in copied.items()}
         sets = any(type_of(kind, names).holds_sets for _get, kind in copied.values())
         variants = self._models if cls in self._narrowed else {}
         options = HolderOptions(cls in self._awaited, cls in self._deleting, variants)
-        return CopiedValues(copied, options, meaning=meaning, sets=sets)
+        return CopiedValues(values, self._selections(cls), options, meaning=meaning, sets=sets)
+
+    def _selections(self, source: type[Model[Any]]) -> dict[bytes, set[str]]:
+        """What each reference takes of a source, by name; two of one name would be announced together."""
+        found: dict[bytes, set[str]] = {}
+        for references in self._references.values():
+            for each in references.values():
+                if each.tracked and each.kind.cls is source:
+                    found.setdefault(each.selection, set()).update(each.taken)
+        return found
 
     def _add_copy(self, cls: type[Model[Any]], reference: Reference, copy: type[Copy[Any]]) -> None:
         accesses = self._accesses
@@ -142,8 +153,8 @@ class ReferenceBuilder:
 
     def _hide(self, cls: type[Model[Any]], hidden: HiddenRoute) -> None:
         """Adds a hidden copy to the reference in `cls` and its variants, and those that the source needs for it."""
-        far = self._accesses.of_route(hidden.target, hidden.route)
-        made = HiddenCopy(hidden.name, compile_getter(far.code), far.type | None)
+        far = self._accesses.of_end(hidden.target, hidden.route)
+        made = HiddenCopy(hidden.name, compile_getter(far.code), _concrete(far.type | None, self._accesses.names))
         for model, references in self._references.items():
             reference = references[hidden.reference] if issubclass(model, cls) else None
             if reference is None or any(each.name == made.name for each in reference.hidden):
@@ -156,3 +167,8 @@ class ReferenceBuilder:
             self._announce(reference, ".".join(hidden.route), far)
         if far.hidden is not None:
             self._hide(hidden.target, far.hidden)
+
+
+def _concrete(kind: Any, names: Names) -> Any:
+    """A type as `revive` and msgspec read a value of it back: references by the types of their keys."""
+    return Shapes(names, frozenset()).concrete(type_of(kind, names))

@@ -10,10 +10,13 @@ from typing_extensions import dataclass_transform
 from oneread.derivations import rules
 from oneread.models.declared import Declared
 from oneread.models.expressions import Expression
-from oneread.models.references import Ref
+from oneread.models.model import Model
+from oneread.models.references import Copy, KeyValue, Ref, ref_class
 from oneread.store.limits import MAX_LIMIT
 
+E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 T = TypeVar("T")
+V = TypeVar("V", bound="Model[*tuple[Any, ...]] | Aggregate[Any]")
 
 _RESERVED = frozenset({"where", "unique", "stored_as", "max_limit", "type_arguments", "reserved_names"})
 
@@ -42,30 +45,33 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     if TYPE_CHECKING:
 
         @classmethod
-        def _located(cls, *key: Any) -> Ref[Self]: ...
+        def _located(cls, *key: KeyValue | Ref[Any] | Copy[Any]) -> Ref[Self]: ...
+        @classmethod
+        def _same(cls, at: Ref[Self], /) -> Ref[Self]: ...
 
     @classmethod
-    def at(cls, *key: Any) -> Ref[Self]:
+    def at(cls, *key: KeyValue | Ref[Any] | Copy[Any]) -> Ref[Self]:
         """A reference to a row of this view; reads nothing."""
-        return Ref(key)
+        return ref_class(cls)(key)
 
 
-class Index(View[T], frozen=True):
-    """Entities of T in another order, each row with the fields that a list shows.
+class Index(View[V], Generic[V], frozen=True):
+    """Entities of V in another order, each row with the fields that a list shows.
 
     Key rules (`by`, `newest`, `ascending`, ...) in the order of declaration make the order; ties are in ascending order
-    of the source's key. An entity with None in one of them is not in the index. `source` refers to the entity. Class
-    option `unique`: the values of the key rules belong to one entity at most; None is never taken.
+    of the source's key, and without any key rule that is the whole order. An entity with None in one of them is not in
+    the index. `source` refers to the entity. Class option `unique`: the values of the key rules belong to one entity at
+    most; None is never taken.
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source"}
     unique: ClassVar[bool] = False
 
-    source: Ref[T]
+    source: Ref[V]
 
 
-class Aggregate(View[T], frozen=True):
-    """Numbers computed from the entities of T that share the values of the `by` and `bucket` rules.
+class Aggregate(View[E], Generic[E], frozen=True):
+    """Numbers computed from the entities of E that share the values of the `by` and `bucket` rules.
 
     Without such rules, from all of them. Each write keeps them exact.
 

@@ -62,6 +62,10 @@ class Codec:
             values.append(value)
         return tuple(values), offset
 
+    def encoder(self, otherwise: Encoder) -> Encoder:
+        """`encode`, but values that are not plainly right are given to `otherwise`."""
+        return compile_encoder(self.parts, self.max_length, otherwise)
+
     def prefix_encoder(self, count: int) -> Encoder:
         """`encode` for the first `count` values, as fast as for a whole key; generated once for each count."""
         encoder = self._prefix_encoders.get(count)

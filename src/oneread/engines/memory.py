@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
+from copy import copy
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -26,6 +27,18 @@ CAPABILITIES: Final = embedded.CAPABILITIES
 PATIENCE: Final = 30.0
 """Seconds that a write outside a transaction waits for its turn."""
 
+_NAMED: Final[dict[str, MemoryEngine]] = {}
+
+
+def named(name: str) -> MemoryEngine:
+    """Opens the store of this process that has a name, a new one the first time."""
+    return _NAMED.setdefault(name, MemoryEngine()).reopened()
+
+
+def forget(name: str) -> None:
+    """Forgets a named store; those who have it open keep it."""
+    _NAMED.pop(name, None)
+
 
 class MemoryEngine:
     """An open store that lives as long as this object.
@@ -39,9 +52,18 @@ class MemoryEngine:
         self._checker = _ContractChecker() if strict else None
         self._turn = Guard()  # held for a whole transaction
         self._latch = Guard()  # held while rows are read or changed, never while a caller's code runs
-        self._applying: _Transaction | None = None  # of the holder of the latch, or of an interrupted one
+        self._applying: list[_Transaction] = []  # at most one: of the holder of the latch, or interrupted
         self._closed = False
         self._cursor_key = os.urandom(32)
+
+    def reopened(self) -> MemoryEngine:
+        """Another engine on the same rows: each is closed by itself, and may be opened when the others are closed."""
+        made = copy(self)
+        made._closed = False  # noqa: SLF001 - an engine of this class
+        return made
+
+    def __repr__(self) -> str:
+        return "MemoryEngine()"
 
     @property
     def capabilities(self) -> Capabilities:
@@ -57,7 +79,7 @@ class MemoryEngine:
 
     def point(self, table: Table, key: bytes, column: bytes) -> Cell | None:
         self._check_open()
-        if self._applying is not None:
+        if self._applying:
             self._look(_nothing)
         row = self._rows[table].get(key)
         return None if row is None else row.get(column)
@@ -79,7 +101,7 @@ class MemoryEngine:
             raise Unavailable("other transactions took too long; nothing was written; try again", seconds=timeout)
         try:
             self._check_open()
-            if self._applying is not None:
+            if self._applying:
                 self._look(_nothing)
             attempt = _Transaction(self._rows, self._checker)
             result = run(attempt.answer)
@@ -91,7 +113,10 @@ class MemoryEngine:
     def snapshot(self, run: Callable[[Answerer], T]) -> T:
         self._check_open()
 
-        rows = self._look(lambda: {table: each.copy() for table, each in self._rows.items()})
+        def copied() -> dict[Table, _TableRows]:
+            return {table: each.copy() for table, each in self._rows.items()}
+
+        rows = self._look(copied)
 
         def answer(request: Request[Any]) -> Any:
             self._check_open()
@@ -123,16 +148,16 @@ class MemoryEngine:
         if hold is None:
             raise Unavailable("another thread holds the rows too long; try again", seconds=PATIENCE)
         try:
-            if self._applying is not None:
-                self._apply(self._applying)
+            if self._applying:
+                self._apply(self._applying[0])
             return work()
         finally:
             hold.give_back()
 
     def _apply(self, attempt: _Transaction) -> None:
-        self._applying = attempt
+        self._applying[:] = [attempt]
         attempt.apply()
-        self._applying = None
+        self._applying.clear()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -19,8 +19,6 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Reemit
 from oneread.derivations.schema_rows import fence, fence_unchanged, replace_schema, schema_and_fence, stored_schema
 from oneread.errors import (
-    BudgetExceeded,
-    Closed,
     Conflict,
     Corrupt,
     LimitExceeded,
@@ -41,7 +39,7 @@ from oneread.transactions.commit import Change, Commit, Committer
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
 from oneread.transactions.tasks import TaskRunner
-from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE
 
 BATCH: Final = 200
 """Root rows of one step: other writers wait while it commits."""
@@ -58,7 +56,6 @@ Phase: TypeAlias = Literal["open", "closed", "ending"]
 _SWEPT: Final = 1000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _REFUSALS: Final = (UsageError, Corrupt, LimitExceeded)
-_NOT_REFUSALS: Final = (Closed, SchemaMismatch, BudgetExceeded)
 _PHASES: Final[dict[Phase, str]] = {
     "open": "building views, older programs may write",
     "closed": "checking once more, older programs are fenced off",
@@ -315,7 +312,7 @@ class Backfill:
             yield from self._committer.commit(commit)
         except _REFUSALS as error:
             of_store = isinstance(error, LimitExceeded) and not commit.is_deciding
-            if not changes or of_store or isinstance(error, _NOT_REFUSALS):
+            if not changes or of_store or isinstance(error, NOT_REFUSALS):
                 raise
             return error
         self._at, self._row, self._saved = position, data, position.looked

@@ -278,6 +278,12 @@ class Comparison:
             if name in before and before[name] != text and name not in rollups:
                 self._report("changed", name, before[name], text)
 
+    def is_compatible(self, difference: Difference) -> bool:
+        """Whether programs that do not know a difference may continue: a field more, or another order of fields."""
+        if difference.what == "reordered":
+            return not difference.field
+        return difference.what == "added" and difference.field in self.declared.addable
+
 
 def _of(text: str) -> tuple[str, str]:
     """The type of a copied field, and the path in its source."""

@@ -20,7 +20,7 @@ from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.models.evolving import EvolutionStep, Retyped, steps_of
 from oneread.models.expressions import Expression
-from oneread.models.fields import defaults_of
+from oneread.models.fields import Marker, defaults_of
 from oneread.models.fingerprints import describe, text_of
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -54,9 +54,11 @@ class DeclaredRollup(msgspec.Struct, frozen=True):
 class DeclaredModel(msgspec.Struct, frozen=True):
     """An entity class as declared; `name`, `kind` and `targets` are stored names, types are described as text.
 
-    `blanks` are fields that a stored entity may lack: they have a default, or may be None. `nullable` are copies whose
-    fields may be None whatever their type. `nested` holds `Class.field` of the fields of nested classes that have a
-    default, `arrays` the nested classes stored as arrays. `copied` are shown and `hidden` are hidden copies;
+    `blanks` are fields that a stored entity may lack: they have a default, or may be None. `addable` are those of them
+    that a program which does not know them can leave alone: plain values and references without a guard. `nullable`
+    are copies whose fields may be None whatever their type. `nested` holds `Class.field` of the fields of nested
+    classes that have a default, `arrays` the nested classes stored as arrays. `copied` are shown and `hidden` are
+    hidden copies;
     `copied_from` are paths of the values that holders copy from this kind. `steps`, `copy_steps` and `was` are the
     declared renamings and former types, of the class, of its copies by field, and by path.
     """
@@ -67,6 +69,7 @@ class DeclaredModel(msgspec.Struct, frozen=True):
     cls: str
     keys: tuple[str, ...]
     blanks: frozenset[str] = frozenset()
+    addable: frozenset[str] = frozenset()
     nullable: frozenset[str] = frozenset()
     nested: frozenset[str] = frozenset()
     arrays: tuple[str, ...] = ()
@@ -155,17 +158,19 @@ class _Declarer:
         rollups = tuple(
             DeclaredRollup(each.field, stored_name(each.number.view), each.number.field) for each in entity_type.rollups
         )
+        blanks = frozenset(
+            name for name, _text, has_default in describe(cls, self._names) if has_default or _may_be_none(types[name])
+        )
+        guarded = {each.name for each in entity_type.references if each.copy is not None or each.on_delete != "keep"}
+        stamped = {name for name, default in defaults_of(cls).items() if _is_stamp(default)}
         return DeclaredModel(
             stored_name(cls),
             stored_name(root_model(cls)),
             self._fields_of(cls),
             cls.__name__,
             key_names(cls),
-            blanks=frozenset(
-                name
-                for name, _text, has_default in describe(cls, self._names)
-                if has_default or _may_be_none(types[name])
-            ).union(each.field for each in rollups),
+            blanks=blanks.union(each.field for each in rollups),
+            addable=blanks - guarded - stamped - {each.field for each in rollups},
             nullable=frozenset(
                 each.name
                 for each in entity_type.references
@@ -222,7 +227,7 @@ class _Declarer:
         """The fields that one copy shows: types, and the path of each value in the source."""
         sources = defaults_of(copy)
         return tuple(
-            (f"{name}.{inner}", f"{text} of {sources[inner] if isinstance(sources[inner], Path) else inner}")
+            (f"{name}.{inner}", f"{text} of {_source(sources[inner], inner)}")
             for inner, text, _default in describe(copy, self._names)
             if inner in copied_names(copy)
         )
@@ -281,6 +286,10 @@ def _promises(reference: Reference | type[Copy[Any]]) -> str:
     return f"on_delete={reference.on_delete}, missing_ok={reference.missing_ok}"
 
 
+def _is_stamp(default: object) -> bool:
+    return isinstance(default, Marker) and default.what != "reference"
+
+
 def _may_be_none(given: FieldType) -> bool:
     return given.optional or any(each.bare is NoneType for each in given.parts)
 
@@ -306,3 +315,10 @@ def _defaulted(cls: Any) -> Iterator[str]:
         yield from cls.__optional_keys__
     else:
         yield from getattr(cls, "_field_defaults", {})
+
+
+def _source(default: object, name: str) -> str:
+    """Where a copied field comes from: a field of the source by its name, however it is written; else the path."""
+    if not isinstance(default, Path):
+        return name
+    return default.names[0] if len(default.names) == 1 else str(default)

@@ -43,20 +43,23 @@ class Fence:
     def check_writable(self, unit: UnitOfWork) -> Plan[None]:
         """Raises SchemaMismatch if a newer program has upgraded the store; in every transaction, before it decides.
 
-        One request and one row, or none when the unit has read the row before; two more when the schema row changed.
-        Only `is_stale` notes a change: a transaction that shares its commit with others may be undone.
+        One request and one row, or none when the unit has read the row before; one more when the schema row changed.
+        Then it learns what newer programs write, before anything is decoded, and notes `is_stale`: a transaction that
+        shares its commit with others may be undone, so that everything is read again behind it.
         """
         if self._newer is not None:
             refuse_overtaken(self._newer, self.version)
         yield from unit.load("system", [FENCE_ROW])
         if fence_of(unit.get("system", FENCE_ROW)) != self._seen:
-            refuse_overtaken((yield from stored_schema()), self.version)
+            stored = yield from stored_schema()
+            refuse_overtaken(stored, self.version)
             self.is_stale = True
+            self._catalog.learn(stored)
 
     def refresh(self) -> Plan[None]:
         """Reads the schema row again if it changed; one request and one row if not. Not inside a transaction."""
         (row,) = yield from Read("system", [FENCE_ROW])
-        if fence_of(row) != self._seen:
+        if self.is_stale or fence_of(row) != self._seen:
             stored, seen = yield from schema_and_fence()
             self._update(stored)
             self._seen = seen
@@ -66,6 +69,8 @@ class Fence:
         states: dict[bytes, ViewState] = {each.prefix: each.state for each in stored.views.values()}
         if self.version < stored.writers:
             self._newer = stored
+        else:
+            self._catalog.learn(stored)
         self._building = frozenset(view for view, place in self._prefixes.items() if states.get(place) == "building")
         self.retired = frozenset(view for view, place in self._prefixes.items() if place not in states)
         self._catalog.withhold(self._building)

@@ -49,7 +49,8 @@ class Planned(msgspec.Struct, frozen=True):
 
     A refused difference has the reason and what to do. `missing` are (model, field, type) for which `retyped` must be
     declared, because rows of that type may exist. `cuts_off` are versions that may write now and could not any more,
-    `builds` views that are not readable until a backfill is done, `rows` entities that it rewrites, by model.
+    `why` the reasons for that, and `continues` versions that may write until a backfill ends it. `builds` are views
+    that are not readable until a backfill is done, `rows` entities that it rewrites, by model.
     """
 
     version: int
@@ -59,6 +60,8 @@ class Planned(msgspec.Struct, frozen=True):
     cuts_off: tuple[int, ...]
     builds: tuple[str, ...]
     rows: dict[str, int]
+    why: tuple[str, ...] = ()
+    continues: tuple[int, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -133,8 +136,9 @@ def plan_migration(declared: DeclaredSchema, drop: Collection[str] = (), *, coun
     if version not in (0, stored.version) and not drop:
         versions = f"version {stored.version}", f"version {version}"
         cut = Difference("changed", "model", "the whole schema", "", *versions, _OLDER)
-        cuts = () if version >= stored.writers else (cut,)
-        return Planned(stored.version, stored.version, cuts, (), (), (), {})
+        may_write = version >= stored.writers
+        cuts, continues = ((), (version,)) if may_write else ((cut,), ())
+        return Planned(stored.version, stored.version, cuts, (), (), (), {}, continues=continues)
     return (yield from _described(stored, declared, (yield from evolve_schema(declared, stored, drop)), count=count))
 
 
@@ -155,10 +159,13 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
             rows[kind] = yield from _count(_rows_of(stored.kinds, kind))
     names = {each.name for each in declared.views}
     builds = tuple(name for name in building if name in names)
-    may_write = {past.version for past in stored.history if past.version >= stored.writers}
-    cuts_off = tuple(sorted(may_write)) if evolved.cuts_off else ()
+    may_write = tuple(sorted({past.version for past in stored.history if past.version >= stored.writers}))
+    reasons = evolved.reasons if may_write else ()
+    continues = () if reasons or after.version == stored.version else may_write
+    cuts_off = may_write if reasons else ()
     missing = tuple(undeclared(after, declared))
-    return Planned(stored.version, after.version, evolved.differences, missing, cuts_off, builds, rows)
+    numbers = stored.version, after.version
+    return Planned(*numbers, evolved.differences, missing, cuts_off, builds, rows, reasons, continues)
 
 
 def _count(within: RowRange) -> Plan[int]:

@@ -12,31 +12,51 @@ from typing import Final, Literal
 import msgspec
 
 from oneread.errors import SchemaMismatch
-from oneread.evolution.compare import Comparison, Difference, added_origins, renamed_route
+from oneread.evolution.compare import Comparison, Difference, What, added_origins, renamed_route
 from oneread.evolution.declare import DeclaredModel, DeclaredSchema, DeclaredView, rule_text
 from oneread.models.descriptions import Nested, same_type
 from oneread.models.expressions import rerouted
-from oneread.models.versions import Past, Retired, StoredLayout, StoredSchema, StoredView, ViewState
+from oneread.models.versions import (
+    FORMAT,
+    Past,
+    Retired,
+    StoredLayout,
+    StoredSchema,
+    StoredView,
+    ViewState,
+)
 from oneread.store.limits import LAST_NUMBER
 
 _CLASS_MISSING: Final = (
     "the store holds this and the schema does not declare it; declare it (`stored_as` after a rename of the class), "
-    "or drop it: oneread migrate apply --drop NAME"
+    "or drop it first: oneread migrate apply --drop NAME, in Python migration(url, schema).apply(drop=[NAME])"
 )
 _UNDECLARED: Final = (
     "stored rows hold this field as another type; declare retyped(...) until a backfill has rewritten them"
 )
 
 
+_BREAKING: Final[dict[What, str]] = {
+    "added": "it is copied, guarded, stamped or a total, or needs a value, which they do not do",
+    "dropped": "they expect it",
+    "renamed": "they know it under its old name",
+    "retyped": "they write values of its old type",
+    "widened": "they cannot read every value that may be stored now",
+    "changed": "they keep to what was declared before",
+    "reordered": "they keep its values in the old order",
+}
+"""Why a program that does not know a difference may not write any more."""
+
+
 class Evolved(msgspec.Struct, frozen=True):
     """The next version of the stored schema, and every difference, refused ones included.
 
-    When it `cuts_off`, programs with an older schema can neither read nor write once it is stored.
+    `reasons` say why programs with an older schema may not write any more once it is stored; without one they may.
     """
 
     stored: StoredSchema
     differences: tuple[Difference, ...]
-    cuts_off: bool
+    reasons: tuple[str, ...] = ()
 
 
 def evolve(
@@ -101,7 +121,7 @@ class _Evolution:
         self._drop = drop
         self._differences: list[Difference] = []
         self._last = stored.last
-        self._cuts_off = False
+        self._reasons: list[str] = []
         self._kinds = dict(stored.kinds)
         self._layouts = dict(stored.layouts)
         self._older = dict(stored.older)
@@ -149,7 +169,7 @@ class _Evolution:
         for view in self._declared.views:
             self._next_view(view)
         self._differences[:0] = [one for each in self._compared.values() for one in each.differences]
-        return Evolved(self._next(now), tuple(self._differences), self._cuts_off)
+        return Evolved(self._next(now), tuple(self._differences), tuple(self._reasons))
 
     def _find_missing(self) -> None:
         declared = {each.name for each in self._declared.models}
@@ -177,13 +197,12 @@ class _Evolution:
     def _report_missing(self, of: Literal["model", "view"], name: str) -> None:
         why = "" if name in self._drop else _CLASS_MISSING
         self._differences.append(Difference("dropped", of, name, refused=why, loses=of == "model"))
-        self._cuts_off = True
+        self._reasons.append(f"{name} is dropped, and they still use it")
 
     def _retire(self, name: str) -> None:
         known = self._stored.views[name]
         if self._populated.get(known.kind, False):
             self._retired.append(Retired(name, known.number, known.generation))
-        self._cuts_off = True
 
     def _spread_changes(self) -> None:
         """Marks every copied value, shown or hidden, as changed when its source's value is."""
@@ -238,15 +257,19 @@ class _Evolution:
         each = self._compared.get(model.name)
         if each is None:
             self._layouts[model.name] = _layout(self._number(), model)
-            self._cuts_off |= self._binds_others(model)
+            if self._binds_others(model):
+                self._reasons.append(
+                    f"{model.name} copies from entities that exist, or guards them, and they do not look after it"
+                )
             return
         renew, notify_again = model.name in self._renew, model.kind in self._notify_again
         if not each.differences and not (renew or notify_again):
             self._layouts[model.name] = _layout(each.stored.number, model)
             return
-        self._cuts_off = True
+        breaking = _why_breaking(each, renew=renew, notify_again=notify_again)
+        self._reasons.extend(breaking)
         self._layouts[model.name] = _layout(self._number(), model)
-        if each.free:
+        if each.free and breaking:  # no row has an older layout, and none will: those who would write one are cut off
             self._older.pop(model.name, None)
             return
         former = msgspec.structs.replace(
@@ -278,24 +301,40 @@ class _Evolution:
         if known is None:
             self._differences.append(Difference("added", "view", view.name, after=state))
             if state == "readable" and view.kind in self._stored.kinds:
-                self._cuts_off = True  # what older programs would write from now on is not in it
+                self._reasons.append(f"{view.name} is readable at once, and what they write is not in it")
             for name in (view.name, *view.hidden):
                 self._views[name] = StoredView(self._number(), 1, state, view.kind, view.fields, view.model)
             return
         own = [name for name in self._stored.views if name.rpartition(".")[0] == view.name]
-        if self._is_same_view(known, view) and set(own) == set(view.hidden):
-            for name in (view.name, *view.hidden):
-                self._views[name] = msgspec.structs.replace(
-                    self._stored.views[name], fields=view.fields, model=view.model
-                )
+        if self._is_same_view(known, view) and len(own) == len(view.hidden):
+            self._keep_view(known, view, own)
             return
         before, after = _rules(known.fields, view.fields), _rules(view.fields, known.fields)
         self._differences.append(Difference("new generation", "view", view.name, "", before, after))
+        self._reasons.append(f"{view.name} has other rules or values now, and they write it as it was")
         for name in (view.name, *own):
             self._retire(name)
             del self._views[name]
         for name in (view.name, *view.hidden):
             self._views[name] = self._next_generation(name, view, state)
+
+    def _keep_view(self, known: StoredView, view: DeclaredView, own: list[str]) -> None:
+        """Keeps a view's rows, which hold no names: fields may be called otherwise.
+
+        A least or greatest has a keyspace by its name, which programs under the old name look for.
+        """
+        renames = {old: rule.name for (old, _text), rule in zip(known.fields, view.rules, strict=False)}
+        for name in own:
+            del self._views[name]
+        for name in (view.name, *own):
+            field = name.removeprefix(f"{view.name}.")
+            kept = name if name == view.name else f"{view.name}.{renames[field]}"
+            self._views[kept] = msgspec.structs.replace(self._stored.views[name], fields=view.fields, model=view.model)
+            if kept != name:
+                self._reasons.append(f"{kept}: {_BREAKING['renamed']}")
+        for old, new in renames.items():
+            if old != new:
+                self._differences.append(Difference("renamed", "view", view.name, new, old, new))
 
     def _next_generation(self, name: str, view: DeclaredView, state: ViewState) -> StoredView:
         before = self._stored.views.get(name)
@@ -313,7 +352,9 @@ class _Evolution:
                 return False
             if any(self._is_touched(self._kind(on), step, whole=False) for on, step in through):
                 return False
-        return known.fields == self._as_before(view)
+        before, rules = self._as_before(view), len(view.rules)
+        texts = [text for _name, text in known.fields[:rules]], [text for _name, text in before[:rules]]
+        return texts[0] == texts[1] and known.fields[rules:] == before[rules:]
 
     def _keeps_groups(self, name: str) -> bool:
         """Whether the groups of an aggregate can stay as they are stored."""
@@ -350,16 +391,29 @@ class _Evolution:
             retired=tuple(self._retired),
             dropped=tuple(sorted((self._drop | {*stored.dropped}) - self._layouts.keys() - self._views.keys())),
         )
-        is_new = self._last != stored.last or self._cuts_off
+        is_new = self._last != stored.last or bool(self._reasons)
         version = stored.version + 1 if is_new else stored.version
         if found == stored and any(past.declared == self._declared.digest for past in stored.history):
             return stored
         return msgspec.structs.replace(
             found,
+            format=FORMAT,
             version=version,
-            writers=version if self._cuts_off and stored.version else stored.writers,
+            writers=version if self._reasons and stored.version else stored.writers,
             history=(*stored.history, Past(version, self._declared.digest, now)),
         )
+
+
+def _why_breaking(each: Comparison, *, renew: bool, notify_again: bool) -> list[str]:
+    """Why a program that knows the stored layout only would break rows of the new one, or what is derived from them."""
+    found = [
+        f"{one.name}{'.' if one.field else ''}{one.field}: {_BREAKING[one.what]}"
+        for one in each.differences
+        if not each.is_compatible(one)
+    ]
+    if (renew or notify_again) and not found:
+        found.append(f"{each.declared.name}: a view or a copy needs values of it that they do not give on")
+    return found
 
 
 def _layout(number: int, model: DeclaredModel) -> StoredLayout:

@@ -71,6 +71,9 @@ class Schema:
         for view in self.views:
             check_view(view, self._names)
 
+    def __repr__(self) -> str:
+        return f"Schema({', '.join(each.__name__ for each in (*self.models, *self.views))})"
+
     def named(self) -> dict[str, Any]:
         """The declared classes by name."""
         return dict(self._names)

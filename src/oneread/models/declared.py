@@ -6,6 +6,7 @@ It makes fields keyword-only (msgspec does not inherit that option), keeps the t
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final, Generic
 from unicodedata import normalize
@@ -13,9 +14,12 @@ from unicodedata import normalize
 import msgspec
 from typing_extensions import TypeVarTuple, Unpack
 
-from oneread.errors import InvalidDeclaration
+from oneread.errors import InvalidDeclaration, InvalidFields
 
-_RESERVED: Final = "this field name is reserved; choose another, and msgspec.field(name=...) keeps this one in JSON"
+_RESERVED: Final = (
+    "this field name is reserved; choose another: a copy and a view may show a field under it, "
+    "`origin: str = shown(Visit.source)`, and msgspec.field(name=...) keeps a name in JSON"
+)
 _NOT_A_NAME: Final = "a field's name is a Python identifier in normal form (NFKC) and not a keyword"
 _HIDES: Final = "this attribute hides a field of a base class; give it another name"
 
@@ -40,6 +44,7 @@ KeyTypes = TypeVarTuple("KeyTypes", default=Unpack[tuple[Any, ...]])
 
 if TYPE_CHECKING:
     Declared = msgspec.StructMeta
+    DeclaredModel = msgspec.StructMeta
 
     class Keyed(Generic[*KeyTypes]):
         """Carries the types of the key's parts for type checkers."""
@@ -63,6 +68,39 @@ else:
             if arguments and any(hasattr(base, "reserved_names") for base in bases):  # elsewhere they are variables
                 made.type_arguments = arguments
             return made
+
+    class DeclaredModel(Declared):
+        """The metaclass of models: a constructor that is given other fields says which."""
+
+        def __call__(self, /, *given: object, **fields: object) -> Any:
+            try:
+                return _construct(self, *given, **fields)
+            except TypeError as error:
+                _refuse_fields(self, given, fields, error)
+                raise
+
+    _construct = msgspec.StructMeta.__call__
+
+    def _refuse_fields(cls: Any, given: tuple[object, ...], fields: dict[str, object], error: TypeError) -> None:
+        """Raises InvalidFields where the names of the fields are why a constructor failed."""
+        known = cls.__struct_fields__
+        defaults = dict(zip(reversed(known), reversed(cls.__struct_defaults__), strict=False))
+        unknown = [name for name in fields if name not in known]
+        if given:
+            raise InvalidFields("fields are given by name", model=cls, given=given, fields=list(known)) from error
+        if unknown:
+            near = {name: found[0] for name in unknown if (found := get_close_matches(name, known, n=1))}
+            raise InvalidFields(
+                "the model has no such fields",
+                model=cls,
+                unknown=unknown,
+                **({"perhaps": near} if near else {"fields": list(known)}),
+            ) from error
+        missing = [
+            name for name in known if name not in fields and defaults.get(name, msgspec.NODEFAULT) is msgspec.NODEFAULT
+        ]
+        if missing:
+            raise InvalidFields("the constructor needs these fields too", model=cls, missing=missing) from error
 
     def _arguments_of(written: tuple[Any, ...]) -> tuple[Any, ...]:
         """The type arguments of the last base that has any."""

@@ -60,10 +60,17 @@ def difference(given: object, read: object, *, loose: bool = False) -> Mismatch 
     of list, set or dict may be given for another.
     """
     kind = type(given)
-    if kind is not type(read) and not (loose and _kin(kind) is not None and _kin(kind) is _kin(type(read))):
+    if kind is not type(read) and not _is_alike(kind, type(read), loose=loose):
         is_exact = kind is int and type(read) in (float, Decimal) and given == read
         return None if is_exact else Mismatch("", given, read)
     return None if kind in EXACT else _comparison(kind)(given, read, loose)  # type: ignore[arg-type]  # a class is hashable
+
+
+def _is_alike(given: type, read: type, *, loose: bool) -> bool:
+    """Whether values of two types may be the same: references, which may know their class; `loose`, two lists."""
+    if issubclass(given, Ref):
+        return issubclass(read, Ref)
+    return loose and _kin(given) is not None and _kin(given) is _kin(read)
 
 
 def _kin(kind: type) -> Any:

@@ -1,6 +1,7 @@
 """The JSON form of entities and view rows: what a web client reads and may send, and, with options, a line of a dump.
 
-A reference is the list of its key's parts. A copy is an object with its `ref` and the copied fields, or only its `ref`
+A reference is its key: the part of a key of one part, else the list of its parts; clients may send a list in both
+cases, and a dump has a list in both. A copy is an object with its `ref` and the copied fields, or only its `ref`
 while it is not filled, so that a client can send back what it got; in a dump it is the key alone, since loading fills
 it. Numbers of groups are left out while they are not built, and of dumps. See "JSON" in docs/reference/web.md, and
 docs/formats/dumps.md.
@@ -9,31 +10,24 @@ docs/formats/dumps.md.
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import GenericAlias
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
 from oneread.encoding.codegen import function
-from oneread.errors import InvalidDeclaration, InvalidValue
-from oneread.models.fields import defaults_of, rollup_names
+from oneread.errors import InvalidValue
+from oneread.models.fields import Marker, defaults_of, is_rollup
+from oneread.models.json_body import FAULTS, BodyRules, JsonBody, several_references
+from oneread.models.json_schema import Definition, define
 from oneread.models.model import Model, key_names
-from oneread.models.references import Copy, Ref
+from oneread.models.references import Copy
 from oneread.models.set_order import order_sets
-from oneread.models.shadow import FieldShape, Shapes, revive
-from oneread.models.types import Named
+from oneread.models.shadow import FieldShape, Shapes, wrapped
+from oneread.models.types import Annotation, Named
 
 E = TypeVar("E")
-T = TypeVar("T")
-
-_UNSET: Final = msgspec.UNSET
-_PLACE: Final = re.compile(r"at `\$\.(\w+)")
-_FIELD: Final = re.compile(r"field `(\w+)`")
-"""How msgspec names the field that is wrong, and the one that is missing or unknown."""
-FAULTS: Final = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
-"""What msgspec raises for JSON that does not fit, or cannot be written."""
 
 
 class JsonForm(Generic[E]):
@@ -56,35 +50,63 @@ class JsonForm(Generic[E]):
         self._names = Named(())
         self._shapes = Shapes(self._names, frozenset())
         self.fields = fields or self._shapes.of(cls)
-        self._spelled = _spelled(cls) if self.shows_copies else {each.name: each.name for each in self.fields}
-        made = _functions(cls, self.fields, self._spelled, copies=self.shows_copies)
+        self.spelled = _spelled(cls) if self.shows_copies else {each.name: each.name for each in self.fields}
+        defaults = {name: each for name, each in defaults_of(cls).items() if not _is_required(each)}
+        self.defaults = {self.spelled[name]: each for name, each in defaults.items()}
+        self.optional = frozenset(defaults)
+        self.stamped = frozenset(name for name, each in defaults.items() if isinstance(each, Marker))
+        """The fields that the database sets."""
+        self.totals = frozenset(name for name, each in defaults.items() if is_rollup(each))
+        """The numbers of groups among them, which are left out while they are not built."""
+        self.keys = key_names(cls) if issubclass(cls, Model) else ()
+        made = self._compile(self.fields)
         self.write, self.write_all = made["write"], made["write_all"]
-        self._keys = key_names(cls) if issubclass(cls, Model) else ()
-        self._optional = {name for name, default in defaults_of(cls).items() if default is not msgspec.NODEFAULT}
+
+    def make_writer(self, fields: tuple[FieldShape, ...]) -> Callable[[E], dict[str, object]]:
+        """Makes the function that writes these fields only."""
+        return self._compile(fields)["write"]
+
+    def _compile(self, fields: tuple[FieldShape, ...]) -> dict[str, Callable[..., Any]]:
+        """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
+        writer = _JsonWriter(self._count_parts if self.shows_copies else None)
+        parts = "".join(
+            writer.total(self.spelled[each.name], each) if each.name in self.totals
+            else writer.entry(self.spelled[each.name], f"row.{each.name}", each)
+            for each in fields if self.shows_copies or each.name not in self.totals
+        )  # fmt: skip
+        scope, named = {"in_order": order_sets}, self.cls.__qualname__
+        return {
+            "write": function("write", "row", [f"return {{{parts}}}"], scope, named),
+            "write_all": function("write_all", "rows", [f"return [{{{parts}}} for row in rows]"], scope, named),
+        }
+
+    def body(self, name: str, fields: Sequence[FieldShape], *, partial: bool) -> JsonBody:
+        """What may be sent for some of the fields: those with a default, or all, may be left out."""
+        rules = BodyRules(self.spelled, self.optional, self._sendable, self._count_parts if self.shows_copies else None)
+        return JsonBody(name, fields, rules, partial=partial)
 
     @functools.cached_property
-    def _whole(self) -> Any:
-        return self._struct(lambda name: name in self._optional)
+    def whole(self) -> JsonBody:
+        """All fields, as for `save`."""
+        return self.body(self.cls.__name__, self.fields, partial=False)
 
     @functools.cached_property
-    def _decode_whole(self) -> Callable[[bytes], Any]:
-        return msgspec.json.Decoder(self._whole, dec_hook=revive).decode
-
-    @functools.cached_property
-    def _decode_partial(self) -> Callable[[bytes], Any]:
-        return msgspec.json.Decoder(self._struct(lambda _name: True, without=self._keys), dec_hook=revive).decode
+    def partial(self) -> JsonBody:
+        """Any fields but the key's, as for `patch`."""
+        others = [each for each in self.fields if each.name not in self.keys]
+        return self.body(self.cls.__name__, others, partial=True)
 
     def decode(self, body: bytes) -> E:
         """Decodes an entity; its copies are not filled, and fields with a default may be left out.
 
         Raises:
-            InvalidValue: the body is not JSON, or a field is unknown, missing, or of another type.
+            InvalidValue: the body is not JSON, or fields are unknown, missing, or of another type; `faults` has them.
         """
-        return self._entity(self._read(lambda: self._decode_whole(body)))
+        return self.make(self.whole.decode(body))
 
     def convert(self, value: object, *, strict: bool = True) -> E:
         """Converts JSON that was parsed before, as `decode` does; unless `strict`, numbers and instants may be text."""
-        return self._entity(self._read(lambda: msgspec.convert(value, self._whole, strict=strict, dec_hook=revive)))
+        return self.make(self.whole.convert(value, strict=strict))
 
     def changes(self, body: bytes) -> dict[str, Any]:
         """Decodes the fields that a client wants changed, for `db.patch`. The key's parts are not among them.
@@ -92,95 +114,79 @@ class JsonForm(Generic[E]):
         Raises:
             InvalidValue: as `decode`.
         """
-        return dict(self._sent(self._read(lambda: self._decode_partial(body))))
+        return self.partial.decode(body)
 
-    def _read(self, decode: Callable[[], T]) -> T:
+    def make(self, values: Mapping[str, Any]) -> E:
+        """An entity of these fields. Raises InvalidValue where the class itself refuses them."""
         try:
-            return decode()
-        except FAULTS as error:
-            reason = str(error)
-            place = _PLACE.search(reason) or _FIELD.search(reason)
+            return self.cls(**values)
+        except FAULTS as error:  # of `__post_init__`
             raise InvalidValue(
-                "the JSON does not fit the model",
-                model=self.cls.__name__, field=place[1] if place else None, reason=reason,
-            ) from error  # fmt: skip
+                "the JSON does not fit the model", model=self.cls.__name__, field=None, reason=str(error)
+            ) from error
 
-    def _entity(self, sent: object) -> E:
-        return self.cls(**dict(self._sent(sent)))
+    def _count_parts(self, field: FieldShape) -> int:
+        return len(self._key_types(field))
 
-    def _sent(self, sent: object) -> Iterator[tuple[str, Any]]:
-        """The fields that were sent, as the model holds them."""
-        for field in self.fields:
-            value = getattr(sent, field.name, _UNSET)
-            if value is _UNSET:
-                continue
-            if value is not None:
-                if field.kind == "copy":
-                    value = field.cls.of(*(value.ref if self.shows_copies else value))
-                elif field.kind == "ref":
-                    value = Ref(tuple(value))
-                elif field.kind == "refs":
-                    value = [Ref(tuple(each)) for each in value]
-            yield field.name, value
+    def _key_types(self, field: FieldShape) -> tuple[Annotation, ...]:
+        """The types of the key's parts that a field refers by."""
+        return self._shapes.key_types(several_references(field) or field.reference())
 
-    def _struct(self, optional: Callable[[str], bool], without: tuple[str, ...] = ()) -> Any:
-        """A class that takes what may be sent."""
-        fields: list[Any] = []
-        for field in self.fields:
-            if field.name in without:
-                continue
-            inner = self._sendable(field)
-            if optional(field.name):
-                fields.append((field.name, inner | msgspec.UnsetType, _UNSET))  # None is a value, absence is not
-            else:
-                fields.append((field.name, inner))
-        return msgspec.defstruct(
-            self.cls.__name__, fields, rename=self._spelled, forbid_unknown_fields=True, kw_only=True
-        )
+    def _key(self, field: FieldShape) -> Annotation:
+        """The type of the key that a field refers by, as it is written."""
+        types = self._key_types(field)
+        return types[0] if len(types) == 1 else GenericAlias(tuple, types)
 
-    def _sendable(self, field: FieldShape) -> Any:
-        """The type of what may be sent for a field."""
+    def _sendable(self, field: FieldShape) -> Annotation:
+        """The type of what is sent for a field; of a copy only its `ref` is taken."""
+        if several_references(field) is not None:
+            several = GenericAlias(field.type.present.cls, (self._key(field),))
+            return wrapped(several, field.type.metadata, optional=field.optional)
         if field.kind == "plain":
             return field.concrete
-        key = self._key(field)
-        if field.kind == "copy" and self.shows_copies:
-            found: Any = msgspec.defstruct(field.cls.__name__, [("ref", key)])
-        else:
-            found = GenericAlias(list, (key,)) if field.kind == "refs" else key
+        found: Annotation = self._key(field)
+        if field.kind == "copy":
+            found = msgspec.defstruct(field.cls.__name__, [("ref", found)])
         return found | None if field.optional else found
 
-    def _key(self, field: FieldShape) -> Any:
-        """The type of the key that a field refers by."""
-        return GenericAlias(tuple, self._shapes.key_types(field.reference()))
+    def schema(self, *, sent: bool = False) -> Definition:
+        """The JSON schema of what a client reads, or of what it may send.
 
-    def schema(self, *, sent: bool = False) -> dict[str, Any]:
-        """The JSON schema of what a client reads, or of what it may send; without references to definitions."""
-        kind = self._whole if sent else self._shown()
-        try:
-            (found,), parts = msgspec.json.schema_components((kind,), schema_hook=_of_reference, ref_template="{name}")
-        except TypeError as error:
-            raise InvalidDeclaration(
-                "a field of this class has no JSON schema", declaration=self.cls, reason=str(error)
-            ) from error
-        inlined: dict[str, Any] = _inline(found, parts, frozenset())
-        return inlined
+        Raises:
+            InvalidDeclaration: a field has no JSON schema.
+        """
+        return self.sent_schema(self.whole) if sent else self.shown_schema(self.cls.__name__, self.fields)
 
-    def _shown(self) -> Any:
-        """A class whose JSON schema is that of what `write` returns."""
-        fields = [(field.name, self._showable(field)) for field in self.fields]
-        return msgspec.defstruct(self.cls.__name__, fields, rename=self._spelled, kw_only=True)
+    def sent_schema(self, body: JsonBody) -> Definition:
+        """The JSON schema of what a client may send."""
+        defaults = {} if body.partial else self.defaults
+        return define(self.cls, body.struct, {name: each for name, each in defaults.items() if name in body.types})
 
-    def _showable(self, field: FieldShape) -> Any:
+    def shown_schema(self, name: str, fields: Sequence[FieldShape]) -> Definition:
+        """The JSON schema of what a client reads, of these fields."""
+        spelled = {each.name: self.spelled[each.name] for each in fields}
+        typed: list[Any] = [
+            (each.name, self._showable(each) | msgspec.UnsetType, msgspec.UNSET) if each.name in self.totals
+            else (each.name, self._showable(each))
+            for each in fields
+        ]  # fmt: skip
+        return define(self.cls, msgspec.defstruct(name, typed, rename=spelled, kw_only=True), {})
+
+    def _showable(self, field: FieldShape) -> Annotation:
         if field.kind != "copy":
             return self._sendable(field)
         own = Copy.__struct_fields__
+        spelled = _spelled(field.cls)
+        # The fields of a row's grouping copy are not there; of a source that does not exist yet they are None.
+        absent = (
+            msgspec.UnsetType | None if field.cls.missing_ok or field.cls.on_delete == "clear" else msgspec.UnsetType
+        )
         shown = [
-            (each.name, (each.concrete if each.kind == "plain" else Any) | msgspec.UnsetType, _UNSET)
-            for each in field.fields
-            if each.name not in own
+            (each.name, self._sendable(each) | absent, msgspec.UNSET) for each in field.fields if each.name not in own
         ]
-        parts: list[Any] = [("ref", self._key(field)), ("deleted", bool | msgspec.UnsetType, _UNSET), *shown]
-        found: Any = msgspec.defstruct(field.cls.__name__, parts, kw_only=True)
+        ref: tuple[str, Annotation] = ("ref", self._key(field))
+        parts: list[Any] = [ref, ("deleted", bool | msgspec.UnsetType, msgspec.UNSET), *shown]
+        found: Annotation = msgspec.defstruct(field.cls.__name__, parts, rename=spelled, kw_only=True)
         return found | None if field.optional else found
 
 
@@ -202,72 +208,66 @@ def to_plain(value: object) -> object:
     return form(type(value)).write(value) if hasattr(type(value), "reserved_names") else value
 
 
+def _is_required(default: object) -> bool:
+    """Whether a field with this default must be sent: `reference(...)` is a policy and no value."""
+    return default is msgspec.NODEFAULT or (isinstance(default, Marker) and default.what == "reference")
+
+
 def _spelled(cls: Any) -> dict[str, str]:
     """The names of the fields in JSON."""
     return dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True))
 
 
-def _functions(
-    cls: type, fields: tuple[FieldShape, ...], spelled: dict[str, str], *, copies: bool
-) -> dict[str, Callable[..., Any]]:
-    """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
-    totals = set(rollup_names(cls))
-    parts = "".join(
-        _total(field.name, spelled[field.name]) if field.name in totals else f"{spelled[field.name]!r}: {value}, "
-        for field, value in zip(fields, [_value(at, field, copies) for at, field in enumerate(fields)], strict=True)
-        if copies or field.name not in totals
-    )
-    scope = {"in_order": order_sets}
-    return {
-        "write": function("write", "row", [f"return {{{parts}}}"], scope, cls.__qualname__),
-        "write_all": function("write_all", "rows", [f"return [{{{parts}}} for row in rows]"], scope, cls.__qualname__),
-    }
+class _JsonWriter:
+    """Writes the code of `write`: an expression for each field.
 
+    `count_parts` counts the parts of the key that a field refers by; None for dumps, where a copy is its key and each
+    key is a list.
+    """
 
-def _total(name: str, spelled: str) -> str:
-    """A number of a group, left out while it is not built."""
-    return f"**({{{spelled!r}: row.{name}}} if hasattr(row, {name!r}) else {{}}), "
+    def __init__(self, count_parts: Callable[[FieldShape], int] | None) -> None:
+        self._count_parts = count_parts
+        self._variables = 0
 
+    def entry(self, spelled: str, value: str, field: FieldShape) -> str:
+        """The entry of one field."""
+        return f"{spelled!r}: {self._value(value, field)}, "
 
-def _value(at: int, field: FieldShape, copies: bool) -> str:  # noqa: FBT001 - private, one caller
-    """The expression of one field's value."""
-    if field.kind == "plain":
-        return _plain(f"row.{field.name}", field) if copies else f"row.{field.name}"
-    here = f"value_{at}"
-    if field.kind == "copy":
-        found = _copy(here, field) if copies else f"{here}.ref.key"
-    else:
-        found = f"{here}.key" if field.kind == "ref" else f"[each.key for each in {here}]"
-    return f"None if ({here} := row.{field.name}) is None else {found}"
+    def total(self, spelled: str, field: FieldShape) -> str:
+        """The entry of a number of a group, left out while it is not built."""
+        return f"**({{{spelled!r}: row.{field.name}}} if hasattr(row, {field.name!r}) else {{}}), "
 
+    def _value(self, value: str, field: FieldShape) -> str:
+        """The expression of one field's value."""
+        is_of_many = several_references(field) is not None and (field.kind == "refs" or self._count_parts is not None)
+        if field.kind == "plain" and not is_of_many:
+            return self._in_order(value, field)
+        self._variables += 1
+        here = f"value_{self._variables}"
+        if field.kind == "copy":
+            found = self._copy(here, field)
+        else:
+            of_many = f"[{self._key('each', field)} for each in {self._in_order(here, field)}]"
+            found = of_many if is_of_many else self._key(here, field)
+        return f"None if ({here} := {value}) is None else {found}"
 
-def _plain(value: str, field: FieldShape) -> str:
-    """A value as it is; sets in one order, because equal entities have equal JSON in all processes."""
-    return f"in_order({value})" if field.sets else value
+    def _in_order(self, value: str, field: FieldShape) -> str:
+        """A value with its sets in one order, because equal entities have equal JSON in all processes."""
+        return f"in_order({value})" if field.sets and self._count_parts else value
 
+    def _key(self, reference: str, field: FieldShape) -> str:
+        """The expression of a key: of one part that part, else the list of them."""
+        is_one = self._count_parts is not None and self._count_parts(field) == 1
+        return f"{reference}.key[0]" if is_one else f"{reference}.key"
 
-def _copy(here: str, field: FieldShape) -> str:
-    """The expression of a copy: one that only refers, as rows of a list do, is its `ref` alone."""
-    own = Copy.__struct_fields__
-    spelled = _spelled(field.cls)
-    copied = [each for each in field.fields if each.name not in own]
-    shown = "".join(f"{spelled[each.name]!r}: {_plain(f'{here}.{each.name}', each)}, " for each in copied)
-    whole = f"{{'ref': {here}.ref.key, 'deleted': {here}.deleted, {shown}}}"
-    return f"({whole} if hasattr({here}, {copied[0].name!r}) else {{'ref': {here}.ref.key}})" if copied else whole
-
-
-def _of_reference(_type: object) -> dict[str, Any]:
-    """The schema of a reference deep inside another type: msgspec's own form, a list of the key's list."""
-    return {"type": "array", "prefixItems": [{"type": "array"}], "items": False}
-
-
-def _inline(schema: Any, parts: dict[str, Any], inside: frozenset[str]) -> Any:
-    """A schema with its definitions put where they are referred to; inside itself one is any value."""
-    if isinstance(schema, list):
-        return [_inline(each, parts, inside) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    name = schema.get("$ref")
-    if isinstance(name, str) and name in parts:
-        return {} if name in inside else _inline(parts[name], parts, inside | {name})
-    return {key: _inline(value, parts, inside) for key, value in schema.items()}
+    def _copy(self, here: str, field: FieldShape) -> str:
+        """The expression of a copy: one that only refers, as rows of a list do, is its `ref` alone."""
+        key = self._key(f"{here}.ref", field)
+        if self._count_parts is None:
+            return key
+        own = Copy.__struct_fields__
+        spelled = _spelled(field.cls)
+        copied = [each for each in field.fields if each.name not in own]
+        shown = "".join(self.entry(spelled[each.name], f"{here}.{each.name}", each) for each in copied)
+        whole = f"{{'ref': {key}, 'deleted': {here}.deleted, {shown}}}"
+        return f"({whole} if hasattr({here}, {copied[0].name!r}) else {{'ref': {key}}})" if copied else whole

@@ -264,7 +264,7 @@ def field_path(path: str, fields: tuple[FieldShape, ...]) -> str:
 
 
 class Older(Protocol):
-    """A decoder of the documents of an older layout."""
+    """A decoder of the documents of another layout of a class, an older or a newer one."""
 
     cls: type
     prefix: bytes
@@ -276,18 +276,21 @@ class Older(Protocol):
 
     def whole(self, doc: bytes) -> Any: ...
 
+    def keeping(self, doc: bytes) -> Callable[[bytes], bytes] | None: ...
+
 
 class Layouts:
     """The layouts of one model and its variants, picked by the first two bytes of a document.
 
-    `last` is the last number that the store had given when it was opened: a document with a greater one was written by
-    a program with a newer schema.
+    `last` is the last number that the store had given to declarations of this program's schema: a document with a
+    greater one was written by a program with a newer schema.
     """
 
     def __init__(self, last: int = LAST_NUMBER) -> None:
         self._last = last
         self._older: dict[bytes, Older] = {}
         self._readers: dict[bytes, Callable[[bytes], Any]] = {}
+        self._whole: dict[bytes, Callable[[bytes], Any]] = {}
         self._withheld: Mapping[type, Sequence[str]] = {}
         self._by_prefix: dict[bytes, Layout[Any]] = {}
         self._classes: dict[bytes, type] = {}
@@ -298,8 +301,8 @@ class Layouts:
             raise InvalidDeclaration("a layout needs an id of its own", declaration=layout.cls, layout=layout.layout_id)
         self._by_prefix[layout.prefix] = layout
         self._classes[layout.prefix] = self._classes[layout.wide_prefix] = layout.cls
-        self._readers[layout.prefix] = layout.decode_known
-        self._readers[layout.wide_prefix] = layout.decode
+        for prefix, read in ((layout.prefix, layout.decode_known), (layout.wide_prefix, layout.decode)):
+            self._readers[prefix] = self._whole[prefix] = read
 
     def add_older(self, older: Older) -> None:
         """Adds the decoder of an older layout."""
@@ -307,9 +310,16 @@ class Layouts:
             self._older[prefix] = older
             self._classes[prefix] = older.cls
             self._readers[prefix] = older.decode
+            self._whole[prefix] = older.whole
+
+    def add_newer(self, newer: Older) -> None:
+        """Adds the decoder of a newer layout, which has every field of the current one."""
+        self.add_older(newer)
+        for prefix in (newer.prefix, newer.wide_prefix):
+            self._readers[prefix] = self._without_withheld(newer.decode)
 
     def older(self, doc: bytes) -> Older | None:
-        """The decoder of a document of an older layout; None for a current one."""
+        """The decoder of a document of an older or a newer layout; None for a current one."""
         return self._older.get(doc[:2]) if self._older else None
 
     def decode(self, doc: bytes) -> Any:
@@ -325,30 +335,33 @@ class Layouts:
 
         Fields that are withheld from users are there.
         """
-        older = self.older(doc)
-        return (self._stored if self._withheld else self.decode)(doc) if older is None else older.whole(doc)
-
-    def _stored(self, doc: bytes) -> Any:
-        cls = self.class_of(doc)
-        return next(each for each in self._by_prefix.values() if each.cls is cls).decode(doc)
+        try:
+            reader = self._whole[doc[:2]]
+        except KeyError:
+            raise self._unknown(doc) from None
+        return reader(doc)
 
     def shown(self, entity: Any) -> Any:
-        """An entity as users see it: without the fields that are withheld."""
-        names = self._withheld.get(type(entity)) if self._withheld else None
-        if not names:
-            return entity
-        found = msgspec.structs.replace(entity)
-        for name in names:
-            getattr(type(found), name).__delete__(found)
-        return found
+        """An entity as users see it: a copy without the fields that are withheld, or itself."""
+        return self._take_out(msgspec.structs.replace(entity)) if type(entity) in self._withheld else entity
+
+    def _take_out(self, entity: Any) -> Any:
+        """Empties the fields that are withheld."""
+        for name in self._withheld.get(type(entity), ()):
+            if hasattr(entity, name):  # a document of an older layout may lack it
+                getattr(type(entity), name).__delete__(entity)
+        return entity
+
+    def _without_withheld(self, read: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+        return lambda doc: self._take_out(read(doc))
 
     def withhold(self, fields: Mapping[type, Sequence[str]]) -> None:
         """Leaves these fields of entities empty in what `decode` and `decode_many` return from now on."""
         self._withheld = fields
         for layout in self._by_prefix.values():
-            take_out = [getattr(layout.cls, name).__delete__ for name in fields.get(layout.cls, ())]
-            plain = {layout.prefix: layout.decode_known, layout.wide_prefix: layout.decode}
-            self._readers |= {prefix: _without(read, take_out) if take_out else read for prefix, read in plain.items()}
+            for prefix in (layout.prefix, layout.wide_prefix):
+                read = self._whole[prefix]
+                self._readers[prefix] = self._without_withheld(read) if layout.cls in fields else read
 
     def class_of(self, doc: bytes) -> type:
         """The class of the entity that a document holds. Raises Corrupt, and SchemaMismatch for a newer one."""
@@ -367,20 +380,10 @@ class Layouts:
 
     def decode_many(self, docs: Sequence[bytes]) -> list[Any]:
         """The entities of several documents, together where all have the same layout."""
-        layout = self._by_prefix.get(docs[0][:2]) if docs and not self._withheld else None
-        return [self.decode(doc) for doc in docs] if layout is None or _mixed(docs) else layout.decode_many(docs)
-
-
-def _without(read: Callable[[bytes], Any], take_out: Sequence[Callable[[Any], None]]) -> Callable[[bytes], Any]:
-    """A reader that empties fields of what it reads."""
-
-    def reader(doc: bytes) -> Any:
-        entity = read(doc)
-        for delete in take_out:
-            delete(entity)
-        return entity
-
-    return reader
+        layout = self._by_prefix.get(docs[0][:2]) if docs else None
+        if layout is None or layout.cls in self._withheld or _mixed(docs):
+            return [self.decode(doc) for doc in docs]
+        return layout.decode_many(docs)
 
 
 def _mixed(docs: Sequence[bytes]) -> bool:

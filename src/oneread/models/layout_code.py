@@ -13,7 +13,6 @@ from typing import Any
 from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration
 from oneread.models.differences import is_exact
-from oneread.models.references import Ref
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, become
 
@@ -28,8 +27,9 @@ def functions_of(
     """
     if odd := [each.name for each in fields if iskeyword(each.name)]:
         raise InvalidDeclaration("a field cannot be named like a keyword", declaration=cls, field=odd[0])
-    space: dict[str, Any] = scope | {"become": become, "in_order": order_sets, "CLS": cls, "REF": Ref}
+    space: dict[str, Any] = scope | {"become": become, "in_order": order_sets, "CLS": cls}
     space |= {f"COPY_{at}": field.cls for at, field in enumerate(fields) if field.kind == "copy"}
+    space |= {_ref_name(each): each.shadow for field in fields for each in (field, *field.fields) if _is_set(each)}
     copies = [f"copy_{at} = entity.{field.name}" for at, field in enumerate(fields) if field.kind == "copy"]
     row = f"({''.join(_value(at, field) for at, field in enumerate(fields))})"
     settle = ["become(entity, CLS)", *(line for at, field in enumerate(fields) for line in _settled(at, field))]
@@ -113,14 +113,24 @@ def _settled(at: int, field: FieldShape) -> Iterator[str]:
 
 
 def _settled_refs(owner: str, field: FieldShape) -> Iterator[str]:
-    if field.shadow is None:
+    if not _is_set(field):
         return
+    become_ref = f"become(ref, {_ref_name(field)})"
     if field.kind == "ref":
         yield f"ref = {owner}.{field.name}"
-        yield from _unless_none("ref", ["become(ref, REF)"], optional=field.optional)
+        yield from _unless_none("ref", [become_ref], optional=field.optional)
     else:
         many = f"{owner}.{field.name} or ()" if field.optional else f"{owner}.{field.name}"
-        yield f"for ref in {many}: become(ref, REF)"
+        yield f"for ref in {many}: {become_ref}"
+
+
+def _is_set(field: FieldShape) -> bool:
+    """Whether the class of a field's references has to be set after decoding."""
+    return field.kind in ("ref", "refs") and field.shadow is not None
+
+
+def _ref_name(field: FieldShape) -> str:
+    return f"REF_{id(field.shadow)}"
 
 
 def _unless_none(name: str, lines: list[str], *, optional: bool) -> Iterator[str]:

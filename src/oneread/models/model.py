@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 import msgspec
 from typing_extensions import dataclass_transform
 
-from oneread.models.declared import Declared, Keyed, KeyTypes
+from oneread.models.declared import DeclaredModel, Keyed, KeyTypes
 from oneread.models.evolving import EvolutionStep
 from oneread.models.fields import KEY, reference, rollup
-from oneread.models.references import Ref
+from oneread.models.references import Ref, ref_class
 from oneread.store.limits import MAX_LIMIT
 
 T = TypeVar("T")
@@ -23,7 +23,7 @@ Key = Annotated[T, KEY]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field, reference, rollup))
-class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=Declared):
+class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=DeclaredModel):
     """An entity. Declare a subclass with `Key[...]` fields and others.
 
     Frozen: change one with `db.patch` or `msgspec.structs.replace`.
@@ -51,6 +51,8 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
         # The database's methods take the types of a key from this, because `at` may be a field.
         @classmethod
         def _located(cls, *key: *KeyTypes) -> Ref[Self]: ...
+        @classmethod
+        def _same(cls, at: Ref[Self], /) -> Ref[Self]: ...
 
     else:
 
@@ -70,11 +72,11 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     def at(cls, *key: *KeyTypes) -> Ref[Self]:
         """A reference to the entity with this key; nothing is read. The key is checked where the reference is used."""
         given: tuple[Any, ...] = key
-        return Ref(given)
+        return ref_class(cls)(given)
 
     def ref(self) -> Ref[Self]:
         """A reference to this entity."""
-        return Ref(key_of(self))
+        return ref_class(type(self))(key_of(self))
 
     def check(self) -> None:
         """The validation hook: override and raise ValueError for an entity that must not be stored.

@@ -1,14 +1,15 @@
-"""Older layouts: reads documents of a former declaration as entities of the current one.
+"""Older and newer layouts: reads documents of another declaration as entities of the current one.
 
-A document is converted to the current layout element by element, without decoding unchanged ones, and then decoded like
-any other. Documents of the current layout do not take this path. See "Documents" of
-docs/formats/rows.md and "Bodies" of the decisions page.
+A document of an older layout is converted to the current layout element by element, without decoding unchanged ones,
+and then decoded like any other. One of a newer layout, whose fields this program knows in part, is read in the same
+way, and written with the elements that it does not know. Documents of the current layout do not take this path. See
+"Documents" of docs/formats/rows.md, and docs/decisions/0042-older-programs-keep-what-they-do-not-know.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -23,7 +24,7 @@ from oneread.models.paths import Path
 from oneread.models.references import Copy
 from oneread.models.shadow import FieldShape, Shapes, revive
 from oneread.models.types import Annotation, FieldType, Names, type_of
-from oneread.models.versions import StoredLayout
+from oneread.models.versions import Origin, StoredLayout
 from oneread.models.wide import pack_wide, unpack_wide
 
 E = TypeVar("E")
@@ -124,6 +125,10 @@ class OlderLayout(Generic[E]):
             msgspec.structs.force_setattr(entity, name, marker)
         return cast("E", entity)
 
+    def keeping(self, doc: bytes) -> Callable[[bytes], bytes] | None:  # noqa: ARG002 - a newer layout's is needed
+        """None: a document of an older layout has nothing that an entity of the current one lacks."""
+        return None
+
     def _corrupt(self, **facts: object) -> Corrupt:
         return Corrupt(_CORRUPT, model=self.cls.__name__, layout=self.stored.number, **facts)
 
@@ -182,6 +187,65 @@ class OlderLayout(Generic[E]):
             return lambda parts: bytes(parts[place])
         retype = self._retyping.chain(copied, f"{field.name}.{name}", origin.was, field.cls)
         return lambda parts: _NIL if parts[place] == _NIL else retype(bytes(parts[place]))
+
+
+class NewerLayout(OlderLayout[E]):
+    """The decoder of a newer layout, which has every field of the current one and others that are unknown here."""
+
+    def __init__(self, stored: StoredLayout, current: Layout[E], names: Names) -> None:
+        same = tuple(Origin(path, path) for path in _paths(current.fields))
+        super().__init__(msgspec.structs.replace(stored, origins=same, renew=False, notify_again=False), current, names)
+        known = [self._stored_fields[field.name].place for field in current.fields]
+        self._known = known
+        self._unknown = sorted({each.place for each in self._stored_fields.values()} - {*known})
+
+    def keeping(self, doc: bytes) -> Callable[[bytes], bytes]:
+        """The function that brings a document of the current layout to this one, with the unknown elements of `doc`.
+
+        A document of another layout, as that of another variant, is left as it is.
+        """
+        current = self._current
+
+        def keep(body: bytes) -> bytes:
+            if body[:2] not in (current.prefix, current.wide_prefix):
+                return body
+            elements, given = _unpack(doc[2:]), _unpack(body[2:])
+            for place, element in zip(self._known, given, strict=True):
+                elements[place] = element
+            is_wide = body[:2] == current.wide_prefix or (
+                doc[:2] == self.wide_prefix and any(_is_wide(elements[place]) for place in self._unknown)
+            )
+            head = self.wide_prefix if is_wide else self.prefix
+            return b"".join([head, _header(len(elements)), *elements])
+
+        return keep
+
+
+class _Found(Exception):
+    """An extension was met."""
+
+
+def _is_wide(element: PackedElement) -> bool:
+    """Whether a packed element holds an int beyond 64 bits anywhere."""
+    try:
+        _find_extension(element)
+    except _Found:
+        return True
+    return False
+
+
+def _found(_code: int, _data: memoryview) -> NoReturn:
+    raise _Found
+
+
+_find_extension: Final = msgspec.msgpack.Decoder(ext_hook=_found).decode
+
+
+def _paths(fields: Iterable[FieldShape]) -> Iterator[str]:
+    """The path of each field, and of each that a copy shows."""
+    for field in fields:
+        yield field.name
+        yield from (f"{field.name}.{each.name}" for each in field.fields if field.kind == "copy")
 
 
 class _TypeReader(NamedTuple):

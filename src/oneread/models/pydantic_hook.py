@@ -1,28 +1,30 @@
 """Pydantic schemas of declared classes, by which a model is a FastAPI response and body.
 
 Importing this module installs the hooks on the metaclass: a model cannot define them, because its JSON form imports
-models. See "Web frameworks" of the decisions page.
+models. Nothing of pydantic is imported: it asks, and gets dicts. See "Web frameworks" of the decisions page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Any, Protocol
 
 import msgspec
 
 from oneread.errors import InvalidValue
 from oneread.models.declared import Declared
+from oneread.models.json_body import JsonBody
 from oneread.models.json_form import form, to_plain
+from oneread.models.json_schema import Definition, Json, replace_refs
 
 
-def plain_schema(validate: Callable[[Any], Any], write: Callable[[Any], Any]) -> dict[str, Any]:
-    """A pydantic core schema of two functions: one makes a value from input, one makes JSON from a value."""
-    return {
-        "type": "function-plain",
-        "function": {"type": "no-info", "function": validate},
-        "serialization": {"type": "function-plain", "function": write, "return_schema": {"type": "any"}},
-    }
+class SchemaHandler(Protocol):
+    """Pydantic's handler of JSON schemas."""
+
+    mode: str
+
+    def __call__(self, core: Json, /) -> Json: ...
 
 
 def builtins(value: object) -> object:
@@ -30,23 +32,95 @@ def builtins(value: object) -> object:
     return msgspec.to_builtins(to_plain(value), str_keys=True)
 
 
-def core_schema(cls: Any, _source: object, _handler: object) -> dict[str, Any]:
-    """Pydantic's `__get_pydantic_core_schema__`."""
+def written_by(write: Callable[[Any], Any]) -> Json:
+    """The part of a core schema that says how values are written."""
+    return {"type": "function-plain", "function": write, "return_schema": {"type": "any"}}
 
-    def validate(value: object) -> object:
+
+def response_schema(check: Callable[[Any], Any], write: Callable[[Any], Any]) -> Json:
+    """The core schema of a class that is only returned."""
+    function = {"type": "no-info", "function": check}
+    return {"type": "function-plain", "function": function, "serialization": written_by(write)}
+
+
+def body_schema(
+    body: JsonBody, make: Callable[[Mapping[str, Any]], object], cls: type, write: Callable[[Any], Any]
+) -> Json:
+    """The core schema of a body: pydantic reports each wrong field by its own place, as it does for its own models."""
+
+    def validate(value: object, convert: Callable[[object], dict[str, Any]]) -> object:
         if isinstance(value, cls):
             return value
+        sent = convert(value)
         try:
-            return form(cls).convert(value)
+            return make(body.held(sent))
         except InvalidValue as error:
-            raise ValueError(error.facts["reason"]) from error  # the error that pydantic reports as a failed validation
+            raise ValueError(error.facts.get("reason", error.message)) from error
 
-    return plain_schema(validate, builtins) | {"ref": f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"}
+    fields = {
+        name: {
+            "type": "typed-dict-field",
+            "required": declared not in body.optional,
+            "schema": _field_schema(body, name),
+        }
+        for declared, name in body.spelled.items()
+    }
+    return {
+        "type": "function-wrap",
+        "function": {"type": "no-info", "function": validate},
+        "schema": {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"},
+        "serialization": written_by(write),
+    }
 
 
-def json_schema(cls: Any, _core: object, handler: Any) -> dict[str, Any]:
+def _field_schema(body: JsonBody, name: str) -> Json:
+    def validate(value: object) -> object:
+        return body.convert_field(name, value)
+
+    return {"type": "function-plain", "function": {"type": "no-info", "function": validate}}
+
+
+def ref_of(cls: type) -> str:
+    """The reference by which pydantic knows a class; it names the class in a document by the text behind the dots."""
+    return f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"
+
+
+def core_schema(cls: Any, _source: object, _handler: object) -> Json:
+    """Pydantic's `__get_pydantic_core_schema__`."""
+    found = form(cls)
+    return body_schema(found.whole, found.make, cls, builtins) | {"ref": ref_of(cls)}
+
+
+def json_schema(cls: Any, _core: object, handler: SchemaHandler) -> Json:
     """Pydantic's `__get_pydantic_json_schema__`."""
-    return form(cls).schema(sent=handler.mode == "validation")
+    return with_definitions(form(cls).schema(sent=handler.mode == "validation"), cls.__module__, handler)
+
+
+def with_definitions(definition: Definition, module: str, handler: SchemaHandler) -> Json:
+    """A schema for pydantic's document, which takes the definitions under their names.
+
+    A definition is known by its name and content, so that equal ones are one. Pydantic finds another name for two that
+    are not.
+    """
+    encode = msgspec.json.Encoder(order="deterministic").encode
+    refs = {
+        name: f"{module}.{name}:{blake2b(encode(part), digest_size=8).hexdigest()}"
+        for name, part in definition.parts.items()
+    }
+
+    def point(name: str) -> Json:
+        return handler({"type": "definition-ref", "schema_ref": refs[name]})
+
+    def core(name: str, part: Json) -> Json:
+        def describe(_core: object, _handler: object) -> object:
+            return replace_refs(part, point)
+
+        return {"type": "any", "ref": refs[name], "metadata": {"pydantic_js_functions": [describe]}}
+
+    definitions = [core(name, part) for name, part in definition.parts.items()]
+    handler({"type": "definitions", "schema": {"type": "any"}, "definitions": definitions})
+    found: Json = replace_refs(definition.schema, point)
+    return found
 
 
 def install(kind: Any, core: Any, json: Any) -> None:

@@ -22,7 +22,7 @@ from oneread.models.types import Annotation, field_names
 from oneread.models.wide import pack_wide
 
 _SAME_WHEN_EQUAL: Final = frozenset({bool, int, str, bytes, date, datetime, timedelta, UUID, NoneType})
-_LEAVES: Final = _SAME_WHEN_EQUAL | {float, Decimal, time, bytearray, Ref}
+_LEAVES: Final = _SAME_WHEN_EQUAL | {float, Decimal, time, bytearray}
 _pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
@@ -34,8 +34,8 @@ def has_one_form(annotation: Annotation) -> bool:
 def order_sets(value: object) -> object:
     """Replaces each set in a value by a tuple in the order of its elements' bytes."""
     kind = type(value)
-    if kind in _LEAVES:
-        return value
+    if kind in _LEAVES or isinstance(value, Ref):
+        return value  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, set | frozenset):
         return tuple(sorted(map(order_sets, value), key=_element_bytes))
     if isinstance(value, list):

@@ -20,7 +20,7 @@ from oneread.errors import InvalidDeclaration
 from oneread.models.differences import difference, is_abstract
 from oneread.models.fields import Marker
 from oneread.models.model import Model, key_names
-from oneread.models.references import Copy, Ref
+from oneread.models.references import Copy, Ref, ref_class, refuse_copy_in_copy
 from oneread.models.types import Annotation, FieldType, Names, types_of, written_annotations
 from oneread.models.wide import pack_wide, unpack_wide
 
@@ -71,17 +71,18 @@ def _try_to_become(shadow: Any, cls: type) -> None:
 class _ByKey(type):
     """The metaclass of stand-ins for `Ref[X]` inside other types, which msgspec decodes by the hook `revive`.
 
-    A shadow does not work there: in a set its hash would include the shadow's class.
+    A shadow does not work there: nothing would give the instances the class that users know.
     """
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return type(instance) is Ref
+        return issubclass(type(instance), Ref)
 
 
 def revive(stand_in: Any, decoded: tuple[Any]) -> Ref[Any]:
-    """The plain Ref for a stand-in."""
+    """The reference for a stand-in."""
     (key,) = decoded
-    return Ref(msgspec.convert(key, stand_in.key))
+    made: Ref[Any] = stand_in.made(msgspec.convert(key, stand_in.key))
+    return made
 
 
 class FieldShape(NamedTuple):
@@ -96,7 +97,7 @@ class FieldShape(NamedTuple):
     cls: Any = None
     """The user's class of a copy."""
     shadow: Any = None
-    """Of a copy or reference, when its class has to be set after decoding."""
+    """What a copy is decoded to; the class that a decoded reference is given, if that has to be done."""
     fields: tuple[FieldShape, ...] = ()
     """Of a copy."""
     sets: bool = False
@@ -131,7 +132,7 @@ class Shapes:
         name, optional, present = given.field, given.optional, given.present
         if present.kind == "copy":
             if issubclass(given.owner, Copy):
-                _refuse("a copy cannot hold a copy; take its fields with within()", given)
+                refuse_copy_in_copy(given.owner, given.field, present.cls)
             return self._copy(given)
         if present.kind == "reference":
             concrete, shadow = self._ref(present)
@@ -153,14 +154,15 @@ class Shapes:
         return FieldShape(given.field, "copy", given, optional, wrapped(shadow, optional=optional), cls, shadow, fields)
 
     def _ref(self, reference: FieldType) -> tuple[Any, Any]:
-        """The type to decode a reference to, and the same again if its class has to be set afterwards."""
+        """The type to decode a reference to, and the class to set afterwards if that differs."""
         types = self.key_types(reference)
+        made = ref_class(reference.target())
         if _are_exact(types):
-            return Ref, None
+            return made, None
         space = {"__annotations__": {"key": GenericAlias(tuple, types)}, "__module__": Ref.__module__}
-        shadow = msgspec.StructMeta.__new__(type(Ref), "Ref", (Ref,), space, forbid_unknown_fields=True)
-        _try_to_become(shadow, Ref)
-        return shadow, shadow
+        shadow = msgspec.StructMeta.__new__(type(Ref), "Ref", (made,), space, forbid_unknown_fields=True)
+        _try_to_become(shadow, made)
+        return shadow, made
 
     def key_types(self, reference: FieldType) -> tuple[Any, ...]:
         """The types of the key's parts in a reference, as msgspec is to see them."""
@@ -180,7 +182,8 @@ class Shapes:
         bare = given.bare
         if given.kind == "reference":
             types = self.key_types(given)
-            bare = Ref if _are_exact(types) else _ByKey("Ref", (), {"key": GenericAlias(tuple, types)})
+            made = ref_class(given.target())
+            bare = made if _are_exact(types) else _ByKey("Ref", (), {"key": GenericAlias(tuple, types), "made": made})
         elif bare is datetime:
             bare = bare if _is_aware(given) else Annotated[datetime, _AWARE]
         elif given.parts:

@@ -15,8 +15,12 @@ import msgspec
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.store.keys import view_prefix
 
-FORMAT: Final = 1
-"""Of the schema row itself and of all rows that oneread writes."""
+FORMAT: Final = 2
+"""Of the schema row itself and of all rows that oneread writes.
+
+Earlier releases, which know neither selections nor older layouts that are still written, refuse it. They left 1, which
+the first program that opens the store for writing raises.
+"""
 
 ViewState: TypeAlias = Literal["readable", "building"]
 """A building view lacks entities that are older than the view; nothing is served from it."""
@@ -123,6 +127,10 @@ class StoredSchema(msgspec.Struct, frozen=True):
     history: tuple[Past, ...] = ()
     dropped: tuple[str, ...] = ()
 
+    def layouts_of(self, name: str) -> tuple[StoredLayout, ...]:
+        """The layouts that rows of an entity class may have, oldest first, the current one last."""
+        return (*self.older.get(name, ()), self.layouts[name])
+
     @property
     def unfinished(self) -> bool:
         """Whether a backfill has work: rows may lack what is declared, or hold what is not."""
@@ -159,7 +167,9 @@ def mark_built(stored: StoredSchema) -> StoredSchema:
     former = {
         name: (*stored.former.get(name, ()), *stored.older.get(name, ())) for name in {**stored.former, **stored.older}
     }
-    return msgspec.structs.replace(stored, views=views, older={}, former=former, retired=(), writers=stored.version)
+    return msgspec.structs.replace(
+        stored, format=FORMAT, views=views, older={}, former=former, retired=(), writers=stored.version
+    )
 
 
 def digest_of(declared: object) -> bytes:

@@ -33,6 +33,11 @@ class Allowance:
         self.count(requests, rows, size)
         self.check(0, 0, 0)
 
+    def renew(self) -> None:
+        """Forgets what was spent here; outer allowances keep it."""
+        with self._lock:
+            self.requests = self.rows = self.bytes = 0
+
     def count(self, requests: int, rows: int, size: int) -> None:
         """Counts what was spent, here and in the outer allowances."""
         with self._lock:

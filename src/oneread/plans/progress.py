@@ -31,28 +31,48 @@ FaultKind: TypeAlias = Literal["missing", "dangling", "different", "unreadable"]
 """A row is missing; it has no source; its value differs; it cannot be read."""
 
 
+class ValueDifference(msgspec.Struct, frozen=True):
+    """One value that differs: of a field, a number of a group, or an owner. Empty text: no value is there.
+
+    Arguments:
+        field: `name`, `buyer.name` in a copy, `sum of Purchase.quantity` in a group.
+        expected: the right value.
+        found: the stored one.
+    """
+
+    field: str
+    expected: str
+    found: str
+
+
 class Fault(msgspec.Struct, frozen=True):
     """One row that differs from what the entities require.
 
     Arguments:
+        text: everything in one line, values as found -> expected: `Purchase 537626/1: buyer.name: 'Ada' -> 'Bea'`.
         kind: what is wrong.
         view: the name of its view, or `entity`, `copy`, `back-reference`, `hold`, `task`.
         row: the row as text.
         entity: its source, as `Purchase('537626', 1)`; empty when it has no single one, as a sum.
         expected: the right value, as text; empty when the row should not exist.
         found: the stored value, as text; empty when the row is missing.
+        differences: the values that differ, one by one; empty where a row as a whole is wrong.
         mendable: whether `repair` can repair it without knowing which side is right.
+        droppable: whether `drop` can remove it although it is not mendable.
         table: its table in the store.
         key: its key there.
     """
 
+    text: str
     kind: FaultKind
     view: str
     row: str
     entity: str
     expected: str
     found: str
+    differences: tuple[ValueDifference, ...]
     mendable: bool
+    droppable: bool
     table: Table
     key: bytes
 
@@ -83,6 +103,8 @@ class Progress(msgspec.Struct, frozen=True):
         done: rows or entities done in this phase.
         total: how many there are, when that is known.
         faults: faults found so far.
+        refused: records that were refused so far, of a bulk writer.
+        share: how much of the work is done, 0 to 1, where that is known and the total is not.
         cursor: resumes the work after a stop here; empty when it starts from the beginning.
     """
 
@@ -91,6 +113,8 @@ class Progress(msgspec.Struct, frozen=True):
     total: int | None = None
     faults: int = 0
     cursor: str = ""
+    refused: int = 0
+    share: float | None = None
 
 
 Reporter: TypeAlias = Callable[[Progress], None]

@@ -1,8 +1,9 @@
 """The parts of row keys: the only module that knows how many bytes each has.
 
 A root key is a kind and the key of an entity; a derived row's key is a view's number and generation and the view's own
-part. Pointers (back-references and holds) have a view's number only, then the root keys of source and holder. Row keys
-come from engines as bytes, so the functions here take bytes. See docs/formats/keys.md.
+part. Pointers (back-references and holds) have a view's number only, then the root keys of source and holder; a
+back-reference has a selection between them. Row keys come from engines as bytes, so the functions here take bytes. See
+docs/formats/rows.md.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ KeyPart: TypeAlias = Callable[[bytes], bytes]
 KIND_BYTES: Final = 2
 VIEW_BYTES: Final = 4
 _NUMBER_BYTES: Final = 2
+SELECTION_BYTES: Final = 4
 
 PREFIX_BYTES: Final[Mapping[Table, int]] = {"roots": KIND_BYTES, "views": VIEW_BYTES, "counts": VIEW_BYTES}
 """How many bytes in front of a row's key say whose it is."""
@@ -57,4 +59,20 @@ pointer_part: Final[KeyPart] = itemgetter(slice(_NUMBER_BYTES))
 """What a pointer's key begins with: it says whether the row is a back-reference or a hold."""
 
 pointed_part: Final[KeyPart] = itemgetter(slice(_NUMBER_BYTES, None))
-"""The root keys of source and holder in a pointer's key, one behind the other."""
+"""The root keys of source and holder in a pointer's key, a selection between them in most back-references."""
+
+_SELECTION: Final = 0x80
+"""The bit that the first byte of a selection has, and that of a root key has not: kinds are numbered to 7fff."""
+
+
+def selection(digest: bytes) -> bytes:
+    """The name of a selection, from four bytes or more of its digest."""
+    return bytes([digest[0] | _SELECTION]) + digest[1:SELECTION_BYTES]
+
+
+def holder_part(behind: bytes) -> bytes:
+    """The holder's root key, from what stands behind the source's in a pointer's key.
+
+    Holds, and back-references of earlier code, have no selection there.
+    """
+    return behind[SELECTION_BYTES:] if behind and behind[0] & _SELECTION else behind

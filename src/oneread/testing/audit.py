@@ -7,7 +7,7 @@ sources when no task is left. See rules 3-5 and 13-17 of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from oneread.database.operations import Operations
@@ -106,16 +106,20 @@ class Audit:
             new = after.get(key)
             if new is None:
                 raise Offence(f"the root row of {self._catalog.name_of(key)} is missing")
-            if new == old or new.version > old.version:
+            if new == old:
                 continue
-            if new.version < old.version:
-                raise Offence(f"the version of {self._catalog.name_of(key)} went back")
-            if new.emitted != old.emitted or self._own(key, new) != self._own(key, old):
+            if new.version <= old.version:
                 raise Offence(f"{self._catalog.name_of(key)} was committed without a new version")
+            if not (new.own in (0, old.own) or old.version < new.own <= new.version):
+                raise Offence(f"{self._catalog.name_of(key)} has an own version that no commit gave it")
+            if new.own == old.own and self._own(key, new) != self._own(key, old):
+                raise Offence(f"{self._catalog.name_of(key)} was changed without a new own version")
 
     def _own(self, key: bytes, root: Root) -> object:
-        """An entity without what it copies: a leaf copy follows at the same version."""
-        return own(self._catalog.state(key, root).entity)
+        """An entity without copies and totals, which follow at the same own version."""
+        entity = self._catalog.state(key, root).entity
+        totals = [] if entity is None else [each.field for each in self._catalog.type_of(entity).rollups]
+        return own(entity, totals)
 
     def _expected(self, key: bytes, root: Root) -> _Entity:
         found = self._known.get((key, root))
@@ -183,11 +187,11 @@ def _sorted_contributions(record: Mapping[bytes, Any]) -> dict[bytes, Any]:
     return {token: sorted(each, key=repr) if isinstance(each, list | tuple) else each for token, each in record.items()}
 
 
-def own(entity: Any) -> object:
-    """The fields of an entity that are its own: of a copy, only its reference."""
+def own(entity: Any, totals: Collection[str] = ()) -> object:
+    """The fields of an entity that are its own: all but `totals`, and of a copy, only its reference."""
     if entity is None:
         return None
-    values = {name: getattr(entity, name) for name in entity.__struct_fields__}
+    values = {name: getattr(entity, name) for name in entity.__struct_fields__ if name not in totals}
     return type(entity), {name: value.ref if isinstance(value, Copy) else value for name, value in values.items()}
 
 

@@ -26,6 +26,8 @@ _MEAN: Final = Context(prec=28)
 
 def look(value: object) -> Any:
     """A result as plain data that can be compared, copies included that are not filled."""
+    if isinstance(value, Ref):
+        return "Ref", look(value.key)  # with its class or without
     if isinstance(value, msgspec.Struct):
         fields = {name: look(getattr(value, name, UNFILLED)) for name in value.__struct_fields__}
         return type(value).__name__, fields

@@ -20,7 +20,7 @@ import msgspec
 from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
-from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, StillReferenced
+from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
 from oneread.models.fields import CREATED, UPDATED, Marker, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -115,7 +115,7 @@ class Oracle:
     def _want(self, cls: type, route: Route) -> None:
         name, *rest = route
         field = self._fields[cls].get(name)
-        if field is None or not rest:
+        if field is None or not rest or (rest == ["ref"] and field.copy is not None):
             return
         far = _far(field, tuple(rest))
         self._wanted[cls].add((name, far))
@@ -280,7 +280,7 @@ class Oracle:
                 taken: dict[Any, Place] = {}
                 for values, place, _row in self.entries(view):
                     if None not in values and taken.setdefault(values, place) != place:
-                        raise AlreadyExists("taken", owner=_named(taken[values]))
+                        raise NotUnique("taken", owner=_named(taken[values]))
 
     # What entities see of their sources.
 
@@ -302,7 +302,7 @@ class Oracle:
                         field.on_delete != "delete" and bool(targets) and source is None and targets[0] in self.ever
                     )
                 elif source is not None:
-                    seen[name, route] = self.value(source, route)
+                    seen[name, route] = _end(self.value(source, route))
                 elif field.on_delete == "clear" or not targets or targets[0] not in self.ever:
                     seen[name, route] = None
                 else:
@@ -341,9 +341,11 @@ class Oracle:
             if value is None:
                 return None
             if field is not None and len(route) > 1:
+                if route[1:] == ("ref",):
+                    return value.ref
                 far = _far(field, route[1:])
                 source = self._source(field, _targets(field, held.entity)[0])
-                return held.seen.get((name, far)) if source is None else self.value(source, far)
+                return held.seen.get((name, far)) if source is None else _end(self.value(source, far))
         return value
 
     def _fill(self, entity: AnyModel, seen: Mapping[tuple[str, Route], Any]) -> AnyModel:
@@ -473,13 +475,15 @@ class Oracle:
         counted["views", "holds"] = sum(len(self._holds_on(each)) for each in entities)
         return counted
 
-    def _back_references(self, entity: AnyModel) -> set[Place]:
-        wanted = {name for name, _route in self._wanted[type(entity)]}
-        fields = self._fields[type(entity)].values()
+    def _back_references(self, entity: AnyModel) -> set[tuple[Place, frozenset[Route]]]:
+        """The sources that must reach an entity, each with what one of its fields takes of it."""
+        taken: dict[str, set[Route]] = {}
+        for name, route in self._wanted[type(entity)]:
+            taken.setdefault(name, set()).add(route)
         return {
-            target
-            for field in fields
-            if field.copy is not None or field.name in wanted or field.on_delete == "delete"
+            (target, frozenset(taken.get(field.name, set()) - {("deleted",)}))
+            for field in self._fields[type(entity)].values()
+            if field.name in taken or field.on_delete == "delete"
             for target in _targets(field, entity)
         }
 
@@ -550,6 +554,11 @@ def _targets(field: OracleField, entity: AnyModel) -> list[Place]:
 
 
 @cache
+def _end(value: object) -> Any:
+    """A value of another entity, as its holder sees it: a copy stands for its reference."""
+    return value.ref if isinstance(value, Copy) else value
+
+
 def _far(field: OracleField, route: Route) -> Route:
     """A route behind a reference by the source's own names: a copy may rename a field."""
     if field.copy is None or route[0] not in copied_names(field.copy):

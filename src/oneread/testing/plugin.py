@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from uuid import uuid4
 
 import pytest
 
@@ -18,6 +19,7 @@ from oneread.connect import connect, connect_async
 from oneread.costs.bound_file import check_bounds, write
 from oneread.database._sync.database import Database
 from oneread.database.async_database import AsyncDatabase
+from oneread.engines.memory import forget
 from oneread.errors import Closed
 from oneread.evolution.schema import Schema
 from oneread.testing.audit import Audit, Offence
@@ -87,16 +89,19 @@ def oneread_schema(request: pytest.FixtureRequest) -> Schema:
 
 
 @pytest.fixture
-def oneread_url(request: pytest.FixtureRequest) -> str:
-    """Where the stores of this test are: fresh memory, or a folder of its own for LMDB."""
+def oneread_url(request: pytest.FixtureRequest) -> Generator[str]:
+    """Where the store of this test is: memory, or a folder of its own for LMDB. It may be opened again and again."""
     configured = request.config.getoption("oneread_engine") or request.config.getini("oneread_engine")
     engine = _marked(request.node, "engine", configured)
     if engine not in ENGINES:
         pytest.fail(f"oneread knows the engines {' and '.join(ENGINES)}, not {engine!r}", pytrace=False)
     if engine == "memory":
-        return "memory://"
+        name = f"test-{uuid4().hex}"
+        yield f"memory://{name}"
+        forget(name)
+        return
     folder: Path = request.getfixturevalue("tmp_path")
-    return f"lmdb://{folder}/oneread?durability=none"
+    yield f"lmdb://{folder}/oneread?durability=none"
 
 
 @pytest.fixture

@@ -8,11 +8,12 @@ row. See rules 1-8 of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from oneread.errors import OnereadError
 from oneread.plans.plan import Plan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.outbox import SetAside
@@ -29,14 +30,15 @@ CommittedRows: TypeAlias = RowCache
 class Decision(msgspec.Struct, frozen=True, gc=False):
     """What one commit does, as data.
 
-    `root` is the new root row, None to leave it as it is. With `fans_out` the holders of copies must follow. Each range
-    of `unreferenced`, in `views`, must be empty at the end, else StillReferenced. The entities that show one of
-    `groups` must follow its new numbers.
+    `root` is the new root row, None to leave it as it is. With `fans_out` the holders of copies must follow, but for
+    those of `unchanged` selections. Each range of `unreferenced`, in `views`, must be empty at the end, else
+    StillReferenced. The entities that show one of `groups` must follow its new numbers.
     """
 
     root: Root | None
     operations: DerivedWrites = DerivedWrites()
     fans_out: bool = False
+    unchanged: Sequence[bytes] = ()
     unreferenced: Sequence[RowRange] = ()
     groups: Sequence[Group] = ()
 
@@ -90,6 +92,8 @@ class Basis(NamedTuple):
 
     now: int
     rows: Mapping[bytes, Row | None]
+    followed: Collection[bytes] = ()
+    """Root rows of holders that followed when the changes were decided; they may change meanwhile."""
 
 
 class Commit:
@@ -164,6 +168,14 @@ class Committer(SystemCommitter, Protocol):
 
     def decide(self, unit: UnitOfWork, changes: Sequence[Change], now: int) -> Plan[None]:
         """Decides changes on an overlay, with everything that follows from them; writes nothing."""
+        ...
+
+    def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
+        """Decides items of changes in order and writes nothing; returns the places of those that are refused.
+
+        Each is decided as if it were committed by itself after those before it that are not refused; so those can be
+        committed together.
+        """
         ...
 
     def follow(self, source: bytes, holder: bytes) -> Plan[SetAside | None]:

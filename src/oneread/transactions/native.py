@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from oneread.errors import Conflict, Corrupt, OnereadError, StillReferenced
 from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
+from oneread.store.keys import holder_part
 from oneread.store.limits import INLINE_HOLDERS, PROBES
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Row, RowRange, Table
@@ -23,7 +25,7 @@ from oneread.transactions.commit import Basis, Change, Commit, Decision, FollowC
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
 from oneread.transactions.system_rows import FENCE_ROW, Swap, swap
-from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork
+from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork, is_refusal
 
 T = TypeVar("T")
 
@@ -139,16 +141,44 @@ class NativeCommitter(NativeSystem):
 
         For each rank of groups: one read of their holders, one of the groups, and one scan for each extremum.
         """
+        return _until_written(partial(self._overlay, unit, now, changes))
 
-        def attempt(refused: RefusedHolders) -> Plan[None]:
-            mark = unit.mark()
-            try:
-                yield from self.cascade(unit, now, refused).commit(changes)
-            except HoldersRefused:
-                unit.restore(mark)
-                raise
+    def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
+        """One transaction that writes nothing. Costs what its changes do, and a read more for each item with claims."""
 
-        return _until_written(attempt)
+        def run() -> Plan[dict[int, OnereadError]]:
+            unit = UnitOfWork(self.name_of)
+            now = yield from Now()
+            yield from unit.load("roots", _wanted([change for item in items for change in item]))
+            refused: dict[int, OnereadError] = {}
+            for place, item in enumerate(items):
+                mark = unit.mark()
+                try:
+                    yield from _until_written(partial(self._overlay, unit, now, item, checked=True))
+                except OnereadError as error:
+                    if not is_refusal(error):
+                        raise
+                    unit.restore(mark)
+                    refused[place] = error
+            return refused
+
+        return Atomically(run).__iter__()
+
+    def _overlay(
+        self, unit: UnitOfWork, now: int, changes: Sequence[Change], refused: RefusedHolders, *, checked: bool = False
+    ) -> Plan[None]:
+        """Decides changes on a unit, which is as before when holders are refused.
+
+        With `checked`, claims and sums are looked at as if the unit were settled.
+        """
+        mark = unit.mark()
+        try:
+            yield from self.cascade(unit, now, refused).commit(changes)
+            if checked:
+                yield from unit.check_since(mark)
+        except HoldersRefused:
+            unit.restore(mark)
+            raise
 
     def follow(self, source: bytes, holder: bytes) -> Plan[SetAside | None]:
         """One unit of work, written when the holder followed."""
@@ -227,7 +257,7 @@ class Cascade:
         self._room = inline
         self._probes = PROBES * inline
         self._refused = refused or {}
-        self._changed: deque[tuple[bytes, int]] = deque()
+        self._changed: deque[tuple[bytes, int, Sequence[bytes]]] = deque()
         self._unreferenced: list[tuple[bytes, RowRange]] = []
         self._groups: dict[int, dict[bytes, Group]] = {}
         self._causes: dict[bytes, dict[bytes, None]] = {}  # group to entities that changed it, entity to its groups
@@ -237,11 +267,14 @@ class Cascade:
         """Decides changes one after the other; an error of any of them refuses the commit."""
         unit = self._unit
         yield from unit.load("roots", _wanted(changes))
+        rows = unit.known("roots")
         for change in changes:
-            links = self._links(change)
+            links = list(change.links(_seen(rows[change.key])))
             if links:
                 yield from unit.load("roots", links)
-            yield from self._read_groups(change)
+            groups = self._groups_for(change)
+            if groups:
+                yield from unit.read_groups(groups, self._now)
             self._note(change.key, self._decide(change))
         unreferenced, self._unreferenced = self._unreferenced, []
         yield from _refuse_referenced(unit, unreferenced)
@@ -273,15 +306,16 @@ class Cascade:
         """
         unit = self._unit
         while self._changed:
-            source, version = self._changed.popleft()
-            within = outbox.holders_of(source)
-            targets = (yield from unit.scan("views", within, self._room + 1)) if self._probes > 0 else []
+            source, version, unchanged = self._changed.popleft()
+            targets = (yield from self._targets(source, unchanged)) if self._probes > 0 else []
             if len(targets) > self._room or self._probes <= 0:
-                outbox.add_task(unit, source, version)
+                if unchanged:
+                    yield from unit.load("system", [outbox.task_key(source)])
+                outbox.add_task(unit, source, version, unchanged)
                 self._probes -= len(targets)
                 continue
             self._room -= len(targets)
-            yield from self._follow(source, [key[len(within.start) :] for key, _row in targets])
+            yield from self._follow(source, list(dict.fromkeys(targets)))
 
     def _set_held_aside(self) -> Plan[None]:
         """Refuses holders that were deleted with their source, and to which others refer with `on_delete="refuse"`."""
@@ -326,11 +360,25 @@ class Cascade:
         holders = [key for key in found if key in self._unit.followed]
         return HoldersRefused(dict.fromkeys(holders, error)) if holders else error
 
+    def _targets(self, source: bytes, unchanged: Sequence[bytes]) -> Plan[list[bytes]]:
+        """The holders that must follow a source, one for each back-reference; one more than there is room for, at most.
+
+        One scan, and at most one more for each unchanged selection.
+        """
+        whole = outbox.holders_of(source)
+        targets: list[bytes] = []
+        for within in outbox.without_selections(whole, unchanged):
+            rows = yield from self._unit.scan("views", within, self._room + 1 - len(targets))
+            targets.extend([holder_part(key[len(whole.start) :]) for key, _row in rows])
+            if len(targets) > self._room:
+                break
+        return targets
+
     def _follow(self, source: bytes, holders: Sequence[bytes]) -> Plan[list[bytes]]:
         unit, refused = self._unit, list[bytes]()
         changes = [self._followers.of_source(source, holder) for holder in holders]
         try:
-            yield from unit.load("roots", _wanted(changes))
+            yield from unit.load_followers(_wanted(changes))
         except Corrupt:
             _log.debug("a root row of a batch of holders is unreadable; reading each holder's rows separately")
         for change in changes:
@@ -355,11 +403,13 @@ class Cascade:
         unit = self._unit
         try:
             if change.key not in unit.known("roots"):
-                yield from unit.load("roots", _wanted([change]))
-            yield from self._read_groups(change)
+                yield from unit.load_followers(_wanted([change]))
+            groups = self._groups_for(change)
+            if groups:
+                yield from unit.read_groups(groups, self._now)
             found = self._try(change)
             if isinstance(found, list):
-                yield from unit.load("roots", found)
+                yield from unit.load_followers(found)
                 found = self._try(change)
         except Corrupt as unreadable:
             return unreadable
@@ -394,13 +444,12 @@ class Cascade:
                 raise
             raise
 
-    def _read_groups(self, change: Change) -> Plan[None]:
-        """Reads the groups that a change needs, now that its row was read."""
+    def _groups_for(self, change: Change) -> Sequence[Group]:
+        """The groups that a change needs, now that its row was read; forgets those of the change before."""
         rows = self._unit.known("roots")
-        groups = change.groups(_seen(rows[change.key]))
-        rows.groups = {}
-        if groups:
-            yield from self._unit.read_groups(groups, self._now)
+        if rows.groups:
+            rows.groups = {}
+        return change.groups(_seen(rows[change.key]))
 
     def _links(self, change: Change) -> list[bytes]:
         """Root rows that a change needs and that were not read yet."""
@@ -422,7 +471,7 @@ class Cascade:
         """Notes what follows from a decision that was applied."""
         if decision.root is not None:
             if decision.fans_out:
-                self._changed.append((key, decision.root.version))
+                self._changed.append((key, decision.root.version, decision.unchanged))
             self._unreferenced.extend([(key, within) for within in decision.unreferenced])
             for group in decision.groups:
                 self._groups.setdefault(group.rank, {})[group.key] = group
@@ -470,7 +519,7 @@ def _report_followed(unit: UnitOfWork, changes: Iterable[Change]) -> None:
 
 def check_unchanged(unit: UnitOfWork, basis: Basis) -> Plan[None]:
     """Raises Conflict unless the root rows of a basis still have the versions they had. One request."""
-    yield from unit.load("roots", basis.rows)
+    yield from unit.load("roots", [*basis.rows, *basis.followed])
     for key, row in basis.rows.items():
         if _version(unit.get("roots", key)) != _version(row):
             raise Conflict("an entity that this transaction read was changed meanwhile", key=unit.name_of(key))

@@ -7,7 +7,7 @@ twice or overtaken by another does no harm. `tasks` does them. See "Tasks" of th
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -20,7 +20,7 @@ from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork, later
 
 BACK_REFERENCES: Final = b"\x00\x00"
-"""View id 0: rows (source key, holder key), one for each holder of a copy."""
+"""View id 0: rows (source key, selection, holder key), one for each selection that a holder takes of a source."""
 
 HOLDS: Final = b"\xff\xff"
 """The last view id: rows (source key, holder key), one for each holder that forbids the delete of a source."""
@@ -46,11 +46,15 @@ _KINDS: Final = {TASKS.start: FOLLOW, SET_ASIDE.start: FOLLOW}
 
 
 class Task(msgspec.Struct, frozen=True, array_like=True):
-    """One fan-out of `source`, a root key. `cursor` is the last back-reference done, empty at first; `done` counts."""
+    """One fan-out of `source`, a root key. `cursor` is the last back-reference done, empty at first; `done` counts.
+
+    `unchanged` are selections whose holders need not follow.
+    """
 
     source: bytes
     cursor: bytes = b""
     done: int = 0
+    unchanged: tuple[bytes, ...] = ()
 
 
 class SetAside(msgspec.Struct, frozen=True, array_like=True):
@@ -81,9 +85,12 @@ _decode = msgspec.msgpack.Decoder(Task).decode
 _decode_aside = msgspec.msgpack.Decoder(SetAside).decode
 
 
-def back_reference_key(source: bytes, holder: bytes) -> bytes:
-    """The key in `views` of the row that says: `holder` has a copy of `source`."""
-    return BACK_REFERENCES + source + holder
+def back_reference_key(taken: bytes, holder: bytes) -> bytes:
+    """The key in `views` of the row that says: `holder` has copies of a source.
+
+    `taken` is the source's key and the selection; in earlier records, the source's key alone.
+    """
+    return BACK_REFERENCES + taken + holder
 
 
 def hold_key(source: bytes, holder: bytes) -> bytes:
@@ -96,6 +103,20 @@ def holders_of(source: bytes) -> RowRange:
     return RowRange.under(BACK_REFERENCES + source)
 
 
+def without_selections(within: RowRange, unchanged: Iterable[bytes]) -> list[RowRange]:
+    """What remains of the back-references of a source without those of some selections.
+
+    Those of earlier code, and of selections that only other programs declare, remain.
+    """
+    start, ranges = within.start, list[RowRange]()
+    for each in sorted(unchanged):
+        left_out = RowRange.under(within.start + each)
+        ranges.append(RowRange(start, left_out.start))
+        start = left_out.stop
+    ranges.append(RowRange(start, within.stop))
+    return [each for each in ranges if not each.is_empty]
+
+
 def holds_on(source: bytes) -> RowRange:
     """The range of the holds on a source."""
     return RowRange.under(HOLDS + source)
@@ -106,15 +127,29 @@ def task_key(source: bytes) -> bytes:
     return TASKS.start + bytes([zlib.crc32(source) % _BUCKETS]) + source
 
 
-def add_task(unit: UnitOfWork, source: bytes, version: int) -> bytes:
+def add_task(unit: UnitOfWork, source: bytes, version: int, unchanged: Sequence[bytes] = ()) -> bytes:
     """Adds a task for a source that was committed at `version`; returns its key.
 
-    A source has one task: a change that comes before it is done starts it again from the first holder.
+    A source has one task: a change that comes before it is done starts it again from the first holder, and leaves out
+    only what both may. So with `unchanged` selections the task's row must have been loaded.
     """
     key = task_key(source)
-    save_task(unit, key, Task(source), version)
+    if unchanged:
+        row = unit.get("system", key)
+        if row is not None:
+            waiting = selections_left_out(row)
+            unchanged = [each for each in unchanged if each in waiting]
+    save_task(unit, key, Task(source, unchanged=tuple(unchanged)), version)
     unit.tasks.append(key)
     return key
+
+
+def selections_left_out(row: Row) -> Sequence[bytes]:
+    """The selections whose holders a task leaves out; none where it cannot be read."""
+    try:
+        return read_task(row).unchanged
+    except Corrupt:
+        return ()
 
 
 def save_task(unit: UnitOfWork, key: bytes, task: Task, stamp: int) -> None:

@@ -1,7 +1,9 @@
-"""The root row of an entity: its cells, and how its version grows.
+"""The root row of an entity: its cells, and how its versions grow.
 
-A deleted entity keeps v and e, so that its version never goes back. See "Root row" of the commit protocol and
-docs/formats/rows.md.
+It has two. The row's version grows with every commit of the row, and commits compare it. The own version is the row's
+version at the last change of the entity's own fields: what users see, and the stamp of the body. A deleted entity keeps
+v and e, so that its version never goes back. See "Root row" of the commit protocol, docs/formats/rows.md and
+docs/decisions/0045-the-own-version.md.
 """
 
 from __future__ import annotations
@@ -25,11 +27,15 @@ LAST_VERSION: Final = MAX_STAMP
 
 
 class Root(msgspec.Struct, frozen=True, gc=False):
-    """One root row. Version 0 means it was never written; without a body the entity was never saved, or is deleted."""
+    """One root row. Version 0 means it was never written; without a body the entity was never saved, or is deleted.
+
+    `own` is the own version, 0 without a body.
+    """
 
     version: int = 0
     body: bytes | None = None
     emitted: bytes | None = None
+    own: int = 0
 
 
 NO_ROOT: Final = Root()
@@ -47,15 +53,16 @@ def parse_root(row: Row | None) -> Root:
         int.from_bytes(version.value, "big"),
         None if body is None else body.value,
         None if emitted is None else emitted.value,
+        0 if body is None else body.stamp,
     )
 
 
 def encode_root(root: Root) -> Row:
-    """The cells of a root row, all stamped with its version."""
+    """The cells of a root row: the body is stamped with the own version, the others with the row's."""
     version = root.version
     row = {VERSION: Cell(version.to_bytes(8, "big"), version)}
     if root.body is not None:
-        row[BODY] = Cell(root.body, version)
+        row[BODY] = Cell(root.body, root.own)
     if root.emitted is not None:
         row[EMITTED] = Cell(root.emitted, version)
     return row

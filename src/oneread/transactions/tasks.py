@@ -23,6 +23,7 @@ from oneread.errors import (
 )
 from oneread.plans.effects import Sleep
 from oneread.plans.plan import Plan
+from oneread.store.keys import holder_part
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
@@ -43,7 +44,10 @@ class TaskHandler(Protocol):
     """Does the tasks of one kind: something for each row of a range of `views`, one after the other."""
 
     def parts_of(self, source: bytes) -> RowRange:
-        """The range in `views` that a task goes through; its keys are the range's start and the key of a part."""
+        """The range in `views` that a task goes through; its keys are the range's start, and what names a part.
+
+        That is a root key, or a selection and a root key.
+        """
         ...
 
     def check_source(self, unit: UnitOfWork, source: bytes, parts: Sequence[bytes] = ()) -> Plan[None]:
@@ -134,7 +138,8 @@ class TaskRunner:
             if row is None:
                 return
             task = outbox.read_task(row)
-            parts = yield from self._next_parts(unit, handler, task, batch)
+            rows = yield from self._next_rows(unit, handler, task, batch)
+            parts = _parts(rows)
             if parts:
                 yield from handler.check_source(unit, task.source, parts)
         except Corrupt as unreadable:
@@ -144,13 +149,21 @@ class TaskRunner:
             return
         yield from handler.do(step, task.source, parts)
         if key not in unit.tasks:  # else the parts changed the source again, and the task starts again
-            self._move(step, key, task, parts if len(parts) == batch else ())
+            self._move(step, key, task, rows if len(rows) == batch else ())
 
-    def _next_parts(self, unit: UnitOfWork, handler: TaskHandler, task: Task, size: int) -> Plan[list[bytes]]:
-        within = handler.parts_of(task.source)
-        rest = within.behind(task.cursor) if task.cursor else within
-        rows = yield from unit.scan("views", rest, size)
-        return [key[len(within.start) :] for key, _row in rows]
+    def _next_rows(self, unit: UnitOfWork, handler: TaskHandler, task: Task, size: int) -> Plan[list[bytes]]:
+        """The next rows that a task goes through, by their keys behind the range's start.
+
+        One scan, and at most one more for each selection that it leaves out.
+        """
+        whole = handler.parts_of(task.source)
+        found: list[bytes] = []
+        for within in outbox.without_selections(whole, task.unchanged):
+            rest = within.behind(task.cursor) if task.cursor >= within.start else within
+            if len(found) < size and not rest.is_empty:
+                rows = yield from unit.scan("views", rest, size - len(found))
+                found.extend([key[len(whole.start) :] for key, _row in rows])
+        return found
 
     def _skip(self, step: TaskStep, key: bytes, error: Exception) -> Plan[None]:
         """Sets the next part of a task aside, with which the task could not be written."""
@@ -160,16 +173,17 @@ class TaskRunner:
         if row is None:
             return
         task = outbox.read_task(row)
-        parts = yield from self._next_parts(step.unit, self._handler(key), task, 1)
-        for part in parts:
+        rows = yield from self._next_rows(step.unit, self._handler(key), task, 1)
+        for part in _parts(rows):
             yield from outbox.set_aside(step.unit, task.source, part, error, step.now)
-        self._move(step, key, task, parts)
+        self._move(step, key, task, rows)
 
-    def _move(self, step: TaskStep, key: bytes, task: Task, parts: Sequence[bytes]) -> None:
-        """Stores a task as it is behind these parts; without parts it is done."""
-        if parts:
-            cursor = self._handler(key).parts_of(task.source).start + parts[-1]
-            outbox.save_task(step.unit, key, Task(task.source, cursor, task.done + len(parts)), step.now)
+    def _move(self, step: TaskStep, key: bytes, task: Task, rows: Sequence[bytes]) -> None:
+        """Stores a task as it is behind these rows; without rows it is done."""
+        if rows:
+            cursor = self._handler(key).parts_of(task.source).start + rows[-1]
+            moved = Task(task.source, cursor, task.done + len(rows), task.unchanged)
+            outbox.save_task(step.unit, key, moved, step.now)
         else:
             step.unit.remove("system", key)
 
@@ -314,6 +328,11 @@ def _some(within: RowRange) -> Plan[tuple[list[AsideEntry], RowRange | None]]:
     rows = yield from Scan("system", within, outbox.BATCH)
     rest = within.behind(rows[-1][0]) if len(rows) == outbox.BATCH else None
     return [outbox.read_aside(row) for row in rows], rest
+
+
+def _parts(rows: Sequence[bytes]) -> list[bytes]:
+    """The parts that rows name, each once: a holder may take several selections of one source."""
+    return list(dict.fromkeys([holder_part(each) for each in rows]))
 
 
 def _progress(row: Row) -> int:

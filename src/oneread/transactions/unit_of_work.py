@@ -14,7 +14,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from oneread.errors import AlreadyExists, OnereadError
+from oneread.errors import (
+    BudgetExceeded,
+    Closed,
+    Conflict,
+    LimitExceeded,
+    NotUnique,
+    OnereadError,
+    SchemaMismatch,
+    UsageError,
+)
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import MAX_STAMP, TABLES, Cell, Row, RowRange, Table
@@ -99,8 +108,17 @@ class Mark(NamedTuple):
 
 _TAKEN: Final = "this value is declared unique, and another entity has it"
 
+_REFUSALS: Final = (UsageError, LimitExceeded, Conflict)
+NOT_REFUSALS: Final = (BudgetExceeded, Closed, SchemaMismatch)
+"""Errors that end the work instead, though some are a kind of those."""
+
 _ABSENT: Final = object()
 """What the log keeps of a key that a mapping did not have."""
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether an error refuses the change that was being decided; any other ends the work."""
+    return isinstance(error, _REFUSALS) and not isinstance(error, NOT_REFUSALS)
 
 
 def first_row(table: Table, within: RowRange) -> Plan[Found | None]:
@@ -116,8 +134,8 @@ class UnitOfWork:
     """The overlay. Not for several threads at once.
 
     `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them, but for
-    those that were only read because something followed; `followed` are the keys of holders that followed a source, in
-    that order; `showing` are those of entities that followed a group.
+    those of `only_followed`, which were only read because something followed; `followed` are the keys of holders that
+    followed a source, in that order; `showing` are those of entities that followed a group.
     """
 
     def __init__(self, name_of: Callable[[bytes], object] = bytes.hex) -> None:
@@ -126,7 +144,7 @@ class UnitOfWork:
         self.loaded: dict[bytes, Row | None] = {}
         self.followed: dict[bytes, None] = {}
         self.showing: set[bytes] = set()
-        self._only_followed: dict[bytes, Row | None] = {}
+        self.only_followed: dict[bytes, Row | None] = {}
         self._known: dict[Table, RowCache] = {
             "roots": RowCache(),
             "views": RowCache(),
@@ -136,7 +154,7 @@ class UnitOfWork:
         self._changed: dict[Table, dict[bytes, Row | None]] = {"roots": {}, "views": {}, "counts": {}, "system": {}}
         self._deltas: dict[bytes, Delta] = {}
         self._released: dict[bytes, bytes] = {}
-        self._claimed: dict[bytes, bytes] = {}
+        self._claimed: dict[bytes, tuple[bytes, ...]] = {}  # several may claim a value until the unit is settled
         self._applied: list[tuple[bytes, DerivedWrites]] = []
         self._log: list[tuple[dict[bytes, Any], bytes, Any]] | None = None
 
@@ -174,12 +192,12 @@ class UnitOfWork:
         found = yield from self._read(table, keys)
         if table == "roots":
             self.loaded.update(found)
-            if self._only_followed:
-                self.loaded.update({key: self._only_followed.pop(key) for key in keys if key in self._only_followed})
+            if self.only_followed:
+                self.loaded.update({key: self.only_followed.pop(key) for key in keys if key in self.only_followed})
 
     def load_followers(self, keys: Iterable[bytes]) -> Plan[None]:
         """`load` of root rows that only follow: a transaction does not depend on what they were."""
-        self._only_followed.update((yield from self._read("roots", keys)))
+        self.only_followed.update((yield from self._read("roots", keys)))
 
     def _read(self, table: Table, keys: Iterable[bytes]) -> Plan[dict[bytes, Row | None]]:
         known = self._known[table]
@@ -262,13 +280,15 @@ class UnitOfWork:
         for key, amounts, sign in operations.deltas:
             self._delta(key).add(amounts, sign)
         for key, holder in operations.released.items():
-            if self._claimed.get(key) == holder:
-                del self._claimed[key]
+            claimers = self._claimed.get(key, ())
+            if holder in claimers:
+                self._claimed[key] = tuple([each for each in claimers if each != holder])
             else:
                 self._released[key] = holder
         for key, claimer in operations.claimed.items():
-            if self._claimed.setdefault(key, claimer) != claimer:
-                raise AlreadyExists(_TAKEN, owner=self.name_of(self._claimed[key]))
+            claimers = self._claimed.get(key, ())
+            if claimer not in claimers:
+                self._claimed[key] = (*claimers, claimer)
 
     def _delta(self, key: bytes) -> Delta:
         """What is added to a counts row so far; a copy of it when the log keeps the one before."""
@@ -305,37 +325,65 @@ class UnitOfWork:
             if self._changed[table]:
                 yield from Replace(table, self._changed[table])
 
+    def check_since(self, mark: Mark) -> Plan[None]:
+        """Raises what `settle` would raise for the deltas and claims that were applied after a mark. One request."""
+        applied = [operations for _owner, operations in self._applied[mark.applied :]]
+        changed = dict.fromkeys([key for each in applied for key, _amounts, _sign in each.deltas])
+        groups = [key for key in changed if key in self._deltas]  # others were settled when they were read
+        claims = dict.fromkeys([key for each in applied for key in each.claimed])
+        yield from self.load("counts", [*groups, *claims])
+        refused: dict[bytes, Exception] = {}
+        for key in groups:
+            self._new_sum(key, self._deltas[key], refused)
+        for key in claims:
+            self._new_owner(key, refused)
+        if refused:
+            raise HoldersRefused(refused)
+
     def _apply_deltas(self, keys: Sequence[bytes], now: int, refused: dict[bytes, Exception]) -> None:
         """Adds the deltas of these groups to their rows, which were loaded, and forgets them."""
         self._log_values(self._deltas, keys)
         for key in keys:
             delta = self._deltas.pop(key)
             if delta.changes:
+                shown = self._new_sum(key, delta, refused)
                 row = self.get("counts", key)
-                try:
-                    shown = delta.onto(None if row is None else row[VALUE].value)
-                except OnereadError as error:
-                    self._refuse(error, self._contributing(key), refused)
-                    continue
                 self._put("counts", key, None if shown is None else {VALUE: Cell(shown, later(row, now))})
+
+    def _new_sum(self, key: bytes, delta: Delta, refused: dict[bytes, Exception]) -> bytes | None:
+        """What the row of a group shows with its delta; None when it is refused, or no entity contributes."""
+        row = self.get("counts", key)
+        try:
+            return delta.onto(None if row is None else row[VALUE].value)
+        except OnereadError as error:
+            self._refuse(error, self._contributing(key), refused)
+            return None
 
     def _contributing(self, group: bytes) -> list[bytes]:
         """Root keys of the logged commits that add to a group or subtract from it."""
         return [owner for owner, each in self._applied if any(key == group for key, _amounts, _sign in each.deltas)]
 
     def _apply_claims(self, now: int, refused: dict[bytes, Exception]) -> None:
-        for key, owner in self._claimed.items():
-            row = self.get("counts", key)
-            if row is not None and row[VALUE].value not in (owner, self._released.get(key)):
-                taken = row[VALUE].value
-                error = AlreadyExists(_TAKEN, owner=self.name_of(taken))
-                self._refuse(error, (owner,), refused)
-                continue
-            self.put("counts", key, {VALUE: Cell(owner, later(row, now))})
+        for key, claimers in self._claimed.items():
+            owner = self._new_owner(key, refused) if claimers else None
+            if owner is not None:
+                self.put("counts", key, {VALUE: Cell(owner, later(self.get("counts", key), now))})
         for key, holder in self._released.items():
             row = self.get("counts", key)
-            if key not in self._claimed and row is not None and row[VALUE].value == holder:
+            if not self._claimed.get(key) and row is not None and row[VALUE].value == holder:
                 self.remove("counts", key)
+
+    def _new_owner(self, key: bytes, refused: dict[bytes, Exception]) -> bytes | None:
+        """Who of those that claim a value gets it: the entity that has it, else the first; the others are refused."""
+        claimers, row = self._claimed.get(key, ()), self.get("counts", key)
+        held = None if row is None else row[VALUE].value
+        if held is not None and held == self._released.get(key) and held not in claimers:
+            held = None
+        owner = held if held is not None else next(iter(claimers), None)
+        for claimer in claimers:
+            if claimer != owner and owner is not None:
+                self._refuse(NotUnique(_TAKEN, owner=self.name_of(owner)), (claimer,), refused)
+        return owner if owner in claimers else None
 
     def _refuse(self, error: Exception, owners: Iterable[bytes], refused: dict[bytes, Exception]) -> None:
         """Refuses the holders among the owners that caused an error; raises it when none of them is a holder."""

@@ -1,23 +1,23 @@
 """Bulk writing: changes gathered into bounded batches, each committed as one, and what happens to a refused one.
 
-The changes between two positions are one item, committed as a whole or not at all. A batch with a refused item is split
-around it and committed in parts, in order, so that only that item is left out. See
-docs/decisions/0025-bulk-batches-and-checkpoints.md.
+The changes between two positions are one item, committed as a whole or not at all. When a batch is refused, one
+transaction finds all refused items, and the others are committed together. See
+docs/decisions/0025-bulk-batches-and-checkpoints.md and docs/decisions/0044-uniqueness-at-the-end.md.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, TypeAlias
+from itertools import takewhile
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 from uuid import UUID
 
 import msgspec
 
 from oneread.derivations.catalog import Catalog
-from oneread.errors import Closed, Conflict, LimitExceeded, OnereadError, SchemaMismatch, UsageError
+from oneread.errors import OnereadError, UsageError
 from oneread.models.types import unwrap
 from oneread.plans.arguments import check_function
 from oneread.plans.plan import Plan
@@ -26,6 +26,7 @@ from oneread.store.requests import Scan
 from oneread.transactions import outbox
 from oneread.transactions.commit import Commit, Committer
 from oneread.transactions.system_rows import Swap
+from oneread.transactions.unit_of_work import is_refusal
 from oneread.transfer.checkpoints import (
     Checkpoint,
     Position,
@@ -44,12 +45,13 @@ BATCH_BYTES: Final = 4 << 20
 OPEN_TASKS: Final = 100
 """Fan-outs that may wait in the outbox before a bulk writer does some of them itself."""
 
+_IN_VAIN: Final = 3
+"""Times that a refused batch is decided although nothing in it is refused when it is looked at, as in a race."""
+
 _DEPTH: Final = 100
 """Nested values that are measured; msgspec refuses documents that are much deeper."""
 _OBJECT: Final = 64
 _FIXED: Final = (bool, float, date, datetime, time, timedelta, Decimal, UUID)
-_REFUSALS: Final = (UsageError, LimitExceeded, Conflict)
-_NOT_REFUSALS: Final = (Closed, SchemaMismatch)
 
 WantedChange: TypeAlias = "tuple[Any, ...]"
 """One change as given: ("save", entity), ("patch", model, key, changes), ("delete", model, key)."""
@@ -91,13 +93,14 @@ class Tally(msgspec.Struct, frozen=True):
 class _Item:
     """The changes between two positions."""
 
-    __slots__ = ("changes", "error", "given", "position")
+    __slots__ = ("changes", "error", "given", "is_reported", "position")
 
     def __init__(self, given: tuple[WantedChange, ...], position: Position | None) -> None:
         self.given = given
         self.position = position
         self.changes: list[Any] = []
         self.error: OnereadError | None = None
+        self.is_reported = False
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -197,48 +200,72 @@ class Batches:
     def committed(self) -> Plan[list[bytes]]:
         """Commits what was given up to the last position; returns the tasks that this left.
 
-        Costs one transaction; where something is refused, about three more for each refused item.
+        Costs one transaction; where something is refused two or three, however much is. What is refused is reported
+        before the commit: a program that is killed between the two reports it again, and never loses it.
         """
         items, self._closed = self._closed, []
         self._count = self._size = 0
-        tasks: list[bytes] = []
         for item in items:
             yield from self._make_changes(item)
-        parts = deque([items] if items else [])
-        while parts:
-            part = parts.popleft()
-            refused = next((place for place, item in enumerate(part) if item.error is not None), None)
-            if refused is not None and len(part) == 1:
-                self._refuse(part[0])
-            elif refused is not None:
-                parts.extendleft(reversed(_around(part, refused)))
-            elif (left := (yield from self._commit_part(part))) is not None:
-                tasks += left
-            else:
-                parts.extendleft(reversed(_split(part)))
-        return tasks
+        if any(item.error is not None for item in items):  # found before others are reported, so that all are in order
+            yield from self._find_refused(items)
+        in_vain = 0
+        while True:
+            wanted = self._wanted(items)
+            left = yield from self._commit(wanted)
+            if not isinstance(left, OnereadError):
+                break
+            in_vain = 0 if (yield from self._find_refused(items)) else in_vain + 1
+            if in_vain == _IN_VAIN:
+                raise left
+        if items:
+            self._report_progress()
+        if len(wanted) < len(items):
+            self._give_up(items[len(wanted)])
+        return left
 
-    def _commit_part(self, part: list[_Item]) -> Plan[list[bytes] | None]:
-        """Commits a part; returns the tasks that this left, None when some item of the part is refused."""
-        positions = [item.position for item in part if item.position is not None]
-        stored = self.reached.stored + sum([len(item.changes) for item in part])
-        position = positions[-1] if positions else self.reached.position
-        reached = msgspec.structs.replace(self.reached, position=position, finished=False, stored=stored)
-        commit = Commit([change for item in part for change in item.changes], self._swaps(reached))
+    def _wanted(self, items: list[_Item]) -> list[_Item]:
+        """The items of a commit, those that are reported as refused included; without `on_refused` those before one."""
+        on_refused = self._options.on_refused
+        if on_refused is None:
+            return list(takewhile(lambda item: item.error is None, items))
+        for item in items:
+            if item.error is not None and not item.is_reported:
+                item.is_reported = True
+                on_refused(Refusal(item.error, item.given, item.position))
+                self._refused += len(item.given)
+        return items
+
+    def _find_refused(self, items: list[_Item]) -> Plan[int]:
+        """Notes the error of each item that is refused now; returns how many are. One transaction, without writes."""
+        asked = [item for item in items if item.error is None]
+        refused = yield from self._committer.refusals([item.changes for item in asked])
+        for place, error in refused.items():
+            asked[place].error = error
+        return len(refused)
+
+    def _commit(self, items: list[_Item]) -> Plan[list[bytes] | OnereadError]:
+        """Commits what is not refused; returns the tasks that this left, or the error where something is refused."""
+        reached = self._after(items)
+        commit = Commit([change for item in items if item.error is None for change in item.changes])
+        if not commit.changes:  # `settled` stores the position
+            self.reached = reached
+            return []
+        commit.swaps = self._swaps(reached)
         try:
             tasks = yield from self._committer.commit(commit)
-        except _REFUSALS as error:
-            if not commit.is_deciding or isinstance(error, _NOT_REFUSALS):
+        except OnereadError as error:
+            if not (commit.is_deciding and is_refusal(error)):
                 raise
-            if len(part) == 1:
-                part[0].error = error
-            return None
+            return error
         self._moved(reached)
         self._stored += len(commit.changes)
         self._batches += 1
-        options = self._options
-        options.progress(Progress("stored", self._stored + self._refused, options.total, self._refused))
         return tasks
+
+    def _report_progress(self) -> None:
+        done = self._stored + self._refused
+        self._options.progress(Progress("stored", done, self._options.total, refused=self._refused))
 
     def finished(self) -> Plan[list[bytes]]:
         """Commits the rest, whether it ends with a position or not, and marks the checkpoint as finished."""
@@ -265,7 +292,7 @@ class Batches:
             for given in item.given:
                 item.changes.append((yield from self._make(given)))
         except UsageError as error:
-            if isinstance(error, _NOT_REFUSALS):
+            if not is_refusal(error):
                 raise
             item.error = error
 
@@ -278,43 +305,30 @@ class Batches:
         if self._options.checkpoint is not None:
             self._row, self._saved = encode_checkpoint(reached), reached
 
-    def _refuse(self, item: _Item) -> None:
-        error, position = item.error, item.position
-        assert error is not None
-        if self._options.on_refused is None:
-            error.add_note(
-                f"bulk: {self._stored:,} changes given before this one are stored; this one and those after it are not"
-                + ("" if position is None else f" (its position is {position!r})")
-            )
-            raise error
-        self._options.on_refused(Refusal(error, item.given, position))
-        self._refused += len(item.given)
-        self.reached = msgspec.structs.replace(
+    def _after(self, items: Sequence[_Item]) -> Checkpoint:
+        """The checkpoint once these items are stored or refused."""
+        positions = [item.position for item in items if item.position is not None]
+        return msgspec.structs.replace(
             self.reached,
-            position=self.reached.position if position is None else position,
-            refused=self.reached.refused + len(item.given),
+            position=positions[-1] if positions else self.reached.position,
+            finished=False,
+            stored=self.reached.stored + sum([len(item.changes) for item in items if item.error is None]),
+            refused=self.reached.refused + sum([len(item.given) for item in items if item.error is not None]),
         )
+
+    def _give_up(self, item: _Item) -> NoReturn:
+        error = item.error
+        assert error is not None
+        error.add_note(
+            f"bulk: {self._stored:,} changes given before this one are stored; this one and those after it are not"
+            + ("" if item.position is None else f" (its position is {item.position!r})")
+        )
+        raise error
 
     def _save_checkpoint(self, *, finished: bool) -> Plan[None]:
         wanted = msgspec.structs.replace(self.reached, finished=finished)
         yield from self._committer.commit(Commit((), self._swaps(wanted)))
         self._moved(wanted)
-
-
-def _split(part: list[_Item]) -> list[list[_Item]]:
-    """A part split around the item that was decided last, or in halves where that is unknown; of one item, itself."""
-    if len(part) == 1:
-        return [part]
-    undecided = (place for place, item in enumerate(part) if any(not each.written.version for each in item.changes))
-    place = next(undecided, len(part))
-    if place < len(part) - 1:
-        return _around(part, place)
-    middle = len(part) // 2
-    return [part[:middle], part[middle:]]
-
-
-def _around(part: list[_Item], place: int) -> list[list[_Item]]:
-    return [each for each in (part[:place], part[place : place + 1], part[place + 1 :]) if each]
 
 
 def weight(given: Any, depth: int = _DEPTH) -> int:

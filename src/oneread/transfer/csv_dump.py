@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from oneread.derivations.catalog import Catalog, stored_name
+from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import InvalidValue
 from oneread.plans.arguments import check_function
 from oneread.plans.plan import Plan
@@ -47,7 +48,11 @@ class CsvDump:
         self.entities = 0
 
     def write_lines(self) -> Plan[int]:
-        """Writes the header and all rows; returns the number of entities."""
+        """Writes the header and all rows; returns the number of entities.
+
+        Raises SchemaMismatch when a newer program has added fields, which this dump would lack.
+        """
+        self._catalog.refuse_older((yield from stored_schema()))
         several = self._several
         columns = [[f"{name}.{part}" for part in several.get(name, ())] or [name] for name in self._form.by_name]
         self._line([column for each in columns for column in each])

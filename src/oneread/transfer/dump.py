@@ -17,6 +17,7 @@ from oneread.derivations.copies import Reference, Source
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
 from oneread.derivations.entity_type import EntityState, EntityType, FillInputs
 from oneread.derivations.pending_tasks import sources_with_pending_tasks
+from oneread.derivations.schema_rows import stored_schema
 from oneread.models.registry import EntityKind
 from oneread.plans.arguments import check_function
 from oneread.plans.effects import Snapshot
@@ -128,7 +129,12 @@ class Dump:
         self._deleting = False
 
     def write_lines(self) -> Plan[End]:
-        """Writes all lines; an entity that changes meanwhile is written in its old or its new state."""
+        """Writes all lines; an entity that changes meanwhile is written in its old or its new state.
+
+        Raises:
+            SchemaMismatch: a newer program has added fields, which this dump would lack.
+        """
+        self._catalog.refuse_older((yield from stored_schema()))
         names = tuple(stored_name(cls) for kind in self.kinds for cls in self._classes(kind))
         self._line(_encode(Head(FORMAT, schema_digest(self._catalog), names)))
         self._lines = 0
@@ -156,9 +162,7 @@ class Dump:
         yield from self._load_sources(states)
         for key, root, state in states:
             is_deleted = state.entity is None
-            self._line(
-                self._tombstone(kind, key, root, state) if is_deleted else self._entity(key, root.version, state)
-            )
+            self._line(self._tombstone(kind, key, root, state) if is_deleted else self._entity(key, root.own, state))
         self._progress(Progress(f"dumping {stored_name(kind.cls)}", self._lines))
 
     def _load_sources(self, states: Iterable[tuple[bytes, Root, EntityState]]) -> Plan[None]:

@@ -18,7 +18,8 @@ from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.emitted_record import Record, decode_record, encode_record
 from oneread.derivations.entity_type import EntityType
 from oneread.errors import InvalidValue, OnereadError
-from oneread.models.json_form import FAULTS, JsonForm
+from oneread.models.json_body import FAULTS
+from oneread.models.json_form import JsonForm
 from oneread.models.layout import Layout
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
@@ -43,21 +44,22 @@ class ColumnForm(JsonForm[Any]):
         self.references = {each.name: each for each in entity_type.references}
         super().__init__(entity_type.cls, entity_type.layout.fields)
         self.by_name = {each.name: each for each in self.fields}
-        self.required = tuple(name for name in self.by_name if name not in self._optional)
+        self.required = tuple(name for name in self.by_name if name not in self.optional)
         self._sets = any(each.sets for each in self.fields)
 
-    def _key(self, field: FieldShape) -> Any:
-        return key_type(self.references[field.name].kind)
-
-    def _entity(self, sent: object) -> Any:
-        return self._read(lambda: super(ColumnForm, self)._entity(sent))  # a model's `__post_init__` may refuse values
+    def _sendable(self, field: FieldShape) -> Any:
+        if field.kind == "plain":
+            return field.concrete
+        key = key_type(self.references[field.name].kind)
+        found: Any = GenericAlias(list, (key,)) if field.kind == "refs" else key
+        return found | None if field.optional else found
 
     def encode(self, entity: object) -> bytes | None:
         """Encodes an entity; None where decoding would not give an equal one."""
-        row = self._whole(**self.write(entity))
+        row = self.whole.struct(**self.write(entity))
         try:
             text = _encode(order_sets(row) if self._sets else row)
-            same = self._decode_whole(text) == row  # not so for a NaN, or bytes in a field of any type
+            same = self.whole.decode_struct(text) == row  # not so for a NaN, or bytes in a field of any type
         except FAULTS:
             return None
         return text if same else None

@@ -47,7 +47,7 @@ class RestoreEntity(Save):
         if self._copies.fields:
             before = self._with_copies(before, sources)
         kept = self._version if seen.version < self._version <= version else version
-        attempt = CommitAttempt(seen, before, kept)
+        attempt = CommitAttempt(seen, before, kept, kept)
         known = SourceCache(self._catalog, sources)
         keys = [key for each in self._entity_type.going for key in self._refs[each.name]]
         if any(self._entity_type.goes_with(self._refs, key, known[key]) for key in keys):

@@ -17,9 +17,11 @@ from oneread.models.registry import EntityKind
 from oneread.models.set_order import has_one_form, stored_form
 from oneread.models.types import field_types, unwrap
 from oneread.plans.plan import Plan
+from oneread.plans.progress import ValueDifference
 from oneread.store.keys import kind_part
 from oneread.store.rows import RowRange
-from oneread.transactions.outbox import aside_key, task_key
+from oneread.transactions.outbox import aside_key, selections_left_out, task_key
+from oneread.verify.describe import differences_of, flat_values
 from oneread.verify.expected import ExpectedRows, load_sources
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter
@@ -147,8 +149,14 @@ class CopyCheck:
         """Reports stale copies, but for those that wait for the source's task."""
         sources = sorted({each.source for each in differing})
         rows = yield from self._scanner.read("system", [task_key(source) for source in sources])
-        pending = {source for source, row in zip(sources, rows, strict=True) if row is not None}
-        waiting = [(each.key, each.source) for each in differing if each.source in pending]
+        left_out = {
+            source: selections_left_out(row) for source, row in zip(sources, rows, strict=True) if row is not None
+        }
+        waiting = [
+            (each.key, each.source)
+            for each in differing
+            if each.source in left_out and each.reference.selection not in left_out[each.source]
+        ]
         rows = yield from self._scanner.read("system", [aside_key(source, key) for key, source in waiting])
         excused = {each for each, row in zip(waiting, rows, strict=True) if row is None}
         for key, holder, reference, source in differing:
@@ -157,13 +165,15 @@ class CopyCheck:
             if not self._sources[source].existed:
                 self._absent.add(kind_part(source))
             expected = self._expected[reference.name, type(holder.entity), source]
-            held = getattr(holder.entity, reference.name)
+            name, held = reference.name, getattr(holder.entity, reference.name)
             if expected.goes:
-                self._reporter.copy(key, reference.name, source, "deleted with its source", held)
-            elif expected.keeps_last:
-                self._reporter.copy(key, reference.name, source, "marked as deleted", held)
-            elif reference.copy is not None and stored_form(astuple(held)) != stored_form(astuple(expected.copy)):
-                self._reporter.copy(key, reference.name, source, expected.copy, held)
-            else:
-                found = {name: holder.hidden.get(name) for name in expected.hidden}
-                self._reporter.copy(key, reference.name, source, dict(expected.hidden), found)
+                gone = ValueDifference(type(holder.entity).__name__, "deleted with its source", "there")
+                self._reporter.copy(key, name, source, (gone,))
+                continue
+            if expected.keeps_last:
+                self._reporter.copy(key, name, source, (ValueDifference(f"{name}.deleted", "True", "False"),))
+                continue
+            wanted, found = {name: expected.copy}, {name: held}
+            if reference.copy is None or stored_form(astuple(held)) == stored_form(astuple(expected.copy)):
+                wanted, found = dict(expected.hidden), {each: holder.hidden.get(each) for each in expected.hidden}
+            self._reporter.copy(key, name, source, differences_of(flat_values(wanted), flat_values(found)))

@@ -6,33 +6,29 @@ that one bad root row does not make all of its derived rows look wrong. See docs
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
-
-import msgspec
 
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import NO_SOURCE, Source
 from oneread.derivations.emitted_record import HELD, HIDDEN, LAST_VALUES, REFERENCES, ROWS, Record, short_hash
 from oneread.derivations.entity_type import EntityType, Refs
 from oneread.derivations.rollups import Rollup
-from oneread.errors import Corrupt, OnereadError
+from oneread.errors import Corrupt
 from oneread.models.registry import EntityKind
 from oneread.plans.plan import Plan
-from oneread.plans.progress import FaultKind
+from oneread.plans.progress import FaultKind, ValueDifference
 from oneread.store.keys import entity_part, kind_part, pointer_part, view_part
 from oneread.store.rows import Cell, Row
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.root import BODY, EMITTED, VERSION, parse_root
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, DerivedWrites, Group, GroupNumbers
-from oneread.verify.keyspace import StoreKeyspaces, shown_of
+from oneread.verify.describe import differences_of, flat_values, record_differences, spell_entity, spell_record
+from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, shown_of
 from oneread.verify.record_comparison import compare_records
 from oneread.verify.scanner import Scanner
 
-DAMAGED: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
-"""What reading damaged bytes may raise."""
-
-_SHOWN_CHARACTERS: Final = 300
+_VERSION_BYTES: Final = 8
 
 
 class RootFault(NamedTuple):
@@ -44,6 +40,7 @@ class RootFault(NamedTuple):
     expected: str
     found: str
     mendable: bool
+    differences: tuple[ValueDifference, ...] = ()
 
 
 class PossibleFault(NamedTuple):
@@ -124,7 +121,7 @@ class RowExaminer:
             return _unknown(RootFault("unreadable", "entity", "", "the row cannot be read", mendable=False))
         version, body, record = row.get(VERSION), row.get(BODY), row.get(EMITTED)
         expected = self._from_tombstone(record) if body is None else self._from_body(key, body.value, record, known)
-        if version is None or not has_own_stamp(version):
+        if version is None or not has_own_stamp(version) or (body is not None and body.stamp > version.stamp):
             expected = expected._replace(faults=(_version_fault(version, body), *expected.faults))
         return expected
 
@@ -132,12 +129,8 @@ class RowExaminer:
         kind = self._kind
         try:
             entity = kind.layouts.whole(body)
-            parts = kind.parts(entity)
-            if kind.key(parts) != key:
-                fault = RootFault(
-                    "different", "entity", "an entity with the key of its row", repr(parts), mendable=False
-                )
-                return self._from_record(key, record, fault)
+            if kind.key(kind.parts(entity)) != key:
+                return self._from_record(key, record, self._other_key(kind.key(kind.parts(entity))))
             entity_type = self._types[type(entity)]
             refs = entity_type.refs(entity)
             hidden = self._hidden_values(entity_type, record)
@@ -161,6 +154,7 @@ class RowExaminer:
         faults: tuple[RootFault, ...] = ()
         possible: PossibleFault | None = None
         if record is None or record.value != emitted_record.encode_record(emission.record):
+            emission.record.update(entity_type.in_earlier_form(recorded_in(record), entity, hidden, refs))
             faults, possible = self._compare_record(entity_type, record, emission.record)
             if self._keyspaces.backfill_running:
                 _keep_pointers(record, emission.record)
@@ -181,9 +175,10 @@ class RowExaminer:
         fields = [each for each in entity_type.rollups if _differ(each.field, expected.entity, entity)]
         if not fields:
             return expected
-        fault = RootFault(
-            "different", "total", _totals(entity, fields), _totals(expected.entity, fields), mendable=True
-        )
+        both = [{each.field: getattr(of, each.field) for each in fields} for of in (entity, expected.entity)]
+        right, held = map(flat_values, both)
+        texts = _totals(entity, fields), _totals(expected.entity, fields)
+        fault = RootFault("different", "total", *texts, mendable=True, differences=differences_of(right, held))
         if expected.faults or expected.possible_fault is not None:
             other = self._from_entity(key, _LivingEntity(entity_type, entity, expected.refs, expected.hidden), record)
             if not other.faults and other.possible_fault is None:
@@ -208,22 +203,33 @@ class RowExaminer:
     ) -> tuple[tuple[RootFault, ...], PossibleFault | None]:
         """The faults of a record whose bytes are not the expected ones."""
         if record is None:
-            missing = RootFault("missing", "record", _record_text(expected), "", mendable=True)
+            missing = RootFault("missing", "record", spell_record(self._keyspaces, expected), "", mendable=True)
             return () if self._keyspaces.backfill_running else (missing,), None
         try:
             found = emitted_record.decode_record(record.value)
         except Corrupt as error:
-            return (RootFault("unreadable", "record", _record_text(expected), str(error), mendable=True),), None
+            text = spell_record(self._keyspaces, expected)
+            return (RootFault("unreadable", "record", text, str(error), mendable=True),), None
         wanted = emitted_record.decode_record(emitted_record.encode_record(expected))
         if self._keyspaces.backfill_running:
             found, wanted = self._in_scope_of(found), self._in_scope_of(wanted)
         difference = compare_records(entity_type, found, wanted, self._keyspaces.older_records)
         if difference.tokens:
-            return (_record_fault(difference.tokens, found, wanted),), None
+            return (self._record_fault(difference.tokens, found, wanted),), None
         if difference.unsure:
             tokens = tuple(sorted({ROWS + view_part(place) for place in difference.unsure}))
-            return (), PossibleFault(_record_fault(tokens, found, wanted), difference.unsure)
+            return (), PossibleFault(self._record_fault(tokens, found, wanted), difference.unsure)
         return (), None
+
+    def _record_fault(self, tokens: tuple[bytes, ...], found: Record, wanted: Record) -> RootFault:
+        differences = record_differences(self._keyspaces, tokens, wanted, found)
+        named = [{token: each[token] for token in tokens if token in each} for each in (wanted, found)]
+        expected, recorded = (spell_record(self._keyspaces, each) for each in named)
+        return RootFault("different", "record", expected, recorded, mendable=True, differences=differences)
+
+    def _other_key(self, key: bytes) -> RootFault:
+        expected = "an entity with the key of its row"
+        return RootFault("different", "entity", expected, spell_entity(self._keyspaces, key), mendable=False)
 
     def _in_scope_of(self, record: Record) -> Record:
         return {token: each for token, each in record.items() if token[1:] in self._keyspaces.prefixes}
@@ -355,7 +361,7 @@ def load_sources(
 
 def has_own_stamp(version: Cell) -> bool:
     """Whether a version cell says the version that it is stamped with."""
-    return version.value == version.stamp.to_bytes(8, "big")
+    return version.value == version.stamp.to_bytes(_VERSION_BYTES, "big")
 
 
 def recorded_in(record: Cell | None) -> Record:
@@ -395,7 +401,16 @@ def _unknown(*faults: RootFault) -> ExpectedRows:
 def _version_fault(version: Cell | None, body: Cell | None) -> RootFault:
     if version is None:
         return RootFault("missing", "version", "" if body is None else str(body.stamp), "", mendable=True)
-    return RootFault("different", "version", str(version.stamp), version.value.hex(), mendable=True)
+    differing = ValueDifference("version", str(version.stamp), _version_text(version.value))
+    if has_own_stamp(version):
+        assert body is not None, "the version of a row without a body is wrong only by its own stamp"
+        differing = ValueDifference("version", f"at least {body.stamp}", str(version.stamp))
+    expected, found = differing.expected, differing.found
+    return RootFault("different", "version", expected, found, mendable=True, differences=(differing,))
+
+
+def _version_text(data: bytes) -> str:
+    return str(int.from_bytes(data)) if len(data) == _VERSION_BYTES else f"{len(data)} bytes"
 
 
 def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[bytes, Source]) -> dict[str, Any]:
@@ -407,17 +422,3 @@ def _hidden_from_sources(entity_type: EntityType, refs: Refs, sources: Mapping[b
         else:
             hidden.update({name: None for name, _get, _type in each.hidden})
     return hidden
-
-
-def _record_fault(tokens: tuple[bytes, ...], found: Record, wanted: Record) -> RootFault:
-    return RootFault("different", "record", _record_text(wanted, tokens), _record_text(found, tokens), mendable=True)
-
-
-def _record_text(record: Record, tokens: Iterable[bytes] | None = None) -> str:
-    shown = record.keys() if tokens is None else [each for each in tokens if each in record]
-    return shorten(str({token[:1].decode("latin-1") + token[1:].hex(): record[token] for token in shown}))
-
-
-def shorten(text: str) -> str:
-    """The first characters of a text that faults show."""
-    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."

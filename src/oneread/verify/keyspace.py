@@ -8,19 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import Final
+
+import msgspec
 
 from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.derivation import CompiledView, Keyspace
-from oneread.errors import Corrupt, SchemaMismatch, UsageError
+from oneread.errors import Corrupt, OnereadError, SchemaMismatch, UsageError
 from oneread.models.registry import EntityKind
 from oneread.models.versions import StoredSchema
-from oneread.store.keys import KIND_BYTES, kind_part, pointed_part, pointer_part, root_key, view_part
+from oneread.store.keys import KIND_BYTES, holder_part, kind_part, pointed_part, pointer_part, root_key, view_part
 from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import MAGNITUDE, Number, decode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.record_comparison import Prefixes
+
+DAMAGED: Final = (OnereadError, msgspec.MsgspecError, TypeError, ValueError, AttributeError, KeyError, OverflowError)
+"""What reading damaged bytes may raise."""
 
 _CHANGED = "the store's schema has changed since it was opened here; open it again with the newer schema"
 
@@ -67,9 +73,9 @@ class StoreKeyspaces:
 
     def _refuse_newer(self, catalog: Catalog, stored: StoredSchema) -> None:
         """Rows of declarations that came after this program's cannot be judged by its own."""
-        for cls, entity_type in catalog.entity_types.items():
-            layout = stored.layouts.get(stored_name(cls))
-            if layout is None or layout.number != entity_type.layout.layout_id:
+        catalog.refuse_older(stored)
+        for cls in catalog.entity_types:
+            if stored_name(cls) not in stored.layouts:
                 raise SchemaMismatch(_CHANGED, model=cls)
         for view in catalog.views.values():
             known = stored.views.get(stored_name(view.cls))
@@ -127,7 +133,7 @@ class StoreKeyspaces:
         keyspace = self.keyspace_of(table, key)
         try:
             if keyspace is None:
-                return pointed_part(key)[len(self.source_of(key)) :]
+                return holder_part(pointed_part(key)[len(self.source_of(key)) :])
             if keyspace.offset is None:
                 return shown if shown and kind_part(shown) == keyspace.kind.prefix else None
             return root_key(keyspace.kind.prefix, key[keyspace.offset(key) :])
@@ -140,11 +146,11 @@ class StoreKeyspaces:
         return shown if keyspace is None or keyspace.in_order is None or shown is None else keyspace.in_order(shown)
 
     def name_of(self, key: bytes) -> str:
-        """An entity as a person reads it; hexadecimal where the bytes are not a key."""
+        """An entity as a person reads it; where the bytes are not a key, what is known of them."""
         try:
             return self.catalog.name_of(key)
-        except (Corrupt, ValueError):
-            return key.hex()
+        except DAMAGED:
+            return f"an entity of model number {int.from_bytes(kind_part(key))}, with a key of {len(key)} bytes"
 
 
 class Pointers:
@@ -176,7 +182,7 @@ class Pointers:
                 head = self._head = pointer_part(key) + self._keyspaces.source_of(key)
             except (Corrupt, ValueError, IndexError):
                 return self._first
-        holder = kind_part(key[len(head) :])
+        holder = kind_part(holder_part(key[len(head) :]))
         return holder == self._kind.prefix or (self._first and holder not in self._others)
 
 

@@ -15,6 +15,8 @@ from oneread.derivations.emitted_record import COPIED
 from oneread.errors import Corrupt, LimitExceeded, SchemaMismatch, StaleCopies
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
+from oneread.plans.progress import Fault
+from oneread.store.keys import kind_part
 from oneread.store.requests import Read
 from oneread.store.rows import Cell, Row, Table
 from oneread.transactions import outbox
@@ -22,9 +24,9 @@ from oneread.transactions.commit import Committer
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION, Root, encode_root, next_version
 from oneread.transactions.system_rows import FENCE_ROW
-from oneread.transactions.unit_of_work import VALUE, UnitOfWork
+from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, DerivedWrites, UnitOfWork
 from oneread.verify.expected import RowReader, deleted_record, has_own_stamp, recorded_in
-from oneread.verify.keyspace import StoreKeyspaces, amounts_of, shown_of
+from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.report import Finding
 from oneread.verify.scanner import Scanner
 
@@ -39,17 +41,53 @@ class Mender:
         self._committer = committer
         self._fence = fence
         self._reader = RowReader(keyspaces, scanner)
+        self._kinds = frozenset(kind.prefix for kind in keyspaces.kinds)
 
     def mend(self, findings: Sequence[Finding]) -> Plan[list[bool]]:
         """Mends several in one transaction: whether each is right now. Raises SchemaMismatch if the schema changed."""
-        (fence,) = yield from Read("system", [FENCE_ROW])
-        if fence != self._fence:
-            raise SchemaMismatch("the store's schema has changed while it was repaired; repair it again")
+        yield from self._check_schema()
         done: list[bool] = []
         for finding in findings:
             right = yield from self._repair_for(finding)(finding)
             done.append(right)
         return done
+
+    def _check_schema(self) -> Plan[None]:
+        (fence,) = yield from Read("system", [FENCE_ROW])
+        if fence != self._fence:
+            raise SchemaMismatch("the store's schema has changed while it was repaired; repair it again")
+
+    def drop(self, fault: Fault) -> Plan[bool]:
+        """Removes a row that cannot be mended, if that is still so; returns whether it was removed.
+
+        An entity is deleted as `delete` does it: its record says which rows are its, and a task marks copies of it.
+
+        Raises:
+            SchemaMismatch: the schema has changed since the keyspaces were read; nothing was written.
+        """
+        yield from self._check_schema()
+        (row,) = yield from self._scanner.read("roots", [fault.key])
+        if row is None:
+            return False
+        if kind_part(fault.key) in self._kinds:
+            return (yield from self._drop_entity(fault.key, row))
+        if kind_part(fault.key) in self._keyspaces.known_prefixes("roots"):
+            return False
+        return (yield from self._write("roots", fault.key, None))
+
+    def _drop_entity(self, key: bytes, row: Row) -> Plan[bool]:
+        expected = yield from self._reader.expected_rows(key, row)
+        if not any(fault.what == "entity" and not fault.mendable for fault in expected.faults):
+            return False
+        now = yield from Now()
+        version = next_version(now, _newest_stamp(row, now))
+        record = deleted_record(self._catalog.any_type_of(key), row.get(EMITTED))
+        unit = UnitOfWork(self._catalog.name_of)
+        unit.put("roots", key, encode_root(Root(version, None, emitted_record.encode_record(record))))
+        unit.apply(_taken_back(key, row.get(EMITTED)), version, key)
+        outbox.add_task(unit, key, version)
+        yield from unit.flush(now)
+        return True
 
     def _repair_for(self, finding: Finding) -> Callable[[Finding], Plan[bool]]:
         fault = finding.fault
@@ -87,9 +125,16 @@ class Mender:
         else:
             entity_type = self._catalog.type_of(expected.entity)
             record = entity_type.emission(expected.entity, expected.hidden, key, expected.refs).record
+            recorded = recorded_in(row.get(EMITTED))  # in whose form the back-references were compared
+            record |= entity_type.in_earlier_form(recorded, expected.entity, expected.hidden, expected.refs)
         now = yield from Now()
         version = next_version(now, _newest_stamp(row, now))
-        root = Root(version, None if body is None else body.value, emitted_record.encode_record(record))
+        emitted = emitted_record.encode_record(record)
+        root = (
+            Root(version, None, emitted)
+            if body is None
+            else Root(version, body.value, emitted, min(body.stamp, version))
+        )
         unit = UnitOfWork(self._catalog.name_of)
         unit.put("roots", key, encode_root(root))
         if recorded_in(row.get(EMITTED)).get(COPIED) != record.get(COPIED):
@@ -201,6 +246,14 @@ class Mender:
             outbox.add_task(unit, source, now)
         yield from unit.flush(now)
         return True
+
+
+def _taken_back(key: bytes, record: Cell | None) -> DerivedWrites:
+    """The writes that remove what a record lists; none where it cannot be read, since `repair` removes orphans."""
+    try:
+        return emitted_record.record_diff(key, recorded_in(record), {}, {})
+    except DAMAGED:
+        return NO_DERIVED_WRITES
 
 
 def _newest_stamp(row: Row, now: int) -> int:

@@ -17,7 +17,7 @@ from oneread.store.requests import Found
 from oneread.store.rows import RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.system_rows import RANGES, SINGLE_ROWS
-from oneread.verify.keyspace import StoreKeyspaces, shown_of
+from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.report import FaultReporter
 from oneread.verify.scanner import Scanner
 
@@ -45,23 +45,22 @@ class Orphans:
         sources = [outbox.source_of(key) for key, _row in found]
         rows = yield from self._scanner.read("roots", [source or b"\x00" for source in sources])
         for (key, row), source, root in zip(found, sources, rows, strict=True):
-            shown = shown_of(row)
             try:
                 task = outbox.read_task(row)
-            except Corrupt:
-                self._reporter.task("unreadable", key, source, shown)
+            except Corrupt as error:
+                self._reporter.task("unreadable", key, source, error.message)
                 continue
             if root is None:
-                self._reporter.task("dangling", key, source, shown)
+                self._reporter.task("dangling", key, source, "")
             elif not outbox.is_task_of(key, task):
-                self._reporter.task("different", key, source, shown)
+                self._reporter.task("different", key, source, f"it names {self._keyspaces.name_of(task.source)}")
 
     def _check_set_aside(self, found: list[Found]) -> None:
         """Reports tasks that were set aside as a whole; a holder that was is reported by its stale copy."""
         for row in found:
             key, shown = outbox.read_aside(row)
             if shown is None:
-                self._reporter.task("unreadable", key, b"", shown_of(row[1]))
+                self._reporter.task("unreadable", key, b"", "an entry of a task that was set aside")
             elif not shown.holder:
                 self._reporter.task("unreadable", key, shown.source, f"{shown.error}: {shown.message}")
 

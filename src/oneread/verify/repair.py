@@ -131,7 +131,7 @@ class Repairer:
         if isinstance(failure, UsageError | StaleCopies):
             self._hopeless.add(_name(finding))
         if len(self._reasons) < _REASONS:
-            self._reasons.append(f"{finding.fault.view} {finding.fault.row}: {failure}")
+            self._reasons.append(f"{finding.fault.text}: {failure}")
 
 
 def _is_sum(finding: Finding) -> bool:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from oneread.errors import Corrupt
-from oneread.plans.progress import Fault, FaultKind
-from oneread.store.keys import pointed_part, pointer_part
+from oneread.plans.progress import Fault, FaultKind, ValueDifference
+from oneread.store.keys import pointer_part
 from oneread.store.rows import Row, Table
 from oneread.transactions.deltas import Number
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
 from oneread.transactions.unit_of_work import VALUE
-from oneread.verify.expected import RootFault, StaleTotal, shorten
+from oneread.verify.describe import (
+    damaged_row,
+    differences_of,
+    fields_of,
+    numbers_of,
+    row_name,
+    spell_differences,
+    spell_entity,
+    spell_row,
+)
+from oneread.verify.expected import RootFault, StaleTotal
 from oneread.verify.keyspace import StoreKeyspaces, amounts_of, shown_of
 
 _DERIVED = frozenset({"views", "counts"})
@@ -43,6 +52,13 @@ class DerivedRow(NamedTuple):
     owner: bytes
 
 
+class Side(NamedTuple):
+    """What one side says of a row: as text, and its values by field; None where they are not known."""
+
+    text: str = ""
+    values: Mapping[str, str] | None = None
+
+
 class FaultReporter:
     """Describes faults and reports each as a finding."""
 
@@ -53,62 +69,166 @@ class FaultReporter:
         """Totals that are faults unless their groups are, by the key of the entity."""
 
     def entity(self, key: bytes, fault: RootFault) -> None:
-        name = self._keyspaces.name_of(key)
-        kind, what, expected, found, mendable = fault
-        self._report(Finding(Fault(kind, what, name, name, expected, found, mendable, "roots", key), key))
+        """Reports a fault of a root row itself."""
+        name, spelled = self._keyspaces.name_of(key), spell_entity(self._keyspaces, key)
+        kind, what, expected, found, mendable, differences = fault
+        of = "" if what == "entity" else f" its {what}"
+        if differences:
+            said = f"{f'{of}:' if what == 'record' else ''} {spell_differences(differences)}"
+        elif kind == "missing":
+            said = f"{of} is missing"
+        elif kind == "unreadable":
+            said = f"{of} cannot be read: {found}"
+        else:
+            said = f" the row holds {found}" if expected else f" {found}"
+        text = f"{spelled}:{said}"
+        droppable = what == "entity" and not mendable
+        made = Fault(
+            text, kind, what, name, name, expected, found, differences, mendable, droppable, table="roots", key=key
+        )
+        self._report(Finding(made, key))
 
-    def copy(self, key: bytes, field: str, source: bytes, expected: object, found: object) -> None:
+    def copy(self, key: bytes, field: str, source: bytes, differences: tuple[ValueDifference, ...]) -> None:
         """Reports a copy whose values are not those of its source."""
         name = self._keyspaces.name_of(key)
-        fault = Fault("different", "copy", f"{name}.{field}", name, _text(expected), _text(found), True, "roots", key)
+        fault = Fault(
+            f"{spell_entity(self._keyspaces, key)}: {spell_differences(differences) or field}",
+            "different",
+            "copy",
+            f"{name}.{field}",
+            name,
+            _named({each.field: each.expected for each in differences}),
+            _named({each.field: each.found for each in differences}),
+            differences,
+            mendable=True,
+            droppable=False,
+            table="roots",
+            key=key,
+        )
         self._report(Finding(fault, key, source))
 
     def differing(self, row: DerivedRow, expected: bytes, found: Row | None) -> None:
         """Reports a derived row that does not show what its entity emits."""
         kind: FaultKind = "missing" if found is None else "unreadable" if shown_of(found) is None else "different"
-        self._derived(kind, row, _text(expected), found)
+        self._derived(kind, row, self._side(row, expected), found)
 
     def claimed_twice(self, row: DerivedRow, found: Row | None) -> None:
         """Reports a unique value that another entity rightly has too: which one shall keep it is not known."""
-        self._derived("different", row, self._keyspaces.name_of(row.owner), found, mendable=False)
+        self._derived("different", row, self._side(row, row.owner), found, mendable=False)
 
     def dangling(self, row: DerivedRow, found: Row) -> None:
         """Reports a derived row that no entity emits."""
-        self._derived("dangling", row, "", found)
+        self._derived("dangling", row, Side(), found)
+
+    def _side(self, row: DerivedRow, shown: bytes | None) -> Side:
+        values = fields_of(self._keyspaces, row.table, row.key, shown)
+        return Side("values that cannot be read" if values is None else _named(values), values)
 
     def _derived(
-        self, kind: FaultKind, row: DerivedRow, expected: str, found: Row | None, *, mendable: bool = True
+        self, kind: FaultKind, row: DerivedRow, expected: Side, found: Row | None, *, mendable: bool = True
     ) -> None:
-        shown = None if found is None else shown_of(found)
-        text = "" if found is None else _describe_cells(found) if shown is None else _text(shown)
-        self._report(Finding(self._fault(kind, row, expected, text, mendable=mendable), row.owner, found=shown))
-
-    def _fault(self, kind: FaultKind, row: DerivedRow, expected: str, found: str, *, mendable: bool) -> Fault:
         table, key, owner = row
-        name = self._keyspaces.name_of(owner) if owner else ""
-        view, shown = self._view_of(table, key), self._row_name(table, key)
-        return Fault(kind, view, shown, name, expected, found, mendable, table, key)
+        shown = None if found is None else shown_of(found)
+        has = self._side(row, shown) if shown is not None else Side("" if found is None else _describe_cells(found))
+        differences = (
+            differences_of(expected.values, has.values)
+            if kind == "different" and expected.values is not None and has.values is not None
+            else ()
+        )
+        has_owner = owner and table == "views" and self._keyspaces.keyspace_of(table, key) is not None
+        of = f" of {spell_entity(self._keyspaces, owner)}" if has_owner else ""
+        said = {
+            "missing": "the row is missing",
+            "dangling": "no entity has this row",
+            "unreadable": f"the row cannot be read: {has.text}",
+            "different": spell_differences(differences) or "the row holds another value",
+        }[kind]
+        fault = Fault(
+            f"{spell_row(self._keyspaces, table, key)}{of}: {said}",
+            kind,
+            self._view_of(table, key),
+            row_name(self._keyspaces, table, key),
+            self._keyspaces.name_of(owner) if owner else "",
+            expected.text,
+            has.text,
+            differences,
+            mendable,
+            droppable=False,
+            table=table,
+            key=key,
+        )
+        self._report(Finding(fault, owner, found=shown))
 
     def group(self, key: bytes, expected: list[Number], found: Row | None, *, mendable: bool) -> None:
         """Reports a group's row that is not the sum of its contributions."""
         amounts, shown = (None, None) if found is None else (amounts_of(found), shown_of(found))
-        wanted = _numbers(expected) if expected and expected[0] else ""
-        kind: FaultKind = "different" if wanted else "dangling"
-        if amounts is None:
-            kind = "missing" if found is None else "unreadable"
-        text = _text(shown) if amounts is None else _numbers(amounts)
-        fault = self._fault(kind, DerivedRow("counts", key, b""), wanted, text, mendable=mendable)
+        has_members = bool(expected and expected[0])
+        kind: FaultKind = (
+            "missing"
+            if found is None
+            else "unreadable"
+            if amounts is None
+            else "different"
+            if has_members
+            else "dangling"
+        )
+        keyspace = self._keyspaces.keyspace_of("counts", key)
+        names = () if keyspace is None else keyspace.numbers
+        wanted, has = (numbers_of(names, each) for each in (expected if has_members else [], amounts or []))
+        differences = differences_of(wanted, has) if kind == "different" else ()
+        said = {
+            "missing": f"the group is missing: {_named(wanted)}",
+            "dangling": "no entity counts in this group",
+            "unreadable": "the group cannot be read",
+            "different": spell_differences(differences),
+        }[kind]
+        fault = Fault(
+            f"{spell_row(self._keyspaces, 'counts', key)}: {said}",
+            kind,
+            self._view_of("counts", key),
+            row_name(self._keyspaces, "counts", key),
+            "",
+            _named(wanted),
+            "values that cannot be read" if kind == "unreadable" else _named(has),
+            differences,
+            mendable,
+            droppable=False,
+            table="counts",
+            key=key,
+        )
         self._report(Finding(fault, amounts=tuple(expected), found=shown))
 
-    def task(self, kind: FaultKind, key: bytes, source: bytes, found: object) -> None:
+    def task(self, kind: FaultKind, key: bytes, source: bytes, found: str) -> None:
         """Reports a task of the outbox that cannot be done."""
-        name = self._keyspaces.name_of(source)
-        self._report(Finding(Fault(kind, "task", name, name, "", _text(found), True, "system", key), source))
+        name = self._keyspaces.name_of(source) if source else ""
+        spelled = spell_entity(self._keyspaces, source) if source else "an unknown entity"
+        said = {"unreadable": "cannot be done", "dangling": "is of an entity that was never written"}
+        text = f"{spelled}: its task {said.get(kind, 'does not belong to its key')}{f': {found}' if found else ''}"
+        fault = Fault(
+            text, kind, "task", name, name, "", found, (), mendable=True, droppable=False, table="system", key=key
+        )
+        self._report(Finding(fault, source))
 
     def stray(self, table: Table, key: bytes, row: Row) -> None:
-        """Reports a row outside of every keyspace; only derived ones may be deleted."""
-        shown = shown_of(row)
-        fault = Fault("dangling", "stray", key.hex(), "", "", _text(shown), table in _DERIVED, table, key)
+        """Reports a row outside of every keyspace; `repair` deletes only derived ones."""
+        shown, name = shown_of(row), damaged_row(self._keyspaces, table, key)
+        mendable = table in _DERIVED
+        text = f"{name}: it belongs to no model, view or task of the schema"
+        size = "" if shown is None else f"{len(shown)} bytes"
+        fault = Fault(
+            text,
+            "dangling",
+            "stray",
+            name,
+            "",
+            "",
+            size,
+            (),
+            mendable,
+            droppable=table == "roots",
+            table=table,
+            key=key,
+        )
         self._report(Finding(fault, found=shown))
 
     def _view_of(self, table: Table, key: bytes) -> str:
@@ -117,31 +237,11 @@ class FaultReporter:
             return keyspace.name
         return {BACK_REFERENCES: "back-reference", HOLDS: "hold"}.get(pointer_part(key), "stray")
 
-    def _row_name(self, table: Table, key: bytes) -> str:
-        """A row's key as a person reads it; hexadecimal where it cannot be read."""
-        keyspace = self._keyspaces.keyspace_of(table, key)
-        try:
-            if keyspace is not None:
-                return f"{keyspace.name}({', '.join(map(_value, keyspace.values(key)))})"
-            source = self._keyspaces.source_of(key)
-        except (Corrupt, ValueError, IndexError):
-            return key.hex()
-        return f"{self._keyspaces.name_of(source)} <- {self._keyspaces.name_of(pointed_part(key)[len(source) :])}"
-
 
 def _describe_cells(row: Row) -> str:
     """What is wrong with the cells of a row that shows nothing."""
     return "cells that no view writes beside its own" if VALUE in row else "no readable cell"
 
 
-def _value(value: object) -> str:
-    isoformat = getattr(value, "isoformat", None)
-    return repr(value) if isoformat is None else str(isoformat())
-
-
-def _numbers(numbers: list[Number]) -> str:
-    return f"[{', '.join(map(str, numbers))}]"
-
-
-def _text(value: object) -> str:
-    return shorten(value.hex() if isinstance(value, bytes) else "" if value is None else str(value))
+def _named(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -102,6 +102,7 @@ class Verifier:
         self._report = report
         self._scanner = Scanner(options.pace, options.max_age, options.progress)
         self._done = _Done() if options.resume is None else _decode_cursor(options.resume)
+        self._scanner.cursor = "" if options.resume is None else options.resume
         self._faults: list[Fault] = []
         self._ahead: list[Ahead] = []
         self._skipped: list[str] = []

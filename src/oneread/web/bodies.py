@@ -11,11 +11,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from oneread.database.patches import as_arguments
+from oneread.database.shapes import CreateShape, PatchShape, decode
 from oneread.errors import LimitExceeded
 from oneread.models.json_form import form
 from oneread.models.model import Model
 
 M = TypeVar("M", bound="Model[*tuple[Any, ...]]")
+S = TypeVar("S", bound="CreateShape[Any] | PatchShape[Any]")
 
 MOST_BYTES: Final = 1_000_000
 """Largest body; an entity's document is at most as large."""
@@ -32,7 +34,7 @@ async def entity_of(request: Request, model: type[M], *, most_bytes: int = MOST_
         most_bytes: the largest body; the rest of a larger one is not read.
 
     Raises:
-        InvalidValue: the body is not JSON, or a field is unknown, missing or of another type.
+        InvalidValue: the body is not JSON, or fields are unknown, missing or of another type; the response lists them.
         LimitExceeded: the body is too large.
         HTTPException: 415, the content type is not JSON.
     """
@@ -47,6 +49,15 @@ async def changes_of(request: Request, model: type[M], *, most_bytes: int = MOST
         InvalidValue, LimitExceeded, HTTPException: as `entity_of`.
     """
     return as_arguments(form(model).changes(await _body(request, most_bytes)))
+
+
+async def body_of(request: Request, shape: type[S], *, most_bytes: int = MOST_BYTES) -> S:
+    """Decodes a shape in a request's body: `body_of(request, CreateShape[Post])`, `body_of(request, PatchShape[Post])`.
+
+    Raises:
+        InvalidValue, LimitExceeded, HTTPException: as `entity_of`.
+    """
+    return decode(shape, await _body(request, most_bytes))
 
 
 async def _body(request: Request, most: int) -> bytes:

@@ -23,13 +23,15 @@ class BudgetMiddleware:
     For the whole application, or one route's `middleware=`: a route's budget spends the application's as well. A
     request that exceeds it ends with BudgetExceeded, which `exception_handlers` turns into 503. Each response has what
     was spent until its first byte, in `X-Oneread-Cost: requests=2, rows=11, bytes=1960`, and for browsers in
-    `Server-Timing`. A web socket has one budget from its handshake to its end.
+    `Server-Timing`. A web socket has one budget from its handshake to its end, or a new one with each message that it
+    receives; a socket that exceeds it is closed with code 1013.
 
     Arguments:
         requests: requests to a store, at most; None for no limit.
         rows: rows read and written, at most.
         bytes: bytes of keys and values, at most.
         headers: whether responses have the cost.
+        per_message: a web socket begins a new budget with each message that it receives.
 
     Raises:
         UsageError: a limit is not a whole number of 0 or more.
@@ -43,6 +45,7 @@ class BudgetMiddleware:
         rows: int | None = None,
         bytes: int | None = None,  # noqa: A002 - the name that costs have everywhere
         headers: bool = True,
+        per_message: bool = False,
     ) -> None:
         budget(requests=requests, rows=rows, bytes=bytes)  # refuses an invalid limit now, not at the first request
         self._app = app
@@ -50,6 +53,7 @@ class BudgetMiddleware:
         self._rows = rows
         self._bytes = bytes
         self._headers = headers
+        self._per_message = per_message
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI application."""
@@ -65,4 +69,12 @@ class BudgetMiddleware:
                     headers.append("Server-Timing", f'oneread;desc="{spent.requests} requests, {spent.rows} rows"')
                 await send(message)
 
-            await self._app(scope, receive, send_with_cost if self._headers else send)
+            async def receive_with_budget() -> Message:
+                message = await receive()
+                if message["type"] == "websocket.receive":
+                    spent.renew()
+                return message
+
+            await self._app(
+                scope, receive_with_budget if self._per_message else receive, send_with_cost if self._headers else send
+            )

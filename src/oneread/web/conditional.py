@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final, cast
 
 from starlette.requests import HTTPConnection, Request
 
 from oneread.database.page_json import to_json
 from oneread.database.results import version_of
+from oneread.database.shapes import PublicShape
 from oneread.errors import InvalidValue
 from oneread.models.model import Model
 
@@ -22,6 +23,8 @@ _OURS: Final = re.compile(r"v(?P<version>[0-9]{1,19})(?:-[0-9a-f]{32})?")
 _DIGEST_BYTES: Final = 16
 SAFE: Final = ("GET", "HEAD")
 """Methods that read: their responses have a tag."""
+CONDITIONS: Final = ("If-Match", "If-None-Match")
+"""The headers that make a request conditional."""
 _NEVER: Final = -1
 """A version that no entity has."""
 
@@ -45,7 +48,14 @@ def etag(result: object) -> str:
 def tag_of(result: object, body: bytes | memoryview) -> str:
     """The entity tag of a result with this JSON."""
     digest = blake2b(body, digest_size=_DIGEST_BYTES).hexdigest()
-    return f'"v{version_of(result)}-{digest}"' if isinstance(result, Model) else f'"{digest}"'
+    entity = entity_in(result)
+    return f'"{digest}"' if entity is None else f'"v{version_of(entity)}-{digest}"'
+
+
+def entity_in(result: object) -> Model[Any] | None:
+    """The entity that a result is, or is a shape of; None for other results."""
+    found = cast("PublicShape[object]", result).entity if isinstance(result, PublicShape) else result
+    return cast("Model[Any]", found) if isinstance(found, Model) else None
 
 
 def if_version(request: Request) -> int | None:

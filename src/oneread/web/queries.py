@@ -5,12 +5,15 @@ See "Lists" in docs/reference/web.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.lists import listed
@@ -20,12 +23,17 @@ from oneread.errors import InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.store.limits import BUDGET
+from oneread.web.links import links_of, note_page
 
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
 
-NAMES: Final = ("limit", "cursor", "backward", "since", "until", "starts_with")
+BOUNDS: Final = ("since", "after", "until", "through", "starts_with")
+NAMES: Final = ("limit", "cursor", "backward", *BOUNDS)
+_NONE: Final[Any] = None  # FastAPI gives a request and a response only where no other type is in the annotation
 _TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
 _DIGITS: Final = 9
+_AWARE: Final = msgspec.Meta(tz=True)
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(eq=False)
@@ -36,7 +44,10 @@ class PageQuery:
         limit: rows of the page; the view's `max_limit` is the most.
         cursor: `next` or `previous` of the page before.
         backward: without a cursor, the last page of the list.
-        since, until, starts_with: bounds of the next key field, as text of the field's declared type.
+        request, response: given by FastAPI; the response gets the links to the pages around the one that is read,
+            whatever the route returns.
+        since, after, until, through, starts_with: bounds of the next key field, as text of the field's declared type; a
+            date alone is midnight in UTC where the field is an instant.
     """
 
     limit: int | None = None
@@ -45,6 +56,10 @@ class PageQuery:
     since: str | None = None
     until: str | None = None
     starts_with: str | None = None
+    after: str | None = None
+    through: str | None = None
+    request: HTTPConnection = field(default=_NONE, repr=False)
+    response: Response = field(default=_NONE, repr=False)
 
     @classmethod
     def of(cls, connection: HTTPConnection, *, others: Collection[str] = ()) -> PageQuery:
@@ -68,9 +83,12 @@ class PageQuery:
             _number(given["limit"]) if "limit" in given else None,
             given.get("cursor"),
             _truth(given.get("backward", "false")),
-            given.get("since"),
-            given.get("until"),
-            given.get("starts_with"),
+            since=given.get("since"),
+            after=given.get("after"),
+            until=given.get("until"),
+            through=given.get("through"),
+            starts_with=given.get("starts_with"),
+            request=connection,
         )
 
     async def page(
@@ -83,7 +101,7 @@ class PageQuery:
         where: Expression | None = None,
         budget: int = BUDGET,
     ) -> Page[P]:
-        """Reads the page; costs what `db.page` costs.
+        """Reads the page; costs what `db.page` costs. The response links to the pages around it.
 
         Arguments:
             db: the database.
@@ -100,10 +118,10 @@ class PageQuery:
         """
         if most is not None and self.limit is not None and self.limit > most:
             raise InvalidQuery("the limit is larger than this list allows", field="limit", max_limit=most)
-        bounded = {name: getattr(self, name) for name in ("since", "until", "starts_with")}
+        bounded = {name: getattr(self, name) for name in BOUNDS}
         if any(text is not None for text in bounded.values()):
             bounded = _convert_bounds(db, view, equal, bounded)
-        return await db.page(
+        found = await db.page(
             view,
             *equal,
             limit=limit if self.limit is None else self.limit,
@@ -113,6 +131,11 @@ class PageQuery:
             budget=budget,
             **bounded,
         )
+        if self.request is not _NONE:
+            note_page(self.request, found)
+            if self.response is not _NONE and (links := links_of(self.request, found)):
+                self.response.headers["Link"] = links
+        return found
 
 
 def _number(text: str) -> int:
@@ -140,7 +163,14 @@ def _convert_bounds(
     found: dict[str, Any] = {}
     for name, text in texts.items():
         try:
-            found[name] = None if text is None else msgspec.convert(text, element.type, strict=False)
+            found[name] = None if text is None else _convert_bound(text, element.type)
         except (msgspec.ValidationError, ValueError, OverflowError) as error:
             raise InvalidQuery("the bound does not fit the type of the key field", field=name, view=view) from error
     return found
+
+
+def _convert_bound(text: str, kind: type) -> object:
+    """A bound as a value of the key field's type; for an instant a date alone is its midnight in UTC."""
+    if kind is not datetime:
+        return msgspec.convert(text, kind, strict=False)
+    return msgspec.convert(f"{text}T00:00:00Z" if _DATE.fullmatch(text) else text, Annotated[datetime, _AWARE])

@@ -240,6 +240,14 @@ def test_declared_maxima_bound_bytes_and_a_copy_is_as_short_as_its_source():
     assert page.typical < page.bytes
 
 
+def test_what_is_typical_has_three_holders_and_a_new_entity_none():
+    typical = {verb: getattr(COSTS, verb)(Product).typical for verb in ("create", "save", "delete")}
+    assert typical["create"] < 1000
+    assert max(typical.values()) < 6000
+    assert COSTS.save(Product, carriers=3).typical == typical["save"]
+    assert COSTS.save(Product, carriers=500).typical > 50 * typical["save"]
+
+
 def test_a_group_that_all_share_is_one_row_however_many_are_saved():
     costs = declared.of(Schema(Author, Post, Stars))
     groups = [term for term in costs.save(Post, entities=10).terms if term.what == "group"]

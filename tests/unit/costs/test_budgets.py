@@ -172,6 +172,23 @@ def test_what_cannot_be_a_budget_is_refused():
         assert repr(again) == "Spent(requests=0, rows=0, bytes=0)"
 
 
+def test_a_renewed_budget_counts_from_zero_and_one_around_it_does_not():
+    with connect("memory://", SCHEMA, workers=0) as db:
+        fill(db)
+        with budget(requests=5) as outer, budget(requests=2) as inner:
+            for _ in range(2):
+                inner.renew()
+                db.get(Purchase, "o", 1)
+                db.get(Purchase, "o", 1)
+                assert inner.requests == 2
+            assert outer.requests == 4
+            with pytest.raises(BudgetExceeded):
+                db.get(Purchase, "o", 1)
+            inner.renew()
+            with pytest.raises(BudgetExceeded):  # of the outer one
+                db.get(Purchase, "o", 1)
+
+
 def test_a_budget_left_in_another_context_says_so():
     one = budget()
     contextvars.copy_context().run(one.__enter__)

@@ -270,7 +270,7 @@ def test_the_fast_path_of_a_group_answers_and_costs_as_the_plan(view, key):
             assert local.get(view, key) == local.find(view, key) == planned
         assert local.cost(local.get(view, key)) == trace.cost
         assert spent.cost == Cost(*(2 * each for each in (trace.cost.requests, trace.cost.rows, trace.cost.bytes)))
-        assert local.version(local.get(view, key)) == version == 0
+        assert version == 0
         assert SalesOfProduct in local._finders
 
 
@@ -285,10 +285,10 @@ def test_the_fast_path_of_a_group_refuses_as_the_plan(key):
             assert str(fast.value) == str(planned.value)
 
 
-def test_a_leaf_copy_keeps_its_holders_version(shop):
+def test_a_copy_that_follows_keeps_its_holders_version(shop):
     before = shop.db.get(Purchase, "o", 1)
     shop.db.patch(Product, "p", name="Pear")  # covered by an index: the holder is committed again
     again = shop.db.get(Purchase, "o", 1)
-    assert shop.db.version(again) > shop.db.version(before)
+    assert shop.db.version(again) == shop.db.version(before)
     assert again.product == Sold(ref=before.product.ref, name="Pear")
     assert customer().name == "Customer 1"

@@ -82,9 +82,12 @@ def test_the_plan_names_what_the_call_then_asks(shop, what):
     text = str(explained)
     for request in shop.asked:
         if isinstance(request, Scan):
-            assert request.range.start.hex() in text
+            assert f"scan {request.table} for " in text
+            assert request.range.start.hex() not in text
         elif isinstance(request, Read) and request.table != "roots":
-            assert request.keys[0].hex() in text
+            assert f"read {request.table} " in text
+            assert request.keys[0].hex() not in text
+    assert len(explained.plan) == sum(isinstance(request, Scan | Read) for request in shop.asked)
     assert len(shop.asked) <= explained.bound.requests
     if what == "get":
         assert "read roots Purchase('o', 1)" in text

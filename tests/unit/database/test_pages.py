@@ -5,6 +5,7 @@ import pytest
 from oneread import Aggregate, Index, Key, Model, Ref, Schema, any_of, by, connect, count, field
 from oneread.database.fast_path import read_page
 from oneread.database.pages import Query, page
+from oneread.encoding.ranges import KeyBounds
 from oneread.errors import InvalidQuery
 from oneread.plans.trace import Trace
 
@@ -158,7 +159,7 @@ def test_the_fast_path_of_page_answers_as_the_plan(db, backward, limit):
     of = db._lists[ItemsBySize]
     cursor = None
     while True:
-        query = Query((), limit, cursor, backward, since=2)
+        query = Query((), limit, cursor, backward, KeyBounds(2))
         trace = Trace()
         planned = db._driver.run(page(of, query, db._cipher, trace), trace)
         found = read_page(db._driver.engine, of, query, db._cipher)

@@ -32,6 +32,7 @@ from oneread.errors import (
     LimitExceeded,
     MissingReference,
     NotFound,
+    NotUnique,
     StillReferenced,
 )
 from oneread.store.requests import Scan
@@ -108,17 +109,6 @@ BEFORE = [
 REFUSED = {
     "create: the key is taken": (("create", (member(1, mail="other"),), {}), AlreadyExists),
     "create: a key that the transaction took": (("create", (member(10, mail="other"),), {}), AlreadyExists),
-    "create: a value that the transaction took": (("create", (member(11, mail="new"),), {}), AlreadyExists),
-    "save: a value that the transaction took": (("save", (member(11, mail="new"),), {}), AlreadyExists),
-    "save over: a value that the transaction took": (("save", (member(3, mail="new", points=9),), {}), AlreadyExists),
-    "patch: a value that the transaction took": (
-        ("patch", (Member, 2), {"mail": "new", "nick": "free"}),
-        AlreadyExists,
-    ),
-    "patch: beside a free value one that the transaction took": (
-        ("patch", (Member, 2), {"nick": "nick 10", "mail": "free"}),
-        AlreadyExists,
-    ),
     "save: the model's check": (("save", (member(2, points=-1),), {}), InvalidValue),
     "patch: the model's check": (("patch", (Member, 2), {"points": -1}), InvalidValue),
     "patch: a wrong type": (("patch", (Member, 2), {"points": "many"}), InvalidValue),
@@ -217,6 +207,26 @@ def test_all_refusals_in_one_transaction_leave_no_trace():
 @pytest.mark.parametrize("name", [name for name in REFUSED if not name.endswith("the transaction took")])
 def test_a_transaction_with_nothing_but_a_refused_write_writes_nothing(name):
     assert sync_outcome([REFUSED[name]]) == sync_outcome([])
+
+
+TAKING = {
+    "create": ("create", (member(11, mail="new"),), {}),
+    "save": ("save", (member(11, mail="new"),), {}),
+    "save over": ("save", (member(3, mail="new", points=9),), {}),
+    "patch": ("patch", (Member, 2), {"mail": "new", "nick": "free"}),
+    "patch, beside a free value": ("patch", (Member, 2), {"nick": "nick 10", "mail": "free"}),
+}
+"""Writes of a value that the transaction took before."""
+
+
+@pytest.mark.parametrize("outcome", [sync_outcome, async_outcome])
+@pytest.mark.parametrize("name", TAKING)
+def test_a_value_that_the_transaction_took_refuses_it_at_its_end_unless_it_is_freed(outcome, name):
+    freed = ("delete", (Member, 10), {})
+    with pytest.raises(NotUnique) as refused:
+        outcome(allowed([*BEFORE, TAKING[name]]))
+    assert refused.value.facts["owner"] == "Member(10)"
+    outcome(allowed([*BEFORE, TAKING[name], freed]))
 
 
 def test_a_value_taken_in_the_store_refuses_the_transaction_at_its_end():

@@ -219,7 +219,7 @@ def test_a_unique_value_that_another_one_has_taken(inline):
     db.patch(Maker, 1, name="second")
     db.drain()
     (named,) = db.set_aside()
-    assert (named.holder, named.error) == ("Product(2)", "AlreadyExists")
+    assert (named.holder, named.error) == ("Product(2)", "NotUnique")
     assert {db.get(Product, number).maker.name for number in (1, 100, 101)} == {"second"}
     assert db.get(TitlesOfSecond, "same").title == "same"
     db.delete(Product, 50)  # neither the source nor the holder
@@ -237,7 +237,7 @@ def test_of_two_that_want_one_unique_value_one_has_it(inline):
     db.save_all([Product(id=n, maker=MadeBy.of(n), title="same") for n in (1, 2)])
     db.save_all([Maker(id=1, name="second"), Maker(id=2, name="second")])
     db.drain()
-    assert [each.error for each in db.set_aside()] == ["AlreadyExists"]
+    assert [each.error for each in db.set_aside()] == ["NotUnique"]
     assert sum(db.get(Product, n).maker.name == "second" for n in (1, 2)) == 1
     assert db.verify().found == {"copy": {"different": 1}}
 

@@ -121,7 +121,9 @@ def test_a_bound_of_another_type_is_refused(db, name):
                     db.page(PLAIN[name], **{bound: given})
 
 
-@pytest.mark.parametrize("key", [("1",), (1.0,), (True,), (None,), (b"1",), ((1,),), ([1],), (Post.at(1),), (), (1, 1)])
+@pytest.mark.parametrize(
+    "key", [("1",), (1.0,), (True,), (None,), (b"1",), ((1,),), ([1],), (Ref(("1",)),), (), (1, 1)]
+)
 def test_a_key_of_another_type_is_refused_by_every_verb(db, key):
     for ask in (
         lambda: db.get(Post, *key),

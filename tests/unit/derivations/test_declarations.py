@@ -122,7 +122,7 @@ VIEWS = {
     ),
     "a fold in an index": lambda: declared(PERSON, name=NAME, people=(int, count())),
     "shown in an aggregate": lambda: declared(FOLDED, name=(str, shown(Person.name))),
-    "no key rule": lambda: declared(PERSON, name=(str, shown(Person.name))),
+    "a unique index without a key rule": lambda: declared(PERSON, unique=True, name=(str, shown(Person.name))),
     "each of what is not a list": lambda: declared(PERSON, name=(str, by(each(Person.name)))),
     "each twice": lambda: declared(PERSON, tag=(str, by(each(Person.tags))), word=(str, by(each(Person.words)))),
     "each folded": lambda: declared(FOLDED, tag=(str | None, least(each(Person.tags)))),

@@ -75,9 +75,10 @@ class BitmapView:
     def probed_values(self):
         return [(part.field, part.access, part.check()) for part in self.key.parts]
 
-    def find(self, values) -> Plan[Any]:
-        (row,) = yield from Read("counts", [self.prefix + self.key.codec.encode(values)])
-        return self._row(values, [] if row is None else decode_amounts(row[VALUE].value))
+    def find_many(self, wanted) -> Plan[list[Any]]:
+        rows = yield from Read("counts", [self.prefix + self.key.codec.encode(values) for values in wanted])
+        amounts = [[] if row is None else decode_amounts(row[VALUE].value) for row in rows]
+        return [self._row(*each) for each in zip(wanted, amounts, strict=True)]
 
     def local_find(self, _engine):
         return None

@@ -113,16 +113,16 @@ class PeakView(ToyView):
             ),
         )  # fmt: skip
 
-    def find(self, values) -> Plan[Any]:
-        rows = yield from Scan("views", RowRange.under(self.hidden + self.key.codec.encode(values)), 1)
-        found = {self.field: int(rows[0][1][VALUE].value) if rows else None}
-        return self.cls(**self.fields(values), **found)
+    def find_many(self, wanted) -> Plan[list[Any]]:
+        found = []
+        for values in wanted:
+            rows = yield from Scan("views", RowRange.under(self.hidden + self.key.codec.encode(values)), 1)
+            value = int(rows[0][1][VALUE].value) if rows else None
+            found.append(self.cls(**self.fields(values), **{self.field: value}))
+        return found
 
     def show(self, found) -> Plan[list[Any]]:
-        shown = []
-        for key, _row in found:
-            shown.append((yield from self.find(self.key.codec.decode(row_part(key)))))
-        return shown
+        return (yield from self.find_many([self.key.codec.decode(row_part(key)) for key, _row in found]))
 
     def forms(self):
         name, place, none = self.cls.__name__, key_paths(self.key), frozenset()
@@ -150,9 +150,9 @@ class OwnerView(ToyView):
     def row(self, values, cells):
         return self.cls(source=Ref(self.kind.parts_of(cells[VALUE].value)), **self.fields(values))
 
-    def find(self, values) -> Plan[Any]:
-        (row,) = yield from Read("counts", [self.prefix + self.key.codec.encode(values)])
-        return None if row is None else self.row(values, row)
+    def find_many(self, wanted) -> Plan[list[Any]]:
+        rows = yield from Read("counts", [self.prefix + self.key.codec.encode(values) for values in wanted])
+        return [None if row is None else self.row(values, row) for values, row in zip(wanted, rows, strict=True)]
 
     def show(self, found) -> Plan[list[Any]]:
         yield from ()

@@ -269,7 +269,7 @@ class TestWhatCannotBeInAView:
         result = new.backfill(fence=True)
         assert (result.done, result.refused, result.looked) == (False, 2, 617)
         assert [each.entity for each in result.refusals] == ["Customer(3)", "Purchase(500)"]
-        assert "AlreadyExists" in result.refusals[0].reason
+        assert "NotUnique" in result.refusals[0].reason
         assert "Customer(1)" in result.refusals[0].reason
         assert "InvalidKey" in result.refusals[1].reason
         with pytest.raises(NotReady):

@@ -13,7 +13,6 @@ import pytest
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue
 from oneread.models import shadow
-from oneread.models.declared import Declared
 from oneread.models.fields import GENERATED, reference
 from oneread.models.fingerprints import describe
 from oneread.models.layout import Layout, Layouts, field_path
@@ -143,15 +142,15 @@ FIELDS = {
     "box": (Box[int], Box(3)),
     "nothing": (None, None),
     "anything": (Any, [1, {"a": None}]),
-    "near": (Ref[Customer], Ref((1,))),
-    "far": (Ref[Ticket], Ref((SOME_ID, date(2020, 1, 1), Colour.BLUE))),
+    "near": (Ref[Customer], Customer.at(1)),
+    "far": (Ref[Ticket], Ticket.at(SOME_ID, date(2020, 1, 1), Colour.BLUE)),
     "far_or_none": (Ref[Ticket] | None, None),
-    "refs": (list[Ref[Ticket]], [Ref((SOME_ID, date(2020, 1, 1), Colour.BLUE))]),
+    "refs": (list[Ref[Ticket]], [Ticket.at(SOME_ID, date(2020, 1, 1), Colour.BLUE)]),
     "refs_or_none": (Annotated[list[Ref[Ticket]], msgspec.Meta(max_length=9)] | None, None),
-    "ref_set": (set[Ref[Ticket]], {Ref((SOME_ID, date(2020, 1, 1), Colour.BLUE))}),
-    "near_set": (set[Ref[Customer]], {Ref((1,)), Ref((2,))}),
-    "ref_map": (dict[Ref[Ticket], int], {Ref((SOME_ID, date(2020, 1, 1), Colour.BLUE)): 1}),
-    "maybe_refs": (list[Ref[Ticket] | None], [None, Ref((SOME_ID, date(2020, 1, 1), Colour.BLUE))]),
+    "ref_set": (set[Ref[Ticket]], {Ticket.at(SOME_ID, date(2020, 1, 1), Colour.BLUE)}),
+    "near_set": (set[Ref[Customer]], {Customer.at(1), Customer.at(2)}),
+    "ref_map": (dict[Ref[Ticket], int], {Ticket.at(SOME_ID, date(2020, 1, 1), Colour.BLUE): 1}),
+    "maybe_refs": (list[Ref[Ticket] | None], [None, Ticket.at(SOME_ID, date(2020, 1, 1), Colour.BLUE)]),
 }
 
 
@@ -159,7 +158,7 @@ def declared(name, annotations, defaults=None, base=Model, **config):
     """A declaration made at run time, with `code` as its key when it is a model."""
     fields = ({"code": Key[str]} if base is Model else {}) | annotations
     space = {"__annotations__": fields, "__module__": __name__} | (defaults or {})
-    return Declared(name, (base,), space, **config)
+    return type(base)(name, (base,), space, **config)
 
 
 def purchase(**changes):
@@ -193,7 +192,8 @@ def test_entities_and_copies_are_of_the_users_classes_on_this_interpreter(layout
     given = purchase()
     doc = layout.encode(given)
     for seen in (layout.decode(doc), layout.decode_known(doc), layout.validated(given)[1], *layout.decode_many([doc])):
-        assert (type(seen), type(seen.buyer), type(seen.product), type(seen.buyer.ref)) == (Purchase, Buyer, Sold, Ref)
+        assert (type(seen), type(seen.buyer), type(seen.product)) == (Purchase, Buyer, Sold)
+        assert type(seen.buyer.ref) is type(Customer.at(1))
         assert seen == given
         assert hash(seen) == hash(given)
         with pytest.raises(AttributeError):
@@ -216,7 +216,7 @@ def test_typed_references_come_back_in_copies_too():
         given = cls(code="c", seat=Seat(ref=far, title="t", ticket=far, others=others))
         seen = Layout(cls, 1).validated(given)[1]
         assert seen == given
-        assert {type(each) for each in (seen.seat.ref, seen.seat.ticket, *(others or []))} == {Ref}
+        assert {type(each) for each in (seen.seat.ref, seen.seat.ticket, *(others or []))} == {type(far)}
         assert hash(seen.seat.ref) == hash(far)
 
 
@@ -283,7 +283,7 @@ def test_a_refusal_says_why(layout):
 
 def test_paths_inside_a_field_are_kept():
     cls = declared("One", {"it": dict[str, list[int]], "to": Ref[Ticket]})
-    ok = Ref((SOME_ID, date(2020, 1, 1), Colour.BLUE))
+    ok = Ticket.at(SOME_ID, date(2020, 1, 1), Colour.BLUE)
     assert refused(Layout(cls, 1), cls(code="c", it={"a": [1, "x"]}, to=ok), "it[...][1]")
     assert refused(Layout(cls, 1), cls(code="c", it={3: [1]}, to=ok), "it")
     assert refused(Layout(cls, 1), cls(code="c", it={}, to=Ref((SOME_ID, 5, Colour.BLUE))), "to.key[1]")
@@ -341,15 +341,18 @@ def test_ints_of_any_size_come_back_wherever_they_stand(number):
     cls = declared("All", types | more | {"seat": Seat | None})
     values = {name: value for name, (_, value) in FIELDS.items()}
     bigs = {"bigs": {number: [number, 1]}, "pairs": {(number, "x"): number}, "set": {number, 1}}
-    far = Ref((SOME_ID, date(2020, 1, 1), Colour.BLUE))
+    far = Ticket.at(SOME_ID, date(2020, 1, 1), Colour.BLUE)
     seat = Seat(ref=far, title="t", ticket=far, others=[far])
-    given = cls(code="c", **values | bigs | {"big": number, "seat": seat, "anything": [number], "near": Ref((number,))})
+    given = cls(
+        code="c", **values | bigs | {"big": number, "seat": seat, "anything": [number], "near": Customer.at(number)}
+    )
     layout = Layout(cls, 0x1234)
     doc, seen = layout.validated(given)
     assert doc[:2] == b"\x92\x34"
     assert seen == given
     assert repr(seen) == repr(given)
-    assert [type(each) for each in (seen, seen.seat, seen.seat.ref, seen.seat.others[0])] == [cls, Seat, Ref, Ref]
+    assert [type(each) for each in (seen, seen.seat)] == [cls, Seat]
+    assert type(seen.seat.ref) is type(seen.seat.others[0]) is type(far)
     assert layout.decode_many([doc, layout.encode(msgspec.structs.replace(given, big=1))]) == [
         given,
         msgspec.structs.replace(given, big=1),

@@ -1,6 +1,7 @@
 """docs/formats/rows.md is the law of documents: its tables are the vectors."""
 
 import dataclasses
+import html
 import re
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -47,7 +48,7 @@ def vectors(heading):
     """The rows of the table under this heading row."""
     table = PAGE.partition(f"| {heading} |\n")[2].partition("\n\n")[0].strip().splitlines()[1:]
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table]
-    return [[cell.strip("`").replace("\\|", "|") for cell in row] for row in cells]
+    return [[html.unescape(re.sub("</?code>", "", cell.strip("`"))) for cell in row] for row in cells]
 
 
 NARROW = [(*row, b"\x00\x07", b"") for row in vectors("field's type | value | element")]

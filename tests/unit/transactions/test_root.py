@@ -4,14 +4,16 @@ import pytest
 
 from oneread.errors import Corrupt
 from oneread.store.rows import Cell
-from oneread.transactions.root import AHEAD_MILLISECONDS, NO_ROOT, Root, encode_root, next_version, parse_root
+from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, NO_ROOT, Root, encode_root, next_version, parse_root
 
 
-@pytest.mark.parametrize("root", [Root(5), Root(5, b"body"), Root(5, None, b"e"), Root(2**40, b"body", b"e")])
+@pytest.mark.parametrize("root", [Root(5), Root(5, b"body", own=5), Root(5, None, b"e"), Root(2**40, b"body", b"e", 3)])
 def test_a_row_says_what_was_put_into_it(root):
     row = encode_root(root)
     assert parse_root(row) == root
-    assert {cell.stamp for cell in row.values()} == {root.version}
+    assert {column: cell.stamp for column, cell in row.items()} == {
+        column: root.own if column == BODY else root.version for column in row
+    }
 
 
 def test_no_row_is_nothing():

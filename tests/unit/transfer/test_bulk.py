@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from oneread import Schema, add, connect, connect_async
+from oneread import Index, Key, Model, Ref, Schema, add, by, connect, connect_async, reference
 from oneread.database.collector import pause_collector
 from oneread.errors import (
     AlreadyExists,
@@ -22,6 +22,7 @@ from oneread.errors import (
     LimitExceeded,
     MissingReference,
     NotFound,
+    NotUnique,
     StillReferenced,
     UsageError,
 )
@@ -43,6 +44,28 @@ from tests.unit.database.shop import (
     purchase,
 )
 
+
+class Named(Model[int]):
+    number: Key[int]
+    name: str
+
+
+class Names(Index[Named]):
+    unique = True
+
+    name: str = by(Named.name)
+
+
+class Held(Model[int]):
+    number: Key[int]
+    of: Ref[Named] = reference(on_delete="refuse")
+
+
+def collecting(asked):
+    return lambda request, _answer: asked.append(request)
+
+
+UNIQUE = Schema(Named, Names, Held)
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -186,8 +209,55 @@ class TestARefusedChange:
         with db.bulk(batch=1000, on_refused=lambda _refusal: None) as bulk:
             for each in lines(1000):
                 bulk.save(each if each.line != 700 else purchase(buyer=404, sold="A"))
-        assert asked.count("Replace roots") == 2
-        assert bulk.tally.batches == 2
+        assert asked.count("Replace roots") == 1
+        assert bulk.tally.batches == 1
+
+    def test_costs_the_same_however_many_are_refused(self, url):
+        """Three transactions: one that is refused, one that finds what is, and the commit of the others."""
+        costs = {}
+        for refused in (1, 20, 100, 199):
+            asked = []
+            with connect(url, SCHEMA, workers=0, observers=(collecting(asked),)) as db:
+                db.save(Customer(number=1, name="Ada"))
+                db.save(Product(code="A", name="Heart"))
+                asked.clear()
+                with db.bulk(batch=200, on_refused=lambda _refusal: None) as bulk:
+                    for each in lines(200, f"of {refused}"):
+                        bad = each.line * refused // 200 != (each.line + 1) * refused // 200
+                        bulk.save(purchase(each.line, order=each.order, buyer=404, sold="A") if bad else each)
+                assert bulk.tally == Tally(stored=200 - refused, refused=refused, batches=1)
+                kinds = [f"{type(each).__name__} {each.table}" for each in asked]
+                costs[refused] = kinds.count("Read roots"), kinds.count("Replace roots")
+        assert set(costs.values()) == {(3, 1)}
+
+    def test_is_found_among_values_that_are_taken(self, url):
+        with connect(url, UNIQUE, workers=0) as db:
+            db.save(Named(number=0, name="zero"))
+            refusals = []
+            with db.bulk(on_refused=refusals.append) as bulk:
+                for number, name in enumerate(["zero", "one", "one", "two", "zero", "one", "three"], 1):
+                    bulk.save(Named(number=number, name=name), position=number)
+            assert [(each.position, type(each.error), each.error.facts["owner"]) for each in refusals] == [
+                (1, NotUnique, "Named(0)"),
+                (3, NotUnique, "Named(2)"),
+                (5, NotUnique, "Named(0)"),
+                (6, NotUnique, "Named(2)"),
+            ]
+            assert [each.number for each in db.page(Named)] == [0, 2, 4, 7]
+            Audit(db._driver.engine, db.operations).check()
+
+    def test_is_found_among_deletes_and_sums(self, url):
+        with connect(url, UNIQUE, workers=0) as db:
+            db.save(Named(number=0, name="zero"))
+            db.save(Held(number=1, of=Named.at(0)))
+            refusals = []
+            with db.bulk(on_refused=refusals.append) as bulk:
+                bulk.delete(Named, 0, position=1)
+                bulk.patch(Named, 0, name="renamed")
+                bulk.reached(2)
+                bulk.save(Named(number=3, name="zero"), position=3)
+            assert [(each.position, type(each.error)) for each in refusals] == [(1, StillReferenced)]
+            assert [each.name for each in db.page(Named)] == ["renamed", "zero"]
 
     @pytest.mark.parametrize("batch", [1, 2, 7, 64])
     def test_takes_only_itself_along_wherever_it_stands(self, batch):

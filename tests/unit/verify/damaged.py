@@ -6,6 +6,7 @@ import msgspec
 
 from oneread import connect
 from oneread.derivations import emitted_record
+from oneread.store.keys import holder_part
 from oneread.store.requests import Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions import outbox
@@ -87,8 +88,14 @@ class Damaged:
         return next((key, row) for key, row in self.rows(table, prefix).items() if key.endswith(suffix))
 
     def pointer(self, under, source, carrier):
-        key = under + self.root(*source)[0] + self.root(*carrier)[0]
-        return key, self.rows("views", key).get(key)
+        """The row of a holder, whatever its selection; the key without one where there is no such row."""
+        start, holder = under + self.root(*source)[0], self.root(*carrier)[0]
+        found = [
+            (key, row)
+            for key, row in self.rows("views", start).items()
+            if key.startswith(start) and holder_part(key[len(start) :]) == holder
+        ]
+        return found[0] if found else (start + holder, None)
 
     def sums(self, view, change):
         """Changes the numbers of the first group of an aggregate; answers its key."""

@@ -159,10 +159,25 @@ def a_back_reference_points_at_one_who_refers_to_another(store):
 
 
 @planted
+def a_back_reference_has_another_selection(store):
+    start, holder = BACK_REFERENCES + store.root(Customer, 2)[0], store.root(Purchase, 1)[0]
+    key = start + b"\xff\x00\x01\x02" + holder
+    store.show("views", key, b"\xc0")
+    return "dangling", "back-reference", "views", key, "Purchase(1)"
+
+
+@planted
+def a_back_reference_has_no_selection(store):
+    key = BACK_REFERENCES + store.root(Customer, 2)[0] + store.root(Purchase, 1)[0]
+    store.show("views", key, b"\xc0")
+    return "dangling", "back-reference", "views", key, "Purchase(1)"
+
+
+@planted
 def a_back_reference_ends_in_no_key(store):
     key = BACK_REFERENCES + store.root(Customer, 3)[0] + b"\x00"
     store.show("views", key, b"\xc0")
-    return "dangling", "back-reference", "views", key, "00"
+    return "dangling", "back-reference", "views", key, "an entity of model number 0, with a key of 1 bytes"
 
 
 @planted

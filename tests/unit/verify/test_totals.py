@@ -183,3 +183,9 @@ def test_several_damages_at_once_are_mended(db):
         damage(db)
     assert db.repair().clean
     assert everything(db) == before
+
+
+def test_a_damaged_total_is_said_by_field(db):
+    damage_document(db, Question, (0,), answers=7)
+    (fault,) = db.verify().faults
+    assert fault.text == "Question 0: answers: 7 -> 3"

@@ -26,7 +26,7 @@ from oneread.web import (
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Starlette would rather have a client that is not released widely yet
-    from starlette.testclient import TestClient  # noqa: F401 - the tests' client
+    from starlette.testclient import TestClient, WebSocketDenialResponse  # noqa: F401 - the tests' client
 
 
 class Maker(Model[int]):

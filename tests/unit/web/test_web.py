@@ -4,19 +4,33 @@ import asyncio
 import logging
 import subprocess
 import sys
+import types
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
 from starlette.applications import Starlette
+from starlette.endpoints import WebSocketEndpoint
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocketDisconnect
 
-from oneread import Schema, connect, connect_async, errors, to_json
+from oneread import Key, Model, Schema, connect, connect_async, errors, renamed, to_json
 from oneread.errors import BudgetExceeded, InvalidDeclaration, InvalidValue, UsageError
 from oneread.models.json_form import JsonForm, form
-from oneread.web import BudgetMiddleware, PageQuery, database, database_called, entity_of, etag, if_version, lifespan
+from oneread.web import (
+    BudgetMiddleware,
+    PageQuery,
+    database,
+    database_called,
+    entity_of,
+    etag,
+    exception_handlers,
+    if_version,
+    lifespan,
+)
 from oneread.web.problems import PROBLEM_TYPES, problem_type
 from tests.unit.web.applications import (
     SCHEMA,
@@ -26,10 +40,15 @@ from tests.unit.web.applications import (
     TestClient,
     Thing,
     ThingsOfMaker,
+    WebSocketDenialResponse,
     fastapi,
     starlette,
     thing,
 )
+
+
+class Event(Model[datetime]):
+    when: Key[datetime]
 
 
 @pytest.fixture(params=[starlette, fastapi], ids=["starlette", "fastapi"])
@@ -49,7 +68,7 @@ def put(client, code="a", *, headers=None, **more):
 
 def test_what_is_read_can_be_sent_back(client):
     first = put(client).json()
-    assert first == {"code": "a", "maker": {"ref": [1], "deleted": False, "name": "Ada"}, "size": 1}
+    assert first == {"code": "a", "maker": {"ref": 1, "deleted": False, "name": "Ada"}, "size": 1}
     assert client.put("/things/a", json=first | {"size": 2}).json() == first | {"size": 2}
     assert client.get("/things/a").json() == first | {"size": 2}
 
@@ -59,7 +78,7 @@ def test_pages_are_walked_by_their_cursors(client):
         put(client, code)
     first = client.get("/things").json()
     assert [row["whole"] for row in first["rows"]] == ["a", "b"]
-    assert first["rows"][0] == {"source": ["a"], "maker": {"ref": [1]}, "size": 1, "whole": "a"}
+    assert first["rows"][0] == {"source": "a", "maker": {"ref": 1}, "size": 1, "whole": "a"}
     assert first["previous"] is None
     second = client.get("/things", params={"cursor": first["next"], "limit": 3}).json()
     assert [row["whole"] for row in second["rows"]] == ["c", "d", "e"]
@@ -72,7 +91,28 @@ def test_bounds_are_read_by_the_type_of_the_key_field(client):
         put(client, f"s{size}", size=size)
     found = client.get("/things", params={"since": "2", "until": "9"}).json()
     assert [row["size"] for row in found["rows"]] == [5]
-    assert client.get("/things", params={"since": "two"}).json()["field"] == "since"
+    found = client.get("/things", params={"after": "1", "through": "9", "limit": 1}).json()
+    assert [row["size"] for row in found["rows"]] == [5]
+    found = client.get("/things", params={"after": "1", "through": "9", "cursor": found["next"]}).json()
+    assert [row["size"] for row in found["rows"]] == [9]
+    assert client.get("/things", params={"after": "9", "through": "1"}).json()["rows"] == []
+    for name in ("since", "after", "until", "through"):
+        assert client.get("/things", params={name: "two"}).json()["field"] == name
+
+
+def test_a_date_alone_bounds_an_instant():
+    async def ask(**bounds):
+        async with connect_async("memory://", Schema(Event)) as db:
+            for hour in (0, 23):
+                await db.save(Event(when=datetime(2018, 7, 1, hour, tzinfo=UTC)))
+            return [row.when.hour for row in (await PageQuery(**bounds).page(db, Event)).rows]
+
+    assert asyncio.run(ask(since="2018-07-01")) == [0, 23]
+    assert asyncio.run(ask(until="2018-07-01")) == []
+    assert asyncio.run(ask(since="2018-07-01T01:00:00Z", until="2018-07-02")) == [23]
+    for wrong in ("2018-7-1", "2018-13-01", "2018-07-01T01:00:00", "18-07-01", "\u0662018-07-01", "2018-07-01 "):
+        with pytest.raises(errors.InvalidQuery):
+            asyncio.run(ask(since=wrong))
 
 
 def test_fields_that_are_sent_are_patched(client):
@@ -96,19 +136,12 @@ def test_a_page_links_to_the_pages_around_it_relatively():
         assert [row["whole"] for row in second.json()["rows"]] == ["b"]
 
 
-def test_fastapi_knows_the_schemas_of_what_is_sent_and_read():
+def test_fastapi_answers_by_a_return_type_as_by_respond():
     with TestClient(fastapi()) as client:
-        found = client.get("/openapi.json").json()
-        sent, read = (found["components"]["schemas"][name] for name in ("Thing-Input", "Thing-Output"))
-        assert sent["required"] == ["code", "maker"]
-        assert read["required"] == ["code", "maker", "size"]
-        assert sent["properties"]["maker"]["required"] == ["ref"]
-        page = found["paths"]["/things"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-        assert set(page["properties"]["rows"]["items"]["properties"]) == {"source", "maker", "size", "whole"}
         client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
         put(client)
         assert client.get("/typed/a").json() == client.get("/things/a").json()
-        assert client.get("/made").json() == [{"maker": {"ref": [1]}, "things": 1}]
+        assert client.get("/made").json() == [{"maker": {"ref": 1}, "things": 1}]
 
 
 def test_to_json_takes_entities_rows_pages_and_what_holds_them():
@@ -117,9 +150,9 @@ def test_to_json_takes_entities_rows_pages_and_what_holds_them():
         saved = db.save(Thing(code="a", maker=MadeBy.of(1)))
         held = {"one": saved, "two": [saved, db.get(Made, 1)], "page": db.page(ThingsOfMaker), "none": None, "no": []}
         found = msgspec.json.decode(to_json(held))
-    assert found["two"] == [found["one"], {"maker": {"ref": [1]}, "things": 1}]
+    assert found["two"] == [found["one"], {"maker": {"ref": 1}, "things": 1}]
     assert found["page"] == {
-        "rows": [{"source": ["a"], "maker": {"ref": [1]}, "size": 1, "whole": "a"}], "next": None, "previous": None,
+        "rows": [{"source": "a", "maker": {"ref": 1}, "size": 1, "whole": "a"}], "next": None, "previous": None,
     }  # fmt: skip
     assert found["none"] is None
     with pytest.raises(TypeError):
@@ -159,11 +192,11 @@ def test_every_error_of_the_tree_has_a_status():
     found = {each.__name__: problem_type(each("no")).status for each in classes}
     assert set(PROBLEM_TYPES) <= set(classes)
     assert {name for name, status in found.items() if status == 500} == {
-        "OnereadError", "UsageError", "InvalidDeclaration", "InvalidUrl", "SchemaMismatch", "StoreError", "Unsupported",
+        "OnereadError", "UsageError", "InvalidDeclaration", "InvalidUrl", "StoreError", "Unsupported",
         "Corrupt", "OutcomeUnknown", "StaleCopies", "StoreReplaced",
     }  # fmt: skip
     assert {name for name, status in found.items() if status == 503} == {
-        "Closed", "Unavailable", "NotReady", "BudgetExceeded",
+        "Closed", "Unavailable", "NotReady", "BudgetExceeded", "SchemaMismatch",
     }  # fmt: skip
     assert problem_type(errors.LimitExceeded("no", limit=1, bytes=2)).status == 413
     assert problem_type(errors.LimitExceeded("no")).status == 507
@@ -180,6 +213,28 @@ def test_faults_of_the_server_are_logged_in_full_and_say_when_to_come_back(caplo
     assert (answer.status_code, answer.headers["retry-after"], answer.json()["retryable"]) == (503, "1", True)
     assert "secret" not in answer.text
     assert "secret" in caplog.text
+
+
+def test_a_process_that_a_newer_program_has_cut_off_is_unavailable(tmp_path):
+    """The same request is answered by the newer program's process, so a proxy or client may try again."""
+    url, later = f"lmdb://{tmp_path}/store?durability=none", made("Maker", {"number": Key[int], "title": str})
+
+    async def write(_request):
+        return PlainTextResponse(old.save(Maker(number=2, name="Bea")).name)
+
+    from_route = starlette()
+    from_route.routes.append(Route("/write", write))
+    with connect(url, Schema(Maker), workers=0) as old, TestClient(from_route) as client:
+        assert client.get("/write").status_code == 200
+        connect(url, Schema(later), workers=0).close()
+        answer = client.get("/write")
+    assert (answer.status_code, answer.headers["retry-after"], answer.json()["retryable"]) == (503, "10", True)
+    assert answer.json()["type"] == "urn:oneread:error:SchemaMismatch"
+
+
+def made(name, fields):
+    space = {"__annotations__": fields, "__module__": __name__, "evolution": (renamed("name", to="title"),)}
+    return types.new_class(name, (Model,), {}, lambda into: into.update(space))
 
 
 @pytest.mark.parametrize(
@@ -225,6 +280,51 @@ def test_a_hostile_body_is_refused_and_names_its_field(body, field):
         answer = client.put("/things/a", content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == 422
         assert answer.json().get("field") == field
+
+
+def test_every_wrong_field_is_named_with_its_place():
+    wrong = {"code": 1, "maker": {"ref": [1, 2]}, "size": "x", "colour": 1}
+    with TestClient(starlette()) as client:
+        found = client.put("/things/a", json=wrong).json()["errors"]
+        assert found == [
+            {"loc": ["body", "code"], "msg": "Expected `str`, got `int`"},
+            {"loc": ["body", "maker", "ref"], "msg": "Expected `int`, got `array`"},
+            {"loc": ["body", "size"], "msg": "Expected `int`, got `str`"},
+            {"loc": ["body", "colour"], "msg": "there is no such field"},
+        ]
+        missing = client.put("/things/a", json={}).json()["errors"]
+        assert [each["loc"] for each in missing] == [["body", "code"], ["body", "maker"]]
+        assert client.put("/things/a", json=[]).json()["errors"][0]["loc"] == ["body"]
+        unknown = client.put("/things/a", json={f"{n}" * 200: 1 for n in range(2)} | thing()).json()["errors"]
+        assert {len(each["loc"][1]) for each in unknown} == {64}
+        many = client.patch("/things/a", json={f"f{n}": 1 for n in range(99)}).json()["errors"]
+        assert len(many) == 20
+        assert client.put("/things/a", json={"code": "a", "maker": {"ref": 9}}).json()["errors"] == [
+            {"loc": ["body", "maker"], "msg": "this refers to an entity that does not exist"}
+        ]
+        assert client.get("/things?since=x").json()["errors"][0]["loc"] == ["query", "since"]
+        assert client.get("/things?limit=0").json()["errors"][0]["loc"] == ["query", "limit"]
+        assert client.get("/things?cursor=x").json()["errors"][0]["loc"] == ["query", "cursor"]
+        assert client.put("/things/a", json=thing(), headers={"If-Match": "x"}).json()["errors"][0]["loc"] == [
+            "header", "If-Match",
+        ]  # fmt: skip
+
+
+def test_fastapi_names_every_wrong_field_as_for_its_own_models():
+    wrong = {"maker": {"ref": "x"}, "size": "x", "colour": 1}
+    with TestClient(fastapi()) as client:
+        found = client.put("/things/a", json=wrong).json()["detail"]
+    assert [(each["type"], each["loc"]) for each in found] == [
+        ("missing", ["body", "code"]), ("value_error", ["body", "maker"]), ("value_error", ["body", "size"]),
+        ("extra_forbidden", ["body", "colour"]),
+    ]  # fmt: skip
+
+
+def test_a_reference_is_taken_in_both_forms(client):
+    for ref in (1, [1]):
+        assert client.put("/things/a", json={"code": "a", "maker": {"ref": ref}}).json()["maker"]["ref"] == 1
+    for wrong in ("1", [], [1, 1], [[1]], None, {}, 1.5):
+        assert client.put("/things/a", json={"code": "a", "maker": {"ref": wrong}}).status_code == 422
 
 
 def test_other_content_than_json_is_refused(client):
@@ -331,18 +431,38 @@ def test_a_request_reports_its_cost_and_ends_beyond_its_budget():
         assert client.get("/summary").headers["x-oneread-cost"].startswith("requests=2,")
 
 
-def sockets(*, middleware):
+async def answer(websocket, text):
+    """Reads as often as the text says."""
+    if not text.isdigit():
+        raise InvalidValue("expected a number", field="text")
+    for _ in range(int(text)):
+        await database(websocket).get(Maker, 1)
+    await websocket.send_text("done")
+
+
+class Endpoint(WebSocketEndpoint):
+    encoding = "text"
+
+    async def on_receive(self, websocket, data):
+        await answer(websocket, data)
+
+
+def sockets(*, middleware, as_class=False, exception_handlers=None, before=None):
     """An application of one web socket: each text is a number of reads, and is answered when they are done."""
 
     async def socket(websocket):
+        if before is not None:
+            raise before
         await websocket.accept()
         async for text in websocket.iter_text():
-            for _ in range(int(text)):
-                await database(websocket).get(Maker, 1)
-            await websocket.send_text("done")
+            await answer(websocket, text)
 
-    opening = lifespan(connect_async("memory://", SCHEMA))
-    return Starlette(routes=[WebSocketRoute("/", socket)], lifespan=opening, middleware=middleware)
+    return Starlette(
+        routes=[WebSocketRoute("/", Endpoint if as_class else socket)],
+        lifespan=lifespan(connect_async("memory://", SCHEMA)),
+        middleware=middleware,
+        exception_handlers=exception_handlers,
+    )
 
 
 def test_a_web_socket_has_one_budget_from_its_handshake_to_its_end():
@@ -356,6 +476,52 @@ def test_a_web_socket_has_one_budget_from_its_handshake_to_its_end():
                     assert socket.receive_text() == "done"
                 socket.send_text("1")
                 socket.receive_text()
+
+
+def ask_socket(client, *reads):
+    """What a socket answers to each message, and the code with which it is closed."""
+    answers = []
+    with client.websocket_connect("/") as socket:
+        try:
+            for each in reads:
+                socket.send_text(str(each))
+                answers.append(socket.receive_text())
+        except WebSocketDisconnect as closed:
+            return answers, closed.code
+    return answers, None
+
+
+def test_a_web_socket_may_have_a_budget_for_each_message():
+    with TestClient(sockets(middleware=[Middleware(BudgetMiddleware, requests=2, per_message=True)])) as client:
+        client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
+        assert ask_socket(client, 2, 1, 2, 2) == (["done"] * 4, None)
+        with pytest.raises(BudgetExceeded):
+            ask_socket(client, 1, 3)
+
+
+def test_a_budget_around_that_of_a_message_is_for_the_whole_socket():
+    middleware = [Middleware(BudgetMiddleware, requests=3), Middleware(BudgetMiddleware, requests=2, per_message=True)]
+    with TestClient(sockets(middleware=middleware)) as client:
+        client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
+        with pytest.raises(BudgetExceeded):
+            ask_socket(client, 2, 2)
+
+
+@pytest.mark.parametrize("as_class", [False, True])
+def test_a_web_socket_beyond_its_budget_is_closed_with_a_code(as_class):
+    limited = [Middleware(BudgetMiddleware, requests=2, per_message=True)]
+    app = sockets(middleware=limited, as_class=as_class, exception_handlers=exception_handlers)
+    with TestClient(app) as client:
+        client.portal.call(client.app_state["db"].save, Maker(number=1, name="Ada"))
+        assert ask_socket(client, 2, 1, 3, 1) == (["done"] * 2, 1013)
+        assert ask_socket(client, 1, "x") == (["done"], 1008)
+
+
+def test_a_web_socket_that_is_refused_before_it_is_open_has_a_response():
+    app = sockets(middleware=[], exception_handlers=exception_handlers, before=errors.NotReady("not yet"))
+    with TestClient(app) as client, pytest.raises(WebSocketDenialResponse) as refused, client.websocket_connect("/"):
+        pass
+    assert (refused.value.status_code, refused.value.headers["retry-after"]) == (503, "5")
 
 
 def test_requests_at_the_same_time_spend_their_own_budgets():

@@ -71,6 +71,9 @@ class LmdbEngine:
             self._closed = True  # an opening that outlives its interrupted caller closes what it opened
             raise
 
+    def __repr__(self) -> str:
+        return f"LmdbEngine({self._path!r})"
+
     @property
     def capabilities(self) -> Capabilities:
         return CAPABILITIES

@@ -323,7 +323,9 @@ def _reserve_lock_file(path: str, max_readers: int) -> None:
 def _open(path: str, settings: Settings) -> lmdb.Environment:
     data = Path(path) / DATA
     if settings.read_only and not data.exists():
-        raise InvalidUrl("the path has no store, and read_only does not make one; correct the path", path=path)
+        raise InvalidUrl(
+            "the path has no store, and opening for reading does not make one; correct the path", path=path
+        )
     try:
         if data.exists():
             check_data_file(path, data)

@@ -1,0 +1,58 @@
+"""Rolling deployments: which of a store's numbers a program uses that is older than the store's newest schema.
+
+A program continues under the layouts that say what it declares, while a newer one adds fields to them. See
+docs/decisions/0042-older-programs-keep-what-they-do-not-know.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from oneread.derivations.catalog import SchemaNumbers
+from oneread.evolution.compare import Comparison
+from oneread.evolution.declare import DeclaredModel, DeclaredSchema
+from oneread.models.versions import StoredLayout, StoredSchema
+
+
+def numbers_of(stored: StoredSchema, declared: DeclaredSchema, version: int) -> SchemaNumbers | None:
+    """The numbers that a store gave to the declarations of one of its versions that may still write.
+
+    None when a layout of that version is not known any more.
+    """
+    layouts = {name: layout.number for name, layout in stored.layouts.items()}
+    older, last = stored.older, stored.last
+    views = {name: (view.number, view.generation) for name, view in stored.views.items()}
+    if version < stored.version:
+        own = {model.name: _own_layout(stored, declared, model) for model in declared.models}
+        found = {name: place for name, place in own.items() if place is not None}
+        if len(found) < len(own):
+            return None
+        known = {name: stored.layouts_of(name) for name in found}
+        layouts = {name: known[name][place].number for name, place in found.items()}
+        older = {name: known[name][:place] for name, place in found.items()}
+        last = max(_numbers(stored, declared, layouts))
+    return SchemaNumbers(stored.kinds, layouts, views, older, last)
+
+
+def _own_layout(stored: StoredSchema, declared: DeclaredSchema, model: DeclaredModel) -> int | None:
+    """The place of the newest layout that says what a model declares, in `layouts_of`."""
+    if model.name not in stored.layouts:
+        return None
+    known = stored.layouts_of(model.name)
+    aliases = {layout.cls: name for name, layout in stored.layouts.items() if layout.cls}
+    aliases |= {each.cls: each.name for each in declared.models}
+    return next((place for place in reversed(range(len(known))) if _says(known[place], model, aliases)), None)
+
+
+def _says(layout: StoredLayout, model: DeclaredModel, aliases: dict[str, str]) -> bool:
+    """Whether a stored layout is what a model declares, names of classes apart."""
+    compared = Comparison(layout, model, aliases, free=False)
+    compared.compare({})
+    return not compared.differences
+
+
+def _numbers(stored: StoredSchema, declared: DeclaredSchema, layouts: dict[str, int]) -> Iterator[int]:
+    """Every number of a declaration of this schema; what came after it has a greater one."""
+    yield from layouts.values()
+    yield from (stored.kinds[model.kind] for model in declared.models)
+    yield from (stored.views[name].number for view in declared.views for name in (view.name, *view.hidden))

@@ -1,0 +1,244 @@
+"""What a client may send: some fields of a class, of which some may be left out, as JSON.
+
+A reference of one part is that part, and may be sent as the list of it too. See "Bodies" in docs/reference/web.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from types import NoneType
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+
+from oneread.errors import InvalidValue
+from oneread.models.references import Ref, ref_class
+from oneread.models.shadow import FieldShape, revive
+from oneread.models.types import Annotation, FieldType
+
+FAULTS: Final = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
+"""What msgspec raises for JSON that does not fit, or cannot be written."""
+_PLACE: Final = re.compile(r"(?P<reason>.*) - at `(?:key in )?\$(?P<place>.*)`", re.DOTALL)
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+"""How msgspec says where a value is wrong: "Expected `int`, got `str` - at `$.lines[2].price`"."""
+_NAMED: Final = re.compile(r"field `([^`]+)`")
+"""The field that is missing or unknown."""
+_MOST_FAULTS: Final = 20
+_NAME_LENGTH: Final = 64
+"""The most characters of an unknown field's name in an error."""
+
+
+class FieldFault(NamedTuple):
+    """Where a body is wrong, and why."""
+
+    place: tuple[str | int, ...]
+    reason: str
+
+
+class BodyRules(NamedTuple):
+    """How the fields of one class are sent; a body may have some of them."""
+
+    spelled: Mapping[str, str]
+    """Names in JSON by declared names."""
+    optional: frozenset[str]
+    """The declared names of those that may be left out."""
+    type_of: Callable[[FieldShape], Annotation]
+    """The type of what is sent for a field."""
+    count_parts: Callable[[FieldShape], int] | None
+    """The parts of the key that a field refers by; None in dumps, which have lists of parts and name one fault only."""
+
+
+class JsonBody:
+    """The JSON of some fields of a class, called `name` in schemas; a partial body may lack any of them."""
+
+    def __init__(self, name: str, fields: Sequence[FieldShape], rules: BodyRules, *, partial: bool) -> None:
+        self.name = name
+        self.fields = tuple(fields)
+        self.partial = partial
+        self.optional = frozenset(each.name for each in fields) if partial else rules.optional
+        self.spelled = {each.name: rules.spelled[each.name] for each in fields}
+        self._rules = rules
+
+    @functools.cached_property
+    def types(self) -> dict[str, Annotation]:
+        """The type of what may be sent for each field, by its name in JSON."""
+        return {self.spelled[each.name]: self._rules.type_of(each) for each in self.fields}
+
+    @functools.cached_property
+    def struct(self) -> Annotation:
+        """A class that takes the whole body; a field that was not sent is UNSET, because None is a value."""
+        fields: list[Any] = []
+        for each in self.fields:
+            inner = self._rules.type_of(each)
+            may_lack = each.name in self.optional
+            fields.append((each.name, inner | msgspec.UnsetType, msgspec.UNSET) if may_lack else (each.name, inner))
+        return msgspec.defstruct(self.name, fields, rename=self.spelled, forbid_unknown_fields=True, kw_only=True)
+
+    @functools.cached_property
+    def decode_struct(self) -> Callable[[bytes], Any]:
+        """Decodes JSON to the struct."""
+        return msgspec.json.Decoder(self.struct, dec_hook=revive).decode
+
+    def decode(self, body: bytes) -> dict[str, Any]:
+        """The fields that were sent, as the class holds them.
+
+        Raises:
+            InvalidValue: the body is not JSON, or fields are unknown, missing, or of another type; `faults` has them.
+        """
+        try:
+            return dict(self._held(self.decode_struct(body)))
+        except FAULTS as error:
+            try:
+                # Not by a union of both forms: msgspec 0.22 crashes where a text with a constraint may be a tuple too.
+                again = msgspec.json.encode(self._shorten(_decode_exactly(body)))
+            except FAULTS:
+                raise self._refusal(error, _decode_loosely(body)) from error
+        try:
+            return dict(self._held(self.decode_struct(again)))
+        except FAULTS as error:
+            raise self._refusal(error, _decode_loosely(body)) from error
+
+    def convert(self, given: object, *, strict: bool = True) -> dict[str, Any]:
+        """`decode` of JSON that was parsed before; unless `strict`, numbers and instants may be text."""
+        try:
+            sent = msgspec.convert(self._shorten(given), self.struct, strict=strict, str_keys=True, dec_hook=revive)
+            return dict(self._held(sent))
+        except FAULTS as error:
+            raise self._refusal(error, given) from error
+
+    def convert_field(self, spelled: str, given: object) -> object:
+        """One field's value in JSON that was parsed before, as `types` has it. Raises ValueError with the reason."""
+        try:
+            value = self._shorten_field(spelled, given)
+            return msgspec.convert(value, self.types[spelled], str_keys=True, dec_hook=revive)
+        except FAULTS as error:
+            raise ValueError(str(error)) from error
+
+    @functools.cached_property
+    def _of_one_part(self) -> dict[str, FieldShape]:
+        """The fields that refer by keys of one part, which may be sent as the list of it, by their names in JSON."""
+        count = self._rules.count_parts
+        if count is None:
+            return {}
+        referring = [each for each in self.fields if each.kind != "plain" or several_references(each) is not None]
+        return {self.spelled[each.name]: each for each in referring if count(each) == 1}
+
+    def _shorten(self, given: object) -> object:
+        """What was sent, with the long forms of references replaced by the short ones."""
+        if not (isinstance(given, dict) and self._of_one_part):
+            return given
+        sent = cast("dict[str, object]", given)
+        return {name: self._shorten_field(name, value) for name, value in sent.items()}
+
+    def _shorten_field(self, name: str, value: object) -> object:
+        field = self._of_one_part.get(name)
+        if field is None:
+            return value
+        if field.kind == "copy":
+            copy = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+            return copy | {"ref": _only_part(copy["ref"])} if "ref" in copy else value
+        if field.kind == "ref":
+            return _only_part(value)
+        return [*map(_only_part, cast("list[object]", value))] if isinstance(value, list) else value
+
+    def held(self, sent: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields by their names in JSON, each converted, as the class holds them."""
+        return {
+            each.name: held_as(each, sent[self.spelled[each.name]])
+            for each in self.fields
+            if self.spelled[each.name] in sent
+        }
+
+    def _held(self, sent: object) -> Iterator[tuple[str, Any]]:
+        for field in self.fields:
+            value = getattr(sent, field.name, msgspec.UNSET)
+            if value is not msgspec.UNSET:
+                yield field.name, held_as(field, value)
+
+    def _refusal(self, error: Exception, given: object) -> InvalidValue:
+        """The error that names every wrong field; fields are converted one by one only after all at once failed."""
+        reason = str(error)
+        first = located(reason)
+        facts: dict[str, object] = {}
+        if self._rules.count_parts is not None:
+            found = list(islice(self._find_faults(given), _MOST_FAULTS))
+            facts["faults"] = found or [first]
+            first = first if first.place or not found else found[0]
+        field = first.place[0] if first.place else None
+        return InvalidValue("the JSON does not fit the model", model=self.name, field=field, reason=reason, **facts)
+
+    def _find_faults(self, given: object) -> Iterator[FieldFault]:
+        if not isinstance(given, Mapping):
+            return
+        sent = cast("Mapping[object, object]", given)
+        for each in self.fields:
+            name = self.spelled[each.name]
+            if name in sent:
+                try:
+                    self.convert_field(name, sent[name])
+                except ValueError as error:
+                    fault = located(str(error))
+                    yield FieldFault((name, *fault.place), fault.reason)
+            elif each.name not in self.optional:
+                yield FieldFault((name,), "this field is required")
+        for given_name in sent:
+            if given_name not in self.types:
+                yield FieldFault((str(given_name)[:_NAME_LENGTH],), "there is no such field")
+
+
+def _only_part(key: object) -> object:
+    """The part in a list of one; other values as they are, to be refused."""
+    parts = cast("list[object]", key) if isinstance(key, list) else []
+    return parts[0] if len(parts) == 1 and not isinstance(parts[0], (list, NoneType)) else key
+
+
+_LOOSE: Final = msgspec.json.Decoder(float_hook=float)  # by itself msgspec refuses 1e999, wherever it is
+_decode_exactly: Final = msgspec.json.Decoder(float_hook=lambda text: msgspec.Raw(text.encode())).decode
+"""Decodes JSON with its fractions as they are written, so that encoding it again gives the same Decimals."""
+
+
+def _decode_loosely(body: bytes) -> object:
+    """Decodes JSON to look for what is wrong in it; None where it is not JSON."""
+    try:
+        return _LOOSE.decode(body)
+    except FAULTS:
+        return None
+
+
+def located(reason: str) -> FieldFault:
+    """The place in a message of msgspec, and the rest of the message."""
+    found = _PLACE.fullmatch(reason)
+    if found is not None:
+        steps = [int(number) if number else name for name, number in _STEP.findall(found["place"])]
+        return FieldFault(tuple(steps), found["reason"])
+    named = _NAMED.search(reason)
+    return FieldFault((named[1],) if named else (), reason)
+
+
+def held_as(field: FieldShape, sent: object) -> object:
+    """A value that was sent, as the class holds it; the fields of a copy are not filled."""
+    if sent is None:
+        return sent
+    if field.kind == "copy":
+        return field.cls.of(*_parts(getattr(sent, "ref", sent)))
+    if field.kind == "ref":
+        return ref_class(field.reference().target())(_parts(sent))
+    element = several_references(field)
+    if element is None:
+        return sent
+    made = ref_class(element.target())
+    several = cast("Iterable[object]", sent)  # of a set in a dump they are references already
+    return field.type.present.cls(each if isinstance(each, Ref) else made(_parts(each)) for each in several)
+
+
+def several_references(field: FieldShape) -> FieldType | None:
+    """The references of a field that is a list or set of them; None for other fields."""
+    element = field.type.present.several
+    return element.present if element is not None and element.present.kind == "reference" else None
+
+
+def _parts(key: object) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)

@@ -1,0 +1,74 @@
+"""JSON schemas of declared classes: a schema and the definitions it refers to, by name.
+
+See "OpenAPI" in docs/reference/web.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import cleandoc
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+import msgspec
+
+from oneread.errors import InvalidDeclaration
+from oneread.models.fields import FACTORY, Marker
+from oneread.models.set_order import order_sets
+from oneread.models.types import Annotation
+
+Json: TypeAlias = dict[str, Any]
+
+_EMPTY: Final[Mapping[object, object]] = {list: [], tuple: [], set: [], frozenset: [], dict: {}}
+"""What a `default_factory` makes, where a schema can say so."""
+
+
+class Definition(NamedTuple):
+    """A named schema, and the definitions that it and they refer to as `{"$ref": name}`."""
+
+    name: str
+    schema: Json
+    parts: dict[str, Json]
+
+
+def define(cls: type, stand_in: Annotation, defaults: Mapping[str, object]) -> Definition:
+    """The schema of a class, taken from a struct with its fields, with its docstring and defaults by name in JSON.
+
+    Raises:
+        InvalidDeclaration: a field has no JSON schema.
+    """
+    try:
+        (found,), parts = msgspec.json.schema_components((stand_in,), schema_hook=_of_reference, ref_template="{name}")
+    except TypeError as error:
+        raise InvalidDeclaration(
+            "a field of this class has no JSON schema", declaration=cls, reason=str(error)
+        ) from error
+    for part in parts.values():
+        part.pop("title", None)  # the name says it, and generators of clients take two equal titles for one class
+    schema: Json = parts.pop(found["$ref"])
+    if not schema["required"]:
+        del schema["required"]
+    text = vars(cls).get("__doc__")
+    if text:
+        schema["description"] = cleandoc(text)
+    for name, given in defaults.items():
+        default = _EMPTY.get(getattr(given, "factory", None), given)
+        if not isinstance(default, (Marker, FACTORY)):
+            schema["properties"][name]["default"] = msgspec.to_builtins(order_sets(default), str_keys=True)
+    return Definition(stand_in.__name__, schema, parts)
+
+
+def _of_reference(_type: object) -> Json:
+    """The schema of a reference deep inside another type: msgspec's own form, a list of the key's list."""
+    return {"type": "array", "prefixItems": [{"type": "array"}], "items": False}
+
+
+def replace_refs(schema: object, point: Callable[[str], Json]) -> Any:
+    """A copy of a schema in which `point` makes each reference from the name of what it refers to."""
+    if isinstance(schema, (list, tuple)):
+        return [replace_refs(each, point) for each in cast("Sequence[object]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    given = cast("Json", schema)
+    name = given.get("$ref")
+    found = {key: replace_refs(value, point) for key, value in given.items() if key != "$ref"}
+    return point(name) | found if isinstance(name, str) else found

@@ -1,0 +1,94 @@
+"""Each verb's docstring has an example, which runs: on both faces, on a small shop in memory."""
+
+import ast
+import asyncio
+import inspect
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from oneread import AsyncDatabase, Database, add, connect, connect_async
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+SHOP = README.partition("```python\n")[2].partition("\nwith connect(")[0]
+EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+VERBS = [
+    "get",
+    "find",
+    "exists",
+    "get_many",
+    "page",
+    "scan",
+    "save",
+    "create",
+    "get_or_create",
+    "upsert",
+    "patch",
+    "delete",
+    "save_all",
+    "transact",
+    "drain",
+    "tasks",
+    "version",
+    "cost",
+    "verify",
+    "repair",
+    "backfill",
+    "bulk",
+]
+
+
+def examples(face, verb):
+    docstring = inspect.getdoc(getattr(face, verb))
+    return [textwrap.dedent(code) for code in EXAMPLE.findall(textwrap.dedent(docstring.partition("Examples:\n")[2]))]
+
+
+def compiled(code):
+    return compile(code, "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+
+@pytest.fixture
+def names():
+    """What an example may name besides `db`: the declarations of the README, and what they are imported with."""
+    names = {"__name__": "shop_of_examples", "add": add}
+    exec(compile(SHOP, "README.md", "exec", dont_inherit=True), names)
+    return names
+
+
+def entities(names):
+    purchase = names["Purchase"](
+        order="537626",
+        line=1,
+        buyer=names["Buyer"].of(12347),
+        product=names["Sold"].of("85123A"),
+        quantity=6,
+        unit_price=names["Decimal"]("2.55"),
+        ordered_at=names["datetime"](2010, 12, 7, tzinfo=names["UTC"]),
+    )
+    customer = names["Customer"](number=12347, name="Ada", country="Iceland")
+    return [customer, names["Product"](code="85123A", name="White hanging heart"), purchase]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_example_of_a_verb_runs(verb, names, tmp_path):
+    (code,) = examples(Database, verb)
+    assert f"db.{verb}(" in code
+    with connect(f"lmdb://{tmp_path}/shop?durability=none", names["shop"]) as db:
+        db.save_all(entities(names))
+        exec(compiled(code), names | {"db": db})
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_same_example_awaited_runs(verb, names, tmp_path):
+    (code,) = examples(AsyncDatabase, verb)
+
+    async def run():
+        async with connect_async(f"lmdb://{tmp_path}/shop?durability=none", names["shop"]) as db:
+            await db.save_all(entities(names))
+            running = eval(compiled(code), names | {"db": db})
+            if inspect.iscoroutine(running):
+                await running
+
+    asyncio.run(run())
