@@ -167,7 +167,7 @@ class CopyCheck:
             expected = self._expected[reference.name, type(holder.entity), source]
             name, held = reference.name, getattr(holder.entity, reference.name)
             if expected.goes:
-                gone = ValueDifference(type(holder.entity).__name__, "deleted with its source", "there")
+                gone = ValueDifference(name, "deleted with its source", "still there")
                 self._reporter.copy(key, name, source, (gone,))
                 continue
             if expected.keeps_last:

@@ -234,6 +234,11 @@ def _spell_entities(keyspaces: StoreKeyspaces, _prefix: bytes, given: Contributi
     return [spell_entity(keyspaces, each) for each in given]
 
 
+def _spell_sources(keyspaces: StoreKeyspaces, _prefix: bytes, given: Contributions) -> list[str]:
+    """Each without the selection behind its key."""
+    return [spell_entity(keyspaces, keyspaces.source_of(BACK_REFERENCES + each)) for each in given]
+
+
 def _spell_values(_keyspaces: StoreKeyspaces, _prefix: bytes, given: Contributions) -> list[str]:
     return [f"{name}={shown(value)}" for name, value in given.items()]
 
@@ -246,7 +251,7 @@ _SPELLED: Final[Mapping[bytes, Callable[[StoreKeyspaces, bytes, Contributions], 
     ROWS: _spell_rows,
     UNIQUE: _spell_claims,
     SUMS: _spell_sums,
-    REFERENCES: _spell_entities,
+    REFERENCES: _spell_sources,
     HELD: _spell_entities,
     HIDDEN: _spell_values,
     LAST_VALUES: _spell_values,

@@ -143,7 +143,8 @@ def test_what_refuses_is_set_aside_and_tried_again(opened, inline):
     (aside,) = db.set_aside()
     assert (aside.source, aside.holder, aside.error) == ("User(1)", "Post(3)", "StillReferenced")
     (fault,) = db.verify().faults
-    assert (fault.row, fault.expected) == ("Post(3).author", "deleted with its source")
+    assert (fault.row, fault.expected) == ("Post(3).author", "author=deleted with its source")
+    assert fault.text == "Post 3: author: still there -> deleted with its source"
     db.delete(Pin, 1)
     db.drain(retry=True)
     assert posts(db) == comments(db) == []
