@@ -66,6 +66,13 @@ class Note(Model[int]):
     loose: Ref[Answer] | None = reference(missing_ok=True)
 
 
+class Mark(Model[int]):
+    """Goes with its question, and with what is there instead of it."""
+
+    number: Key[int]
+    question: Ref[Question] = reference(on_delete="delete")
+
+
 class Titles(Index[Question]):
     title: str = by(Question.title)
     answers: int = shown(Question.answers)
@@ -97,7 +104,7 @@ class Posts(Aggregate[Post]):
     posts: int = count()
 
 
-SCHEMA = Schema(Post, Question, Poll, Answer, Note, Titles, AnswersByTitle, NotesByTag, Scores, NotesOf, Posts)
+SCHEMA = Schema(Post, Question, Poll, Answer, Note, Mark, Titles, AnswersByTitle, NotesByTag, Scores, NotesOf, Posts)
 WORDS = st.sampled_from(["", "a", "b"])
 GIVEN = {Post.text: WORDS, Question.title: WORDS, Question.tag: WORDS, Answer.score: st.integers(-2, 2)}
 

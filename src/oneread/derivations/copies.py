@@ -171,8 +171,8 @@ class Reference(NamedTuple):
         return source if cls is None or self.accepts(cls) else Source(None, {}, existed=True, variant=cls)
 
     def goes_with(self, source: Source) -> bool:
-        """Whether a holder is to be deleted because this source was. One that another variant replaced is not gone."""
-        return self.on_delete == "delete" and self.narrowed(source).deletes
+        """Whether a holder is to be deleted because this source was, of whichever variant it was last."""
+        return self.on_delete == "delete" and source.deletes
 
     def _key(self, ref: Any) -> bytes:
         cls, target = ref.refers_to, self.access.target
