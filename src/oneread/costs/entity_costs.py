@@ -213,8 +213,9 @@ class EntityCosts:
 
     def _having(self, kind: EntityKind, route: str) -> list[type]:
         """The classes of a kind whose entities have a value at a route; variants declare fields of their own."""
-        classes = [cls for cls, each in self.catalog.kinds.items() if each is kind]
-        return [cls for cls in classes if route.partition(".")[0] in cls.__struct_fields__] or [kind.cls]
+        first, classes = route.partition(".")[0], self.catalog.models
+        found = [cls for cls in classes if self.catalog.kinds[cls] is kind and first in cls.__struct_fields__]
+        return [*found] or [kind.cls]
 
     def _along(self, cls: Any, route: str, kind: Any) -> Size:
         """A value at the end of a route, which may lead through copies, references and nested classes."""
