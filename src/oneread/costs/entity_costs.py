@@ -61,18 +61,22 @@ class ViewCost(NamedTuple):
 
 
 class FollowedFields(NamedTuple):
-    """The change of a holder when its source changes: the fields of one copy, or the hidden copies of a reference."""
+    """The change of a holder when its source changes: the fields of one copy, or the hidden copies of a reference.
+
+    With `is_deleted` it is deleted with its source.
+    """
 
     reference: str
     is_copy: bool
+    is_deleted: bool = False
 
     def touches(self, route: FieldRoute) -> bool:
         """Whether the value at this path may change."""
-        return route[0] == self.reference and len(route) > 1
+        return self.is_deleted or (route[0] == self.reference and len(route) > 1)
 
     def touches_shown(self, route: FieldRoute) -> bool:
         """Whether what a row shows of this path may change; whole copies are shown too."""
-        return route[0] == self.reference and (len(route) > 1 or self.is_copy)
+        return self.is_deleted or (route[0] == self.reference and (len(route) > 1 or self.is_copy))
 
 
 class ChangedFields(NamedTuple):
@@ -92,6 +96,8 @@ class ChangedFields(NamedTuple):
 
 def touched_rows(cost: ViewCost, change: ChangedFields | FollowedFields) -> int:
     """How many rows a change writes or deletes, at most."""
+    if isinstance(change, FollowedFields) and change.is_deleted:
+        return cost.rows
     if any(map(change.touches, cost.form.place)):
         return 2 * cost.rows
     is_touched = any(map(change.touches_shown, cost.form.value)) or any(map(change.touches, cost.where))

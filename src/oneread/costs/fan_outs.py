@@ -5,6 +5,7 @@ See "Copies" of the decisions page, and docs/explanation/costs.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 from oneread.costs.entity_costs import ChangedFields, EntityCosts, FollowedFields, touched_rows
@@ -55,6 +56,10 @@ class FanOut(NamedTuple):
     views: TouchedRows
     counts: TouchedRows
     steps: tuple[FollowStep, ...]
+    holding: tuple[str, ...]
+    """References that forbid the delete of holders that go with their source."""
+    deleted: tuple[str, ...]
+    """The names of the classes of holders that go with their source."""
 
 
 class FanOuts:
@@ -64,29 +69,36 @@ class FanOuts:
         self._costs = costs
         self._types = costs.catalog.entity_types
 
-    def of(self, entity_type: EntityType, change: ChangedFields | None) -> FanOut | None:
+    def of(self, entity_type: EntityType, change: ChangedFields | None, *, is_delete: bool = False) -> FanOut | None:
         """What follows a change of some fields, or (None) of a whole entity; None if nothing does."""
-        steps = self._followers(entity_type, change)
+        steps = self._followers(entity_type, change, is_delete=is_delete)
         if not steps:
             return None
         seen = dict.fromkeys(steps)
         far = False
         while steps:
             cls, following = steps.pop()
-            further = self._followers(self._types[cls], following)
+            further = self._followers(self._types[cls], following, is_delete=following.is_deleted)
             far = far or bool(further)
             fresh = [step for step in further if step not in seen]
             seen.update(dict.fromkeys(fresh))
             steps += fresh
         return self._fan_out(entity_type, list(seen), far=far)
 
-    def _followers(self, source: EntityType, change: ChangedFields | FollowedFields | None) -> list[FollowStep]:
-        """The classes that copy from a source what may change, and by which of their fields."""
+    def _followers(
+        self, source: EntityType, change: ChangedFields | FollowedFields | None, *, is_delete: bool
+    ) -> list[FollowStep]:
+        """The classes that follow a change of a source, and by which of their fields: all of them follow its delete."""
         return [
-            (cls, FollowedFields(reference.name, reference.copy is not None))
+            (
+                cls,
+                FollowedFields(
+                    reference.name, reference.copy is not None, is_delete and reference.on_delete == "delete"
+                ),
+            )
             for cls, each in self._types.items()
             for reference in each.tracked
-            if reference.kind is source.kind and (change is None or _touches(change, reference))
+            if reference.kind is source.kind and (change is None or is_delete or _touches(change, reference))
         ]
 
     def _fan_out(self, entity_type: EntityType, steps: list[FollowStep], *, far: bool) -> FanOut:
@@ -106,6 +118,18 @@ class FanOuts:
             self._most(steps, "views"),
             self._most(steps, "counts"),
             tuple(steps),
+            self._holding(cls for cls, following in steps if following.is_deleted),
+            tuple(dict.fromkeys(cls.__name__ for cls, following in steps if following.is_deleted)),
+        )
+
+    def _holding(self, deleted: Iterable[type]) -> tuple[str, ...]:
+        """The references that forbid the delete of entities of these classes."""
+        kinds = {self._types[cls].kind for cls in deleted}
+        return tuple(
+            f"{cls.__name__}.{reference.name}"
+            for cls, each in self._types.items()
+            for reference in each.holding
+            if reference.kind in kinds
         )
 
     def _most(self, steps: list[FollowStep], table: str) -> TouchedRows:

@@ -208,7 +208,7 @@ class Writes:
     def _fan_out(self, write: WriteCall) -> FanOut | None:
         for cls in self._models(write):
             change = None if write.verb != "patch" or write.fields is None else self._changed(cls, write.fields)
-            found = self._fans.of(self._catalog.entity_types[cls], change)
+            found = self._fans.of(self._catalog.entity_types[cls], change, is_delete=write.verb == "delete")
             if found is not None:
                 return found
         return None
@@ -236,6 +236,9 @@ class Writes:
         size = fan.root._replace(most=max(fan.root.most, TASK.most + fan.found.most))
         holders = Rows("read", "roots", "holders", _because(fan), write.usual_holders)
         total.add("holders", holders, following, size, min(sources, max(1, following)))
+        if fan.holding:
+            rows = Rows("scan", "views", "holds", ", ".join(fan.holding))
+            total.add("holds of holders", rows, following * (1 + following), Size(2 * KEY_BYTES + 203, 60), following)
         return following, tasks
 
     def _add_merged_tasks(self, total: BoundBuilder, scans: int, tasks: int) -> None:
@@ -347,4 +350,8 @@ def _usual_rows(touched: TouchedRows, write: WriteCall) -> int | None:
 
 
 def _because(fan: FanOut | None) -> str:
-    return "" if fan is None else f"copies in {', '.join(fan.holders)}"
+    if fan is None:
+        return ""
+    copying = [name for name in fan.holders if name not in fan.deleted]
+    several = (("copies in", copying), ("deletes", fan.deleted))
+    return "; ".join(f"{what} {', '.join(names)}" for what, names in several if names)

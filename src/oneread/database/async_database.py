@@ -451,8 +451,9 @@ class AsyncDatabase:
 
         Raises:
             InvalidValue: a field does not fit its type, constraint or check.
-            MissingReference: a new reference to an entity that does not exist.
-            AlreadyExists: a unique value is taken; `owner` names the entity that has it.
+            MissingReference: a new reference to an entity that does not exist, or is of another variant.
+            AlreadyExists: a unique value is taken, or the stored entity is of another variant; `owner` names the entity
+                that has the value or the key.
             Conflict: the stored entity has another version than `if_version`.
             LimitExceeded: the entity is too large, or the store is full.
 
@@ -490,7 +491,7 @@ class AsyncDatabase:
     async def upsert(self, entity: M, /, **changes: Asked) -> M:
         """Creates the entity, or changes these fields of the stored one.
 
-        `db.upsert(Visit(page="/", count=1), count=add(1))`.
+        `db.upsert(Visit(page="/", count=1), count=add(1))`. Raises AlreadyExists when another variant has the key.
 
         Examples:
             ```python
@@ -520,7 +521,7 @@ class AsyncDatabase:
 
         Raises:
             NotFound: there is no such entity.
-            InvalidValue: a field is unknown, part of the key, or does not take the value.
+            InvalidValue: a field is not one that `model` declares, part of the key, or does not take the value.
 
         Examples:
             ```python
@@ -541,6 +542,9 @@ class AsyncDatabase:
     ) -> None: ...
     async def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Deletes an entity and everything derived from it; does nothing when it does not exist.
+
+        Entities that refer to it with on_delete="delete" go with it: up to `inline` in this commit, more as a task.
+        Each entity with holders costs a scan and a read more.
 
         Raises:
             StillReferenced: others refer to it with on_delete="refuse".

@@ -125,7 +125,7 @@ class Operations:
     def upsert(self, entity: Any, changes: Mapping[str, Any]) -> Plan[tuple[ChangeResult, list[bytes]]]:
         whole = yield from self.generated(entity)
         kind = self.catalog.type_of(whole).kind
-        change = Patch(self.catalog, kind.key(kind.parts(whole)), patching(kind.cls, changes), otherwise=whole)
+        change = Patch(self.catalog, kind.key(kind.parts(whole)), patching(type(whole), changes), otherwise=whole)
         tasks = yield from self.commit([change])
         return change.written, tasks
 

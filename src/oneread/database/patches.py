@@ -128,7 +128,8 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
     """The function from the old entity to the new one.
 
     Raises:
-        InvalidValue: a field is unknown, or part of the key; when called: a step does not apply to the old value.
+        InvalidValue: the model does not declare a field, or it is part of the key; when called: a step does not apply
+            to the old value.
         NotFound: when called: the old entity is of another variant.
     """
     if not changes:
@@ -141,14 +142,14 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
                 model=model.__name__,
                 field=name,
             )
+        if name not in model.__struct_fields__:
+            raise _unknown_field(model, name)
 
     def apply(entity: Any) -> Any:
-        kind: Any = type(entity)
+        kind: type = type(entity)
         if not isinstance(entity, model):
             raise NotFound("there is no such entity; another variant has this key", model=model, variant=kind)
         for name in changes:
-            if name not in kind.__struct_fields__:
-                raise InvalidValue("the model has no such field", model=kind.__name__, field=name)
             if name in totals(kind):
                 raise InvalidValue(
                     "this field shows a number of a group and cannot be set; change what the group counts",
@@ -166,6 +167,16 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
 def totals(cls: type) -> frozenset[str]:
     """The fields that a patch cannot change, because they show numbers of groups."""
     return frozenset(rollup_names(cls))
+
+
+def _unknown_field(model: type[Model[Any]], name: str) -> InvalidValue:
+    declaring = [each.__name__ for each in model.__subclasses__() if name in each.__struct_fields__]
+    if declaring:
+        return InvalidValue(
+            "a patch sets fields that the class declares, and this is one of a variant: patch that variant",
+            model=model.__name__, field=name, variants=declaring,
+        )  # fmt: skip
+    return InvalidValue("the model has no such field", model=model.__name__, field=name)
 
 
 def _apply_change(entity: Any, name: str, change: Any) -> Any:

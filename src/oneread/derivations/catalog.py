@@ -81,7 +81,7 @@ class Catalog:
         self.kinds: dict[type, EntityKind] = self._number_kinds()
         self._by_prefix = {kind.prefix: kind for kind in self.kinds.values()}
         accesses = Accesses(self.names)
-        references = ReferenceBuilder(models, self.kinds, accesses)
+        references = ReferenceBuilder({stored_name(cls): cls for cls in models}, self.kinds, accesses)
         self._nullable = references.nullable_copies()
         self.views: dict[type, CompiledView] = {view: self._compile_view(view, accesses) for view in views}
         for view in self.views.values():

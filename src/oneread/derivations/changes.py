@@ -28,6 +28,10 @@ from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, Group
 Mode: TypeAlias = Literal["save", "create", "keep"]
 """What happens to an existing entity: `save` replaces it, `create` raises AlreadyExists, `keep` leaves it."""
 
+_OTHER_VARIANT: Final = (
+    "an entity of another variant has this key; to change the variant, delete it and save the new one in a transaction"
+)
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -106,6 +110,11 @@ class _Writing:
                 )
         return CommitAttempt(seen, self._catalog.state(self.key, seen), version, version)
 
+    def _other_variant(self, before: object, wanted: type) -> AlreadyExists:
+        return AlreadyExists(
+            _OTHER_VARIANT, owner=self._catalog.name_of(self.key), stored=type(before).__name__, variant=wanted.__name__
+        )
+
     def _store(
         self, entity_type: EntityType, entity: Any, refs: Refs, attempt: CommitAttempt, rows: CommittedRows
     ) -> Decision:
@@ -162,6 +171,21 @@ def decision(
     return Decision(root, operations, fans_out, unchanged, groups=entity_type.touched(before.record, record))
 
 
+def deletion(catalog: Catalog, key: bytes, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
+    """The decision to delete an entity."""
+    before = attempt.before
+    entity_type = catalog.any_type_of(key)
+    whole = catalog.type_of(before.entity).with_all_copies(before, SourceCache(catalog, sources))
+    record = entity_type.tombstone_record(whole)
+    return Decision(
+        Root(attempt.version, None, emitted_record.encode_record(record)),
+        record_diff(key, before.record, record, {}),
+        entity_type.fans_out(before, record),
+        unreferenced=[holds_on(key)] if catalog.may_be_held(key) else [],
+        groups=entity_type.touched(before.record, record),
+    )
+
+
 class Save(_Writing):
     """Stores an entity, replacing any previous one."""
 
@@ -187,13 +211,22 @@ class Save(_Writing):
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         attempt = self._attempt(seen, version)
         before = attempt.before.entity
-        if before is not None and self._mode != "save":
+        if self._mode == "save":
+            self._refuse_other_variant(before)
+        elif before is not None:
             if self._mode == "create":
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
+            if not isinstance(before, self._entity_type.cls):
+                self._refuse_other_variant(before)
             self.written.entity, self.written.version = self._shown(before), seen.own
             return NO_CHANGE
         entity = stamped(self._entity_type, self._entity, before, sources.now)
         return self._store(self._entity_type, entity, self._refs, attempt, sources)
+
+    def _refuse_other_variant(self, before: object) -> None:
+        """Raises AlreadyExists when the stored entity is of another variant: its fields and rows would be lost."""
+        if before is not None and type(before) is not self._entity_type.cls:
+            raise self._other_variant(before, self._entity_type.cls)
 
 
 class Patch(_Writing):
@@ -224,6 +257,8 @@ class Patch(_Writing):
 
     def _wanted(self, before: EntityState) -> Any:
         if before.entity is not None:
+            if self._otherwise is not None and not isinstance(before.entity, type(self._otherwise)):
+                raise self._other_variant(before.entity, type(self._otherwise))
             return self._change(before.entity)
         if self._otherwise is not None:
             return self._otherwise
@@ -260,21 +295,11 @@ class Delete(_Writing):
         return ()
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        before = self._attempt(seen, version).before
-        if seen.body is None or not isinstance(before.entity, self._model):
+        attempt = self._attempt(seen, version)
+        if seen.body is None or not isinstance(attempt.before.entity, self._model):
             return NO_CHANGE
-        entity_type = self._catalog.any_type_of(self.key)
-        whole = self._catalog.type_of(before.entity).with_all_copies(before, SourceCache(self._catalog, sources))
-        record = entity_type.tombstone_record(whole)
         self.written.version, self.written.created = version, False
-        return Decision(
-            Root(version, None, emitted_record.encode_record(record)),
-            record_diff(self.key, before.record, record, {}),
-            entity_type.fans_out(before, record),
-            (),
-            [holds_on(self.key)] if self._catalog.may_be_held(self.key) else [],
-            entity_type.touched(before.record, record),
-        )
+        return deletion(self._catalog, self.key, attempt, sources)
 
 
 class _Following(_Writing):
@@ -316,7 +341,7 @@ class FollowGroups(_Following):
 
 
 class FollowSource(_Following):
-    """Gives a holder the new values of a source that it refers to."""
+    """Gives a holder the new values of a source that it refers to, or deletes it with the source."""
 
     def __init__(self, catalog: Catalog, source: bytes, key: bytes) -> None:
         super().__init__(catalog, key, None)
@@ -330,6 +355,10 @@ class FollowSource(_Following):
         entity = attempt.before.entity
         if entity is None or self._source not in _flat(self._catalog.type_of(entity).refs(entity)):
             return NO_CHANGE
+        source = SourceCache(self._catalog, sources)[self._source]
+        entity_type = self._catalog.type_of(entity)
+        if entity_type.goes_with(entity_type.refs(entity), self._source, source):
+            return deletion(self._catalog, self.key, attempt, sources)
         return self._follow(attempt, sources, (self._source,))
 
 

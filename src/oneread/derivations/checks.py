@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final, get_args, get_origin
 from uuid import UUID
 
+from oneread.derivations.copies import DELETED_OR_MISSING
 from oneread.derivations.derivation import kind_of_view
 from oneread.derivations.rules import BucketSize, NonePlace, Rule, rules_of
 from oneread.derivations.storable import check_storable
@@ -84,11 +85,13 @@ def _check_marker(model: type, name: str, marker: Marker, bare: object) -> None:
             raise InvalidDeclaration(
                 "reference(...) is for fields that refer: Ref[Tag], or a list of them", model=model, field=name
             )
-        if marker.on_delete not in ("keep", "refuse"):
+        if marker.on_delete not in ("keep", "refuse", "delete"):
             raise InvalidDeclaration(
-                "on_delete of a reference: expected keep or refuse; only a copy can clear",
+                "on_delete of a reference: expected keep, refuse or delete; only a copy can clear",
                 model=model, field=name, on_delete=marker.on_delete,
             )  # fmt: skip
+        if marker.on_delete == "delete" and marker.missing_ok:
+            raise InvalidDeclaration(DELETED_OR_MISSING, model=model, field=name)
 
 
 def check_view(view: type[View[Any]], names: Names) -> None:

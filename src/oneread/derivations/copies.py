@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
@@ -20,7 +20,7 @@ from oneread.encoding.codegen import function
 from oneread.errors import InvalidDeclaration, InvalidValue, MissingReference
 from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model
-from oneread.models.references import Copy, Ref, copied_names, refuse_copy_in_copy
+from oneread.models.references import Copy, OnDelete, Ref, copied_names, refuse_copy_in_copy
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets, stored_form
 from oneread.models.shadow import revive
@@ -44,6 +44,16 @@ _IN_ORDER: Final = b"\x02"
 
 MEANING: Final = "#"
 """Key of the digest of their types among the last values of a deleted entity; it is not a path."""
+
+VARIANT: Final = "@"
+"""Key of the stored name of its class among the last values of a deleted entity that holders know as a variant."""
+
+DELETES: Final = "-"
+"""Key among the last values of an entity that was deleted while references with `on_delete="delete"` were declared."""
+
+DELETED_OR_MISSING: Final = (
+    'on_delete="delete" and missing_ok exclude each other: a reference to nothing would be to a deleted entity'
+)
 
 Fill = Callable[[Ref[Any], Any, Mapping[str, Any]], Copy[Any]]
 """(reference, the source's entity, its hidden copies by name) to the copy."""
@@ -69,6 +79,10 @@ class Source(NamedTuple):
     """Whether it was ever written."""
     last: Mapping[str, Any] = {}
     """The last values of a deleted one, by route."""
+    deletes: bool = False
+    """Whether it was deleted, and holders go with it."""
+    variant: type | None = None
+    """The class of a deleted entity, where it is known, or of one that is not of the variant that a reference names."""
 
 
 NO_SOURCE = Source(None, {}, existed=False)
@@ -110,7 +124,7 @@ class Reference(NamedTuple):
     @property
     def tracked(self) -> bool:
         """Whether the source must reach the holder when it changes."""
-        return self.access.copy is not None or bool(self.hidden)
+        return self.access.copy is not None or bool(self.hidden) or self.on_delete == "delete"
 
     @property
     def taken(self) -> tuple[str, ...]:
@@ -145,6 +159,20 @@ class Reference(NamedTuple):
                 value=value,
                 write=f"{cls.__name__}.{made}(...)",
             ) from error
+
+    def accepts(self, cls: type) -> bool:
+        """Whether this refers to entities of a class: those of another variant are missing to it."""
+        target = self.access.target
+        return target is self.kind.cls or (target is not None and issubclass(cls, target))
+
+    def narrowed(self, source: Source) -> Source:
+        """A source as this reference sees it: one of another variant counts as deleted, without last values."""
+        cls = source.variant if source.entity is None else type(source.entity)
+        return source if cls is None or self.accepts(cls) else Source(None, {}, existed=True, variant=cls)
+
+    def goes_with(self, source: Source) -> bool:
+        """Whether a holder is to be deleted because this source was. One that another variant replaced is not gone."""
+        return self.on_delete == "delete" and self.narrowed(source).deletes
 
     def _key(self, ref: Any) -> bytes:
         cls, target = ref.refers_to, self.access.target
@@ -182,15 +210,30 @@ class Reference(NamedTuple):
             name: None if source.entity is None else get(source.entity, source.used) for name, get, _type in self.hidden
         }
 
-    def refuse_missing(self, entity: Model[Any]) -> None:
+    def refuse_missing(self, entity: Model[Any], source: Source) -> None:
         """Raises MissingReference for a new reference to nothing, unless that is allowed."""
-        if not self.missing_ok:
-            raise MissingReference(
-                "this refers to an entity that does not exist",
-                model=type(entity).__name__,
-                field=self.name,
-                value=getattr(entity, self.name),
-            )
+        if self.missing_ok:
+            return
+        facts = {"model": type(entity).__name__, "field": self.name, "value": getattr(entity, self.name)}
+        if source.variant is None or self.accepts(source.variant):
+            raise MissingReference("this refers to an entity that does not exist", **facts)
+        raise MissingReference(
+            "this refers to an entity of another variant",
+            **facts,
+            expected=self.access.target,
+            variant=source.variant,
+        )
+
+
+class HolderOptions(NamedTuple):
+    """What the references to a model say about its entities."""
+
+    missing_ok: bool = False
+    """Holders may refer to an entity before it exists."""
+    deletes: bool = False
+    """Some holders are deleted with the entity."""
+    variants: Mapping[str, type] = {}
+    """Classes by stored name where some reference names a variant, else none."""
 
 
 class CopiedValues:
@@ -200,17 +243,16 @@ class CopiedValues:
     happen to be equal, a holder that has the wrong ones would otherwise never be updated again.
 
     `values` are every value that any copy takes, by route, with its type and the one by which it is read back;
-    `selections` the routes of each selection, by its name; `missing_ok` says that holders may refer to an
-    entity before it exists; `meaning` is the types as text, so that values kept under other types are not mistaken for
-    these; `sets` says that a value may be a set or hold one.
+    `selections` the routes of each selection, by its name; `meaning` is the types as text, so that values kept under
+    other types are not mistaken for these; `sets` says that a value may be a set or hold one.
     """
 
     def __init__(
         self,
         values: Mapping[str, tuple[Getter, Any, Any]],
         selections: Mapping[bytes, Iterable[str]],
+        options: HolderOptions,
         *,
-        missing_ok: bool,
         meaning: str = "",
         sets: bool = False,
     ) -> None:
@@ -222,8 +264,9 @@ class CopiedValues:
         )
         self._routes = _digest_of_routes(self._values)
         self._meaning = blake2b(meaning.encode(), digest_size=4).digest()
-        self._missing_ok = missing_ok
+        self._options = options
         self._sets = sets
+        self._names = {cls: name for name, cls in options.variants.items()}
         self._pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
     @property
@@ -234,7 +277,12 @@ class CopiedValues:
     def snapshot(self, entity: Model[Any] | None, used: Mapping[str, Any]) -> dict[str, Any]:
         """The values themselves, for the record of a deleted entity: holders may not have its latest ones yet."""
         values = {route: order_sets(get(entity, used)) for route, (get, *_types) in self._values.items()}
-        return msgspec.to_builtins(values | {MEANING: self._meaning}, builtin_types=(bytes,))  # type: ignore[no-any-return]
+        kept: dict[str, Any] = {**values, MEANING: self._meaning}
+        if self._names:
+            kept[VARIANT] = self._names[type(entity)]
+        if self._options.deletes:
+            kept[DELETES] = True
+        return msgspec.to_builtins(kept, builtin_types=(bytes,))  # type: ignore[no-any-return]
 
     def read_snapshot(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         """The values of a snapshot; none if they had other types then: holders keep what they have."""
@@ -246,6 +294,10 @@ class CopiedValues:
             for route, value in kept.items()
             if route in types
         }
+
+    def variant_of(self, kept: Mapping[str, Any]) -> type | None:
+        """The class of the entity of a snapshot; None if holders did not know it as a variant then."""
+        return self._options.variants.get(kept.get(VARIANT, ""))
 
     def digests(self, entity: Model[Any], used: Mapping[str, Any]) -> dict[bytes, bytes]:
         """What the record keeps of the copied values: the digest of each selection."""
@@ -284,7 +336,7 @@ class CopiedValues:
 
     def may_be_awaited(self, after: object) -> bool:
         """Whether holders may already refer to an entity that was never written before."""
-        return self._missing_ok and after != SOURCE_DELETED
+        return self._options.missing_ok and after != SOURCE_DELETED
 
 
 def _digest_of_routes(routes: Iterable[str]) -> bytes:
@@ -345,8 +397,12 @@ def check_copy(
     copy: type[Copy[Any]], target: type[Model[Any]], accesses: Accesses, types: Mapping[str, Any]
 ) -> dict[str, Access]:
     """Where each field of a copy class comes from, checked against the source's types."""
-    if copy.on_delete not in ("keep", "refuse", "clear"):
-        raise InvalidDeclaration("on_delete: expected keep, refuse or clear", copy=copy, on_delete=copy.on_delete)
+    if copy.on_delete not in get_args(OnDelete):
+        raise InvalidDeclaration(
+            "on_delete: expected keep, refuse, clear or delete", copy=copy, on_delete=copy.on_delete
+        )
+    if copy.on_delete == "delete" and copy.missing_ok:
+        raise InvalidDeclaration(DELETED_OR_MISSING, copy=copy)
     found: dict[str, Access] = {}
     for name in copied_names(copy):
         access = accesses.of_end(target, accesses.source_route(copy, name))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from oneread.derivations import emitted_record
-from oneread.derivations.copies import NO_SOURCE, Reference, Source
+from oneread.derivations.copies import DELETES, NO_SOURCE, Reference, Source
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import (
     COPIED,
@@ -115,6 +115,7 @@ class EntityType:
         self._plain = tuple(each for each in self.references if each.copy is None)
         self.tracked = tuple(each for each in self.references if each.tracked)
         self.holding = tuple(each for each in self.references if each.on_delete == "refuse")
+        self.going = tuple(each for each in self.references if each.on_delete == "delete")
         self._selections = tuple((each.name, each.selection) for each in self.tracked)
         self._hidden = tuple(each for each in self.references if each.hidden)
         self.has_hidden = bool(self._hidden)
@@ -188,17 +189,17 @@ class EntityType:
         old: Any = getattr(before.entity, reference.name, None)
         if type(old) is reference.access.copy and reference.kind.key(old.ref.key) == key:
             is_stale = key in inputs.changed or reference.name in before.unfilled
-            return reference.updated_copy(old, inputs.sources[key]) if is_stale else old
-        source = inputs.sources[key]
+            return reference.updated_copy(old, reference.narrowed(inputs.sources[key])) if is_stale else old
+        source = reference.narrowed(inputs.sources[key])
         if source.entity is None:
-            reference.refuse_missing(entity)
+            reference.refuse_missing(entity, source)
         return reference.filled_copy(getattr(entity, reference.name), source)
 
     def _check(self, reference: Reference, entity: Model[Any], keys: list[bytes], inputs: FillInputs) -> None:
         known = reference.keys(inputs.before.entity)
         for key in keys:
-            if key not in known and inputs.sources[key].entity is None:
-                reference.refuse_missing(entity)
+            if key not in known and (source := reference.narrowed(inputs.sources[key])).entity is None:
+                reference.refuse_missing(entity, source)
 
     def _used(self, refs: Refs, inputs: FillInputs) -> dict[str, Any]:
         held = inputs.before.used
@@ -209,7 +210,7 @@ class EntityType:
             if same and not any(key in inputs.changed for key in keys):
                 used.update({name: held.get(name) for name, _get, _type in each.hidden})
             else:
-                source = inputs.sources[keys[0]] if keys else NO_SOURCE
+                source = each.narrowed(inputs.sources[keys[0]]) if keys else NO_SOURCE
                 used.update(each.hidden_values(source, held if same else None))
         return used
 
@@ -350,13 +351,26 @@ class EntityType:
         """Whether `is_current` needs more of a row than its record."""
         return bool(self.holding or self.tracked) or self.copied is not None
 
+    def goes_with(self, refs: Refs, key: bytes, source: Source) -> bool:
+        """Whether an entity is to be deleted because this source of it was (`on_delete="delete"`)."""
+        return any(key in refs[each.name] and each.goes_with(source) for each in self.going)
+
     def _held_sources(self, entity: Model[Any]) -> list[bytes]:
         return list(dict.fromkeys([source for each in self.holding for source in each.keys(entity)]))
 
     def source_of_deleted(self, record: Record) -> Source:
         """A deleted entity as its holders see it."""
-        last = {} if self.copied is None else self.copied.read_snapshot(record.get(LAST_VALUES) or {})
-        return Source(None, {}, existed=True, last=last)
+        if self.copied is None:
+            return Source(None, {}, existed=True)
+        kept = record.get(LAST_VALUES) or {}
+        return Source(
+            None,
+            {},
+            existed=True,
+            last=self.copied.read_snapshot(kept),
+            deletes=DELETES in kept,
+            variant=self.copied.variant_of(kept),
+        )
 
     def fans_out(self, before: EntityState | None, after: Record) -> bool:
         """Whether holders must be notified. `before` is None when the row was never written."""

@@ -16,6 +16,7 @@ from oneread.errors import InvalidValue, OnereadError
 from oneread.models.layout import Layout
 from oneread.models.model import Model
 from oneread.models.references import Copy
+from oneread.models.registry import root_model
 
 
 class Probe(NamedTuple):
@@ -33,12 +34,12 @@ class Probes:
 
     def __init__(self, accesses: Accesses) -> None:
         self._accesses = accesses
-        self._by_model: dict[type, list[Probe]] = {}
+        self._by_model: dict[type, list[tuple[type, Probe]]] = {}
 
     def add_value(self, through: HiddenRoute, holder: type, field: str, check: Callable[[Any], object]) -> None:
         """Adds a view's field whose value comes from another entity, and the entities on the way to it."""
         access = self._accesses.of_end(through.target, through.route)
-        self._of(through.target).append(Probe(holder, field, compile_getter(access.code), check))
+        self._add(through.target, Probe(holder, field, compile_getter(access.code), check))
         if access.through is not None:
             self.add_value(access.through, holder, field, check)
 
@@ -48,10 +49,11 @@ class Probes:
         def get(entity: Model[Any], used: Mapping[str, Any]) -> Any:
             return reference.filled_copy(copy.of(*reference.kind.parts(entity)), Source(entity, used, existed=True))
 
-        self._of(reference.kind.cls).append(Probe(copy, "", get, layout.validated))
+        assert reference.access.target is not None
+        self._add(reference.access.target, Probe(copy, "", get, layout.validated))
 
-    def _of(self, model: type[Model[Any]]) -> list[Probe]:
-        return self._by_model.setdefault(model, [])
+    def _add(self, model: type[Model[Any]], probe: Probe) -> None:
+        self._by_model.setdefault(root_model(model), []).append((model, probe))
 
     def check(self, model: type, entity: Model[Any], used: Mapping[str, Any]) -> None:
         """Checks an entity's values against every field that holds one of them.
@@ -59,8 +61,8 @@ class Probes:
         Raises:
             InvalidValue: a value does not fit; `holder` and `field` name the field.
         """
-        for probe in self._by_model.get(model, ()):
-            value = probe.get(entity, used)
+        for source, probe in self._by_model.get(model, ()):
+            value = probe.get(entity, used) if isinstance(entity, source) else None
             if value is None:
                 continue
             try:

@@ -14,6 +14,7 @@ from oneread.derivations.copies import (
     CopiedValues,
     Getter,
     HiddenCopy,
+    HolderOptions,
     Reference,
     check_copy,
     compile_fill,
@@ -33,21 +34,30 @@ from oneread.models.types import Names, field_types, type_of
 
 
 class ReferenceBuilder:
-    """Takes the copies of all models, then `add_view` the views; `references` are complete after that."""
+    """Takes the copies of all models, then `add_view` the views; `references` are complete after that.
+
+    `models` are by stored name.
+    """
 
     def __init__(
-        self, models: tuple[type[Model[Any]], ...], kinds: Mapping[type, EntityKind], accesses: Accesses
+        self, models: Mapping[str, type[Model[Any]]], kinds: Mapping[type, EntityKind], accesses: Accesses
     ) -> None:
         self._accesses = accesses
+        self._models = models
         self._references = {
-            cls: references_of(cls, accesses, kinds, field_types(cls, accesses.names)) for cls in models
+            cls: references_of(cls, accesses, kinds, field_types(cls, accesses.names)) for cls in models.values()
         }
         self._copied: dict[type, dict[str, tuple[Getter, Any]]] = {}
         self._awaited: set[type] = set()
+        self._narrowed: set[type] = set()
+        self._deleting: set[type] = set()
+        self._of_variants: dict[tuple[type, str], dict[type, Getter]] = {}
         for cls, references in self._references.items():
             for reference in tuple(references.values()):
                 if reference.copy is not None:
                     self._add_copy(cls, reference, reference.copy)
+                elif reference.on_delete == "delete":
+                    self._announce_delete(reference)
 
     def references(self, cls: type[Model[Any]]) -> Mapping[str, Reference]:
         """The referring fields of a model by name."""
@@ -75,7 +85,9 @@ class ReferenceBuilder:
         meaning = "\n".join(f"{route}: {text_of(copied[route][1], cls, route, names)}" for route in sorted(copied))
         values = {route: (get, kind, _concrete(kind, names)) for route, (get, kind) in copied.items()}
         sets = any(type_of(kind, names).holds_sets for _get, kind in copied.values())
-        return CopiedValues(values, self._selections(cls), missing_ok=cls in self._awaited, meaning=meaning, sets=sets)
+        variants = self._models if cls in self._narrowed else {}
+        options = HolderOptions(cls in self._awaited, cls in self._deleting, variants)
+        return CopiedValues(values, self._selections(cls), options, meaning=meaning, sets=sets)
 
     def _selections(self, source: type[Model[Any]]) -> dict[bytes, set[str]]:
         """What each reference takes of a source, by name; two of one name would be announced together."""
@@ -88,7 +100,9 @@ class ReferenceBuilder:
 
     def _add_copy(self, cls: type[Model[Any]], reference: Reference, copy: type[Copy[Any]]) -> None:
         accesses = self._accesses
-        found = check_copy(copy, reference.kind.cls, accesses, field_types(copy, accesses.names))
+        target = reference.access.target
+        assert target is not None
+        found = check_copy(copy, target, accesses, field_types(copy, accesses.names))
         routes = {name: ".".join(accesses.source_route(copy, name)) for name in found}
         held = self._references[cls][reference.name]
         self._references[cls][reference.name] = held._replace(
@@ -97,16 +111,45 @@ class ReferenceBuilder:
         for name, access in found.items():
             self._announce(reference, routes[name], access)
             if access.hidden is not None:
-                self._hide(reference.kind.cls, access.hidden)
-        if not found:  # a copy without fields still follows the delete of its source
-            self._announce(reference, "", Access("None", type(None), optional=True))
+                self._hide(target, access.hidden)
+        if not found:
+            self._announce_delete(reference)
+
+    def _announce_delete(self, reference: Reference) -> None:
+        """Makes the source notify a holder that takes no value of it when it is deleted."""
+        self._announce(reference, "", Access("None", type(None), optional=True))
 
     def _announce(self, reference: Reference, route: str, access: Access) -> None:
         """Makes the source notify its holders when the value at this route changes."""
-        source = reference.kind.cls
-        self._copied.setdefault(source, {})[route] = compile_getter(access.code), access.type | None
+        source, target = reference.kind.cls, reference.access.target
+        assert target is not None
+        get, given = compile_getter(access.code), access.type | None
+        if target is not source:
+            self._narrowed.add(source)
+            if route.partition(".")[0] not in ("", *source.__struct_fields__):
+                get = self._getter_of_variants(source, target, route, get)
+        known = self._copied.setdefault(source, {}).setdefault(route, (get, given))
+        if known[1] != given:
+            raise InvalidDeclaration(
+                "a field of two variants, each of another type, cannot be copied from both; give one another name",
+                model=source,
+                field=route,
+                types=(known[1], given),
+            )
         if reference.missing_ok:
             self._awaited.add(source)
+        if reference.on_delete == "delete":
+            self._deleting.add(source)
+
+    def _getter_of_variants(self, source: type, target: type, route: str, get: Getter) -> Getter:
+        """Reads a field that variants declare: None for the entities of other variants."""
+        getters = self._of_variants.setdefault((source, route), {})
+        getters[target] = get
+
+        def read(entity: object, used: Mapping[str, Any]) -> object:
+            return next((each(entity, used) for cls, each in getters.items() if isinstance(entity, cls)), None)
+
+        return read
 
     def _hide(self, cls: type[Model[Any]], hidden: HiddenRoute) -> None:
         """Adds a hidden copy to the reference in `cls` and its variants, and those that the source needs for it."""

@@ -287,10 +287,10 @@ class _Evolution:
     def _binds_others(self, model: DeclaredModel) -> bool:
         """Whether programs that do not know a new model can break its entities by writing or deleting others.
 
-        They can where it copies from entities that exist, or forbids that they are deleted.
+        They can where it copies from entities that exist, forbids that they are deleted, or is deleted with them.
         """
         copies = {name.partition(".")[0] for name, _text in model.fields if "." in name}
-        holds = {name for name, text in model.promises if "on_delete=refuse" in text}
+        holds = {name for name, text in model.promises if "on_delete=keep" not in text}
         targets = {target for name, target in model.targets if name in copies | holds}
         targets |= {far.target for far in (*model.copied, *model.hidden)}
         return any(self._populated.get(self._kind(target), False) for target in targets)

@@ -36,7 +36,7 @@ class Marker(msgspec.Struct, frozen=True):
 
     what: Literal["key", "generated", "created", "updated", "reference", "rollup"]
     missing_ok: bool = False
-    on_delete: Literal["keep", "refuse"] = "keep"
+    on_delete: Literal["keep", "refuse", "delete"] = "keep"
     group: Any = None
     """Of a rollup: the field of the aggregate, or a function that returns it."""
 
@@ -68,14 +68,15 @@ Copies that follow their source do not count.
 """
 
 
-def reference(*, missing_ok: bool = False, on_delete: Literal["keep", "refuse"] = "keep") -> Any:
+def reference(*, missing_ok: bool = False, on_delete: Literal["keep", "refuse", "delete"] = "keep") -> Any:
     """The policy of a reference, or of a list of references.
 
     `tag: Ref[Tag] = reference(on_delete="refuse")`.
 
     Arguments:
         missing_ok: a new reference to an entity that does not exist is allowed.
-        on_delete: "keep" leaves the reference dangling; "refuse" forbids the delete while references exist.
+        on_delete: "keep" leaves the reference dangling; "refuse" forbids the delete while references exist; "delete"
+            deletes this entity, too: up to `inline` in the commit of the delete, more as a task.
     """
     return cast("Any", Marker("reference", missing_ok, on_delete))
 

@@ -30,7 +30,7 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
 
     `Model[str, int]` lets type checkers see the key; it must agree with the `Key[...]` fields, which is checked when
     the schema is built. A subclass of a model is a variant: kept in the same table under the same keys, with further
-    fields of its own.
+    fields of its own. One variant never replaces another.
 
     A field may be called `at`, `ref` or `check`; it hides the method of that name, and a reference is written
     `Ref((key,))`.

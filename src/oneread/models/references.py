@@ -26,12 +26,17 @@ E = TypeVar("E", bound="Keyed[*tuple[Any, ...]]")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-OnDelete: TypeAlias = Literal["keep", "refuse", "clear"]
-"""When the source is deleted, a copy keeps its last values, or forbids the delete, or becomes None."""
+OnDelete: TypeAlias = Literal["keep", "refuse", "clear", "delete"]
+"""When the source is deleted, a copy keeps its last values, or forbids the delete, or becomes None, or goes with it.
+
+With "delete" it is the whole holder that is deleted.
+"""
 
 
 class Ref(msgspec.Struct, Generic[T_co], frozen=True, array_like=True):
     """A reference to an entity of T by its key, or to a row of a view; hashable. Nothing is fetched through it.
+
+    Of a variant it refers to entities of that variant only; those of others are missing to it.
 
     `Question.at(1)` makes one. References that the library made or read know their class: it is in their `repr`, and
     `db.get(User, Question.at(1))` is refused. `Ref((1,))` fits any class. Two references with equal keys are equal.
@@ -102,9 +107,9 @@ class Copy(msgspec.Struct, Generic[E], frozen=True, metaclass=DeclaredCopy):
             since: datetime = shown(Customer.joined_at)
             city: str = within(Customer.home, Home.city)
 
-    Class options: `on_delete` (default "keep": the last values stay and `deleted` is true), `missing_ok` (a reference
-    to an entity that does not exist yet is allowed; its fields are None until it does), `evolution` (copied fields that
-    had another name or type).
+    Class options: `on_delete` (default "keep": the last values stay and `deleted` is true; "refuse", "clear" or
+    "delete"), `missing_ok` (a reference to an entity that does not exist yet is allowed; its fields are None until it
+    does), `evolution` (copied fields that had another name or type).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(

@@ -20,7 +20,7 @@ from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
-from oneread.transactions.root import Root, parse_root
+from oneread.transactions.root import BODY, Root, parse_root
 from oneread.transactions.unit_of_work import VALUE
 from oneread.transactions.unit_of_work import DerivedWrites as Derived
 
@@ -91,6 +91,11 @@ class Audit:
         """Every living entity of the last check, by the key of its root row."""
         states = ((key, self._catalog.state(key, parse_root(row))) for key, row in self.stored["roots"].items())
         return {key: state.entity for key, state in states if state.entity is not None}
+
+    def is_stored(self, key: bytes) -> bool:
+        """Whether a root row held an entity at the last check."""
+        row = self.stored["roots"].get(key)
+        return row is not None and BODY in row
 
     def _read_tables(self) -> Stored:
         answer = self._engine.answer
@@ -170,7 +175,9 @@ class Audit:
                 continue
             for each in self._catalog.type_of(state.entity).references:
                 for source in each.keys(state.entity):
-                    if (source, key) not in aside and not _is_current(each, state, sources.get(source, NO_SOURCE)):
+                    if (source, key) not in aside and not _is_current(
+                        each, state, each.narrowed(sources.get(source, NO_SOURCE))
+                    ):
                         name = self._catalog.name_of
                         raise Offence(f"{name(key)}.{each.name} holds something else than {name(source)} says")
 
@@ -192,6 +199,8 @@ def _is_current(reference: Reference, state: EntityState, source: Source) -> boo
     """Whether the copy that an entity has is what its source says, or what a deleted source left."""
     held: Any = getattr(state.entity, reference.name)
     hidden = {name: state.used.get(name) for name, _get, _type in reference.hidden}
+    if reference.goes_with(source):
+        return False
     if reference.keeps_last_values(source):
         return reference.copy is None or held.deleted is True
     if reference.copy is not None and held != reference.filled_copy(held, source):

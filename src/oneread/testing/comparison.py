@@ -74,6 +74,14 @@ def run_tasks(audit: Audit, driver: SyncDriver, operations: Operations) -> None:
         raise Offence("tasks are left in the outbox, and the worker does nothing about them")
 
 
+def check_waiting(oracle: Oracle, audit: Audit, operations: Operations) -> None:
+    """Checks that an entity whose source is deleted stays only where it is set aside; raises Offence otherwise."""
+    aside = {holder for _source, holder in audit.set_aside()}
+    for model, parts in oracle.waiting():
+        if operations.kind(model).key(parts) not in aside:
+            raise Offence(f"{model.__name__}{parts} was not deleted with its source, and is not set aside")
+
+
 def rewrite_all(oracle: Oracle, audit: Audit, driver: SyncDriver, operations: Operations) -> None:
     """Saves every entity once more, unchanged; raises Offence for the first that cannot be saved."""
     for entity in list(audit.entities().values()):

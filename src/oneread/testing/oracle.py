@@ -20,7 +20,7 @@ import msgspec
 from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
-from oneread.errors import AlreadyExists, MissingReference, NotFound, NotUnique, StillReferenced
+from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
 from oneread.models.fields import CREATED, UPDATED, Marker, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -52,6 +52,8 @@ class OracleField(NamedTuple):
 
     name: str
     target: type
+    variant: type
+    """The class that is referred to: `target`, or a variant of it."""
     copy: type[Copy[Any]] | None
     missing_ok: bool
     on_delete: str
@@ -79,6 +81,8 @@ class Oracle:
         self.held: dict[Place, Held] = {}
         self.clock_of: Callable[[Place], int] = lambda _place: 0
         """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
+        self.waits: Callable[[Place], bool] = lambda _place: False
+        """Whether an entity that is to be deleted with its source is still there, waiting for its task."""
         self.ever: set[Place] = set()
         """Every place that was ever written: those of them that are not held were deleted."""
 
@@ -90,7 +94,7 @@ class Oracle:
             if target is not None:
                 policy: Any = target[1] or defaults[name]
                 missing_ok, on_delete = getattr(policy, "missing_ok", False), getattr(policy, "on_delete", "keep")
-                found[name] = OracleField(name, root_model(target[0]), target[1], missing_ok, on_delete)
+                found[name] = OracleField(name, root_model(target[0]), target[0], target[1], missing_ok, on_delete)
         return found
 
     def _collect_wanted(self) -> None:
@@ -116,7 +120,7 @@ class Oracle:
         far = _far(field, tuple(rest))
         self._wanted[cls].add((name, far))
         for target in self.models:
-            if root_model(target) is field.target and far[0] in target.__struct_fields__:
+            if issubclass(target, field.variant) and far[0] in target.__struct_fields__:
                 self._want(target, far)
 
     def _viewed(self, view: type[View[Any]]) -> type:
@@ -156,6 +160,9 @@ class Oracle:
 
     def patch(self, model: type[M], key: KeyParts, changes: Mapping[str, object], version: int = 0) -> M:
         """Changes fields of an entity that exists."""
+        for name in changes:
+            if name not in model.__struct_fields__:
+                raise InvalidValue("the model has no such field", model=model, field=name)
         before = self.get(model, *key)
         if before is None:
             raise NotFound("there is no such entity", key=key)
@@ -183,8 +190,10 @@ class Oracle:
         """Applies all changes or none, and recomputes everything."""
         held, ever = dict(self.held), set(self.ever)
         try:
+            self.delete_with_sources()
             for place, entity in changes:
                 self._apply(place, entity)
+            self.delete_with_sources()
             while self._refresh():
                 pass
             self._refuse_taken()
@@ -197,17 +206,67 @@ class Oracle:
         if entity is None:
             self._refuse_referenced(place)
             return
+        if before is not None and type(before.entity) is not type(entity):
+            raise AlreadyExists("an entity of another variant has this key", owner=_named(place))
         self.ever.add(place)
         self.held[place] = Held(entity, {})
         for field in self._fields[type(entity)].values():
             known = () if before is None else _targets(field, before.entity)
             for target in _targets(field, entity):
-                there = target in self.held and (target != place or before is not None)
+                there = self._source(field, target) is not None and (target != place or before is not None)
                 if target not in known and not there and not field.missing_ok:
                     raise MissingReference("the referenced entity does not exist", field=field.name, target=target)
             if before is not None and known == _targets(field, entity):
                 kept = {wanted: value for wanted, value in before.seen.items() if wanted[0] == field.name}
                 self.held[place].seen.update(kept)
+
+    def _source(self, field: OracleField, place: Place) -> Held | None:
+        """The entity that a field refers to; one of another variant is missing to it."""
+        held = self.held.get(place)
+        return held if held is not None and isinstance(held.entity, field.variant) else None
+
+    def delete_with_sources(self) -> None:
+        """Deletes entities whose source was deleted, if they say `on_delete="delete"`, but for those that wait.
+
+        One that others refer to with "refuse" stays, and so does what would go with it.
+        """
+        refused: set[Place] = set()
+        while True:
+            gone = self._without_sources(refused)
+            held = {place for place in gone if self._holders(place) - gone}
+            if not held:
+                break
+            refused |= held
+        for place in gone:
+            del self.held[place]
+
+    def waiting(self) -> list[Place]:
+        """The entities that are to be deleted with their source and are still there."""
+        return [place for place, held in self.held.items() if self._lost(held.entity, set())]
+
+    def _without_sources(self, refused: set[Place]) -> set[Place]:
+        gone: set[Place] = set()
+        grown = True
+        while grown:
+            grown = False
+            for place, held in self.held.items():
+                if place not in gone | refused and self._lost(held.entity, gone) and not self.waits(place):
+                    gone.add(place)
+                    grown = True
+        return gone
+
+    def _lost(self, entity: AnyModel, gone: set[Place]) -> bool:
+        going = [field for field in self._fields[type(entity)].values() if field.on_delete == "delete"]
+        return any(target in gone or target not in self.held for field in going for target in _targets(field, entity))
+
+    def _holders(self, place: Place) -> set[Place]:
+        """The entities that forbid the delete of one."""
+        return {
+            _place(other.entity)
+            for other in self.held.values()
+            for field in self._fields[type(other.entity)].values()
+            if field.on_delete == "refuse" and place in _targets(field, other.entity)
+        }
 
     def _refuse_referenced(self, place: Place) -> None:
         for other in self.held.values():
@@ -237,9 +296,11 @@ class Oracle:
             for name, route in self._wanted[cls]:
                 field = self._fields[cls][name]
                 targets = _targets(field, held.entity)
-                source = self.held.get(targets[0]) if targets else None
+                source = self._source(field, targets[0]) if targets else None
                 if route == ("deleted",):
-                    seen[name, route] = bool(targets) and source is None and targets[0] in self.ever
+                    seen[name, route] = (
+                        field.on_delete != "delete" and bool(targets) and source is None and targets[0] in self.ever
+                    )
                 elif source is not None:
                     seen[name, route] = _end(self.value(source, route))
                 elif field.on_delete == "clear" or not targets or targets[0] not in self.ever:
@@ -283,7 +344,7 @@ class Oracle:
                 if route[1:] == ("ref",):
                     return value.ref
                 far = _far(field, route[1:])
-                source = self.held.get(_targets(field, held.entity)[0])
+                source = self._source(field, _targets(field, held.entity)[0])
                 return held.seen.get((name, far)) if source is None else _end(self.value(source, far))
         return value
 
@@ -419,11 +480,11 @@ class Oracle:
         taken: dict[str, set[Route]] = {}
         for name, route in self._wanted[type(entity)]:
             taken.setdefault(name, set()).add(route)
-        fields = self._fields[type(entity)]
         return {
-            (target, frozenset(routes - {("deleted",)}))
-            for name, routes in taken.items()
-            for target in _targets(fields[name], entity)
+            (target, frozenset(taken.get(field.name, set()) - {("deleted",)}))
+            for field in self._fields[type(entity)].values()
+            if field.name in taken or field.on_delete == "delete"
+            for target in _targets(field, entity)
         }
 
     def _holds_on(self, entity: AnyModel) -> set[Place]:

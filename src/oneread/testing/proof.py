@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from oneread.connect import connect
 from oneread.errors import (
@@ -26,9 +26,9 @@ from oneread.models.model import key_of
 from oneread.store.requests import Scan
 from oneread.testing.audit import Audit
 from oneread.testing.clock import Clock
-from oneread.testing.comparison import Disagreement, check_same, compare
+from oneread.testing.comparison import Disagreement, check_same, check_waiting, compare
 from oneread.testing.naive import look
-from oneread.testing.oracle import Oracle, written_at
+from oneread.testing.oracle import AnyModel, Oracle, Place, written_at
 from oneread.testing.steps import DeleteStep, DrainStep, HistoryStep, LookStep, TickStep, WriteStep
 from oneread.transactions import outbox
 
@@ -57,6 +57,7 @@ class Proof:
         self.clock = Clock()
         self.database = connect(url, with_inline(schema, inline), clock=self.clock, workers=0)
         self.oracle = Oracle(*schema.models, *schema.views)
+        self.oracle.waits = self._is_stored
         self.refused: Counter[str] = Counter()
         """How often a step was refused, by the name of the error."""
         self._audit = Audit(self.database._driver.engine, self.database.operations)  # noqa: SLF001 - reads past everything that is under test
@@ -71,10 +72,15 @@ class Proof:
             self.clock.tick(step.seconds)
         elif isinstance(step, DrainStep):
             self.database.run(step.plan(self.database.operations))
+            self.oracle.delete_with_sources()
         elif isinstance(step, LookStep):
             self.look()
         else:
             self._write(step)
+
+    def _is_stored(self, place: Place) -> bool:
+        model, key = place
+        return bool(self.database.get_many(cast("type[AnyModel]", model), [key])[0])
 
     def _write(self, step: WriteStep) -> None:
         if isinstance(step, DeleteStep):
@@ -120,6 +126,7 @@ class Proof:
             found = self.database.find(variant, *key_of(entity))
             check_same(f"{variant.__name__}{key_of(entity)}", look(entity), look(found))
         self._audit.check()
+        check_waiting(self.oracle, self._audit, self.database.operations)
 
     def _rows(self, view: Any) -> list[Any]:
         return [row for page in self.database.scan(view, batch=3) for row in page]
@@ -127,6 +134,7 @@ class Proof:
     def _run_tasks(self) -> None:
         while self.database.run(self.database.operations.drain_step(_BATCH)):
             pass
+        self.oracle.delete_with_sources()
 
     def _has_tasks(self) -> bool:
         return bool(self.database.run(Scan("system", outbox.TASKS, 1).__iter__()))

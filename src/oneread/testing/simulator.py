@@ -31,6 +31,7 @@ from oneread.store.requests import Read, Request, Scan
 from oneread.testing.audit import Audit, Offence
 from oneread.testing.comparison import (
     Disagreement,
+    check_waiting,
     compare,
     has_stale_copy,
     is_one_moment,
@@ -39,7 +40,7 @@ from oneread.testing.comparison import (
     run_tasks,
 )
 from oneread.testing.naive import look
-from oneread.testing.oracle import Oracle, written_at
+from oneread.testing.oracle import Oracle, Place, written_at
 from oneread.testing.schedules import ByChance, Fate, Fates, Policy, draw_policy
 from oneread.testing.steps import DeleteStep, Step
 from oneread.transactions.root import NO_ROOT, parse_root
@@ -127,6 +128,7 @@ class Simulation:
         self.operations = self._driver.run(opened(schema, read_only=False), Trace())
         self.oracle = Oracle(*schema.models, *schema.views)
         self.oracle.clock_of = self._clock_of
+        self.oracle.waits = self._is_stored
         self.audit = Audit(self.engine, self.operations)
         self.lines: list[str] = []
         self.outcomes: list[tuple[str, str]] = []
@@ -167,6 +169,8 @@ class Simulation:
 
     def _check_at_rest(self) -> None:
         self._check(lambda: run_tasks(self.audit, self._driver, self.operations))
+        self.oracle.delete_with_sources()
+        self._check(lambda: check_waiting(self.oracle, self.audit, self.operations))
         blurred = self.blurred or bool(self.audit.set_aside())
         self._check(lambda: compare(self.oracle, self._rows, blurred=blurred))
 
@@ -414,6 +418,7 @@ class Simulation:
         step = process.step
         assert step is not None
         process.commits += 1
+        self.oracle.delete_with_sources()
         if step.writes:
             if process.commits > 1:
                 self._raise_violation("one step committed twice")
@@ -424,6 +429,10 @@ class Simulation:
         for other in self._processes:
             if other.step is not None and other.step.reads:
                 other.moments.append(self._moment(other.step))
+
+    def _is_stored(self, place: Place) -> bool:
+        """Whether an entity was there at the last check."""
+        return self.audit.is_stored(self.operations.kind(place[0]).key(place[1]))
 
     def _leaves_copies_behind(self, step: Step | None) -> bool:
         """Whether this deletes a source whose last values have not reached all of its copies yet."""

@@ -276,6 +276,8 @@ class Cascade:
             if groups:
                 yield from unit.read_groups(groups, self._now)
             self._note(change.key, self._decide(change))
+        unreferenced, self._unreferenced = self._unreferenced, []
+        yield from _refuse_referenced(unit, unreferenced)
         yield from self._spread()
 
     def follow(self, source: bytes, holders: Sequence[bytes]) -> Plan[list[bytes]]:
@@ -295,7 +297,7 @@ class Cascade:
         while self._groups:
             yield from self._follow_groups(list(self._groups.pop(min(self._groups)).values()))
             yield from self._spread_copies()
-        yield from _refuse_referenced(self._unit, self._unreferenced)
+        yield from self._set_held_aside()
 
     def _spread_copies(self) -> Plan[None]:
         """Lets the holders of all changed sources follow; leaves a task for a source with too many.
@@ -314,6 +316,17 @@ class Cascade:
                 continue
             self._room -= len(targets)
             yield from self._follow(source, list(dict.fromkeys(targets)))
+
+    def _set_held_aside(self) -> Plan[None]:
+        """Refuses holders that were deleted with their source, and to which others refer with `on_delete="refuse"`."""
+        refused: dict[bytes, Exception] = {}
+        for holder, within in self._unreferenced:
+            try:
+                yield from _refuse_referenced(self._unit, [(holder, within)])
+            except StillReferenced as error:
+                refused[holder] = error
+        if refused:
+            raise HoldersRefused(refused)
 
     def _follow_groups(self, groups: Sequence[Group]) -> Plan[None]:
         """Lets the living entities that show these groups follow their new numbers."""

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from oneread.derivations.catalog import Catalog, stored_name
-from oneread.derivations.copies import Source
+from oneread.derivations.copies import Reference, Source
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
 from oneread.derivations.entity_type import EntityState, EntityType, FillInputs
 from oneread.derivations.pending_tasks import sources_with_pending_tasks
@@ -126,6 +126,7 @@ class Dump:
         self._deleted = self._lines = 0
         self._roots: dict[bytes, Root] = {}
         self._pending: set[bytes] = set()
+        self._deleting = False
 
     def write_lines(self) -> Plan[End]:
         """Writes all lines; an entity that changes meanwhile is written in its old or its new state.
@@ -138,6 +139,8 @@ class Dump:
         self._line(_encode(Head(FORMAT, schema_digest(self._catalog), names)))
         self._lines = 0
         self._pending = yield from sources_with_pending_tasks()
+        # The load deletes entities that wait to be deleted with a source; others refer to them.
+        self._deleting = bool(self._pending) and any(each.going for each in self._catalog.entity_types.values())
         for kind in self.kinds:
             yield from scan_all("roots", RowRange.under(kind.prefix), partial(self._batch, kind), BATCH)
         end = End(self._lines, self._entities, self._deleted, self._digest.hexdigest())
@@ -182,14 +185,21 @@ class Dump:
         """A source, for an entity whose copies are filled again."""
         return self._catalog.source(key, self._roots[key])
 
+    def _is_missing(self, reference: Reference, key: bytes) -> bool:
+        """Whether a source is not there, or is of another variant than the reference names."""
+        body = self._roots[key].body
+        return body is None or not reference.accepts(reference.kind.layouts.class_of(body))
+
     def _entity(self, key: bytes, version: int, state: EntityState) -> bytes:
         entity, entity_type = state.entity, self._catalog.type_of(state.entity)
         refs = entity_type.refs(entity)
         late = self._forward[entity_type.cls]
+        references = {each.name: each for each in entity_type.references}
         held = [
             name
             for name, keys in refs.items()
-            if keys and (name in late or any(self._roots[each].body is None for each in keys))
+            if keys
+            and (name in late or self._deleting or any(self._is_missing(references[name], each) for each in keys))
         ]
         used = state.record.get(HIDDEN)
         pending = self._pending.intersection(each for keys in refs.values() for each in keys) if self._pending else ()

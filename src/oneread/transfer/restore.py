@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import ChangeResult, CommitAttempt, Save, SourceCache
+from oneread.derivations.changes import ChangeResult, CommitAttempt, Save, SourceCache, deletion
+from oneread.derivations.copies import DELETES
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
-from oneread.derivations.entity_type import EntityState
+from oneread.derivations.entity_type import EntityState, FillInputs
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
 from oneread.transactions.root import Root
 from oneread.transactions.unit_of_work import Group
@@ -42,20 +43,34 @@ class RestoreEntity(Save):
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         before = self._attempt(seen, version).before
+        self._refuse_other_variant(before.entity)
         if self._copies.fields:
             before = self._with_copies(before, sources)
         kept = self._version if seen.version < self._version <= version else version
-        return self._store(
-            self._entity_type, self._entity, self._refs, CommitAttempt(seen, before, kept, kept), sources
-        )
+        attempt = CommitAttempt(seen, before, kept, kept)
+        known = SourceCache(self._catalog, sources)
+        keys = [key for each in self._entity_type.going for key in self._refs[each.name]]
+        if any(self._entity_type.goes_with(self._refs, key, known[key]) for key in keys):
+            return self._delete(attempt, sources)
+        return self._store(self._entity_type, self._entity, self._refs, attempt, sources)
+
+    def _delete(self, attempt: CommitAttempt, sources: CommittedRows) -> Decision:
+        """Stores a tombstone: the entity waited to be deleted with a source when it was dumped."""
+        inputs = FillInputs(attempt.before, SourceCache(self._catalog, sources))
+        entity = self._entity_type.with_totals(self.key, self._entity, attempt.before.entity, sources.groups)
+        filled = self._entity_type.fill(self.key, entity, self._refs, inputs)
+        whole = attempt.before._replace(entity=filled.entity)
+        self.written.version = attempt.version
+        return deletion(self._catalog, self.key, attempt._replace(before=whole), sources)
 
     def _with_copies(self, before: EntityState, sources: CommittedRows) -> EntityState:
         """The state before, as if it already had the dumped copies of sources that are not in the store."""
         _fields, entity, hidden = self._copies
         rows = SourceCache(self._catalog, sources)
-        known = {each.name: getattr(before.entity, each.name, None) for each in self._entity_type.references}
+        references = {each.name: each for each in self._entity_type.references}
+        known = {name: getattr(before.entity, name, None) for name in references}
         for name in self._copies.fields:
-            if any(rows[key].entity is None for key in self._refs.get(name, ())):
+            if any(references[name].narrowed(rows[key]).entity is None for key in self._refs.get(name, ())):
                 known[name] = getattr(entity, name, None)
         return before._replace(entity=SimpleNamespace(**known), used={**before.used, **hidden})
 
@@ -86,9 +101,12 @@ class RestoreTombstone:
         if seen.version:
             self.written.version = seen.version
             return NO_CHANGE
+        goes = DELETES in self._last  # holders that came before it in the dump go with it
         record = self._catalog.any_type_of(self.key).empty_record()
         if self._last:
             record[LAST_VALUES] = dict(self._last)
         kept = min(self._version, version) if self._version > 0 else version
         self.written.version = kept
-        return Decision(Root(kept, None, emitted_record.encode_record(record)), record_diff(self.key, {}, record, {}))
+        return Decision(
+            Root(kept, None, emitted_record.encode_record(record)), record_diff(self.key, {}, record, {}), goes
+        )

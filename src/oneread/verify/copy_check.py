@@ -42,6 +42,8 @@ class _Expected(NamedTuple):
     hidden: Mapping[str, Any]
     keeps_last: bool
     """The source was deleted, and holders keep its last values."""
+    goes: bool
+    """The source was deleted, and holders go with it."""
 
 
 class _Held(NamedTuple):
@@ -61,7 +63,7 @@ class CopyCheck:
         self._scanner = scanner
         self._reporter = reporter
         self._checked: dict[type, tuple[Reference, ...]] = {
-            cls: tuple(each for each in entity_type.references if each.copy is not None or each.hidden)
+            cls: tuple(each for each in entity_type.references if each.tracked)
             for cls, entity_type in keyspaces.catalog.entity_types.items()
             if entity_type.kind is kind
         }
@@ -106,6 +108,8 @@ class CopyCheck:
         if expected is None:
             expected = self._expect(entity, reference, source)
         held: Any = getattr(entity, reference.name)
+        if expected.goes:
+            return False
         if expected.keeps_last:
             return reference.copy is None or held.deleted is True
         if reference.copy is not None:
@@ -121,14 +125,14 @@ class CopyCheck:
 
     def _expect(self, entity: Any, reference: Reference, key: bytes) -> _Expected:
         """What all holders of a source have of it; kept, because one source may have many."""
-        source = self._sources[key]
+        source = reference.narrowed(self._sources[key])
         keeps_last = reference.keeps_last_values(source)
         has_copy = reference.copy is not None and not keeps_last
         copy = reference.filled_copy(getattr(entity, reference.name), source) if has_copy else None
         fields = () if copy is None else astuple(copy)
         form = b"" if copy is None or self._has_one_form(type(copy)) else stored_form(fields)
         hidden = {} if keeps_last or reference.many else reference.hidden_values(source)
-        expected = _Expected(copy, fields, form, hidden, keeps_last)
+        expected = _Expected(copy, fields, form, hidden, keeps_last, reference.goes_with(source))
         self._expected[reference.name, type(entity), key] = expected
         return expected
 
@@ -162,6 +166,10 @@ class CopyCheck:
                 self._absent.add(kind_part(source))
             expected = self._expected[reference.name, type(holder.entity), source]
             name, held = reference.name, getattr(holder.entity, reference.name)
+            if expected.goes:
+                gone = ValueDifference(name, "deleted with its source", "still there")
+                self._reporter.copy(key, name, source, (gone,))
+                continue
             if expected.keeps_last:
                 self._reporter.copy(key, name, source, (ValueDifference(f"{name}.deleted", "True", "False"),))
                 continue

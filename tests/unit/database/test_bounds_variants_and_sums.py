@@ -25,7 +25,7 @@ from oneread import (
     mean,
     total,
 )
-from oneread.errors import InvalidKey, InvalidQuery, InvalidValue, LimitExceeded, NotFound
+from oneread.errors import AlreadyExists, InvalidKey, InvalidQuery, InvalidValue, LimitExceeded, NotFound
 from tests.unit.database.faces import FACES
 
 DAY = datetime(2024, 5, 1, tzinfo=UTC)
@@ -155,7 +155,9 @@ def test_an_entity_of_another_variant_is_not_there(db):
     db.delete(Answer, 1)
     assert db.get(Post, 1).took == timedelta(0)
     assert db.patch(Post, 2, took=timedelta(1)) == db.get(Answer, 2)
-    assert db.upsert(Answer(number=1, tag=Tag.at(1)), took=timedelta(2)).took == timedelta(2)
+    with pytest.raises(AlreadyExists):
+        db.upsert(Answer(number=1, tag=Tag.at(1)), took=timedelta(2))
+    assert db.upsert(Post(number=2, tag=Tag.at(1)), took=timedelta(2)) == db.get(Answer, 2)
     db.delete(Answer, 2)
     db.delete(Post, 1)
     assert db.find(Post, 1) is db.find(Post, 2) is None

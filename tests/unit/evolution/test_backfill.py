@@ -259,7 +259,7 @@ class TestWhatCannotBeInAView:
     def crowded(self, store):
         old = store.program(OLD)
         fill(old)
-        old.save_all([Purchase(number=number, buyer=Buyer.of(1)) for number in range(100, 700)])
+        old.save_all([Purchase(number=number, buyer=Buyer.of(1)) for number in range(100, 700) if number != 500])
         old.patch(Customer, 3, email="1@x")
         old.save(Gift(number=500, buyer=Buyer.of(1), card="x" * 300))
         return old

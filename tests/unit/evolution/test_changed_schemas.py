@@ -502,6 +502,9 @@ class TestCopies:
         [
             ({"on_delete": "keep"}, {"on_delete": "refuse"}, True),
             ({"on_delete": "refuse"}, {"on_delete": "keep"}, True),
+            ({"on_delete": "keep"}, {"on_delete": "delete"}, True),
+            ({"on_delete": "delete"}, {"on_delete": "keep"}, True),
+            ({"on_delete": "clear"}, {"on_delete": "delete"}, False),
             ({"on_delete": "keep"}, {"missing_ok": True}, True),
             ({"missing_ok": True}, {"missing_ok": False}, False),
         ],
@@ -532,6 +535,39 @@ class TestCopies:
             assert db.backfill(quiet=0).recommitted == 1
             with pytest.raises(Exception, match="others refer to this entity"):
                 db.delete(tag, "x")
+
+    def test_holders_go_with_sources_that_are_deleted_from_now_on(self, store):
+        """A reference that dangled before keeps dangling; older programs, which would leave holders, are cut off."""
+        tag = made("Tag", Model, {"word": Key[str]})
+        loose = note({"tag": Ref[tag]})
+        going = note({"tag": Ref[tag]}, tag=reference(on_delete="delete"))
+        with store.open(tag, loose) as db:
+            db.save_all([tag(word=word) for word in "xyz"])
+            db.save_all([loose(number=number, tag=tag.at(word)) for number, word in enumerate("xyz")])
+            db.delete(tag, "x")
+        with store.open(tag, going) as db:
+            assert db.backfill(quiet=0).recommitted
+            assert db.exists(going, 0)
+            db.delete(tag, "y")
+            assert [db.exists(going, number) for number in range(3)] == [True, False, True]
+            assert db.verify().clean
+        with pytest.raises(SchemaMismatch):
+            store.open(tag, loose)
+
+    def test_copies_go_with_sources_that_are_deleted_from_now_on(self, store):
+        first, customer, buyer, purchase = shop({"name": str}, {"name": str})
+        with store.open(first) as db:
+            db.save_all([customer(number=number, name="Ada") for number in (1, 2)])
+            db.save_all([purchase(number=number, buyer=buyer.of(number)) for number in (1, 2)])
+            db.delete(customer, 1)
+        second, customer, buyer, purchase = shop({"name": str}, {"name": str}, on_delete="delete")
+        with store.open(second) as db:
+            assert db.backfill(quiet=0).done
+            assert db.get(purchase, 1).buyer.deleted
+            db.delete(customer, 2)
+            assert db.exists(purchase, 1)
+            assert not db.exists(purchase, 2)
+            assert db.verify().clean
 
 
 # Views.

@@ -319,6 +319,14 @@ def a_record_says_something_else(store):
 
 
 @planted
+def a_record_names_no_sources(store):
+    record = store.record(Purchase, 3)
+    record[b"r"] = []
+    key = store.change_root(Purchase, 3, record=emitted_record.encode_record(record))
+    return "different", "record", "roots", key, "Purchase(3)"
+
+
+@planted
 def a_record_cannot_be_read(store):
     key = store.change_root(Purchase, 3, record=b"\xc1")
     return "unreadable", "record", "roots", key, "Purchase(3)"

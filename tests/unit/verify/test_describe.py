@@ -30,6 +30,7 @@ TEXTS = {
     "a_taken_value_names_another_owner": "CustomersOfEmail 2@x: owner: Customer 3 -> Customer 2",
     "a_record_is_missing": "Purchase 3: its record is missing",
     "a_record_says_something_else": "Purchase 3: its record: rows in PurchasesOfBuyer: nothing -> 4/3",
+    "a_record_names_no_sources": "Purchase 3: its record: back-references: nothing -> Customer 4, Product 2",
     "a_record_cannot_be_read": (
         "Purchase 3: its record cannot be read: the emitted record of a root row cannot be read"
     ),
