@@ -265,7 +265,7 @@ async def refuse(request: Request, error: Exception) -> Response:
         status, detail = 500, ""
         _LOG.error("%s: %r", request.url.path, error, exc_info=error)
     title, words = WORDS.get(status, FAILED)
-    context = {"title": title, "at": None, "words": words, "detail": detail if status < 500 else "", "status": status}
+    context = {"title": title, "at": None, "words": words, "detail": detail if status in (400, 422) else "", "status": status}
     return _TEMPLATES.TemplateResponse(request, "error.html", context, status_code=status, headers=headers)
 
 

@@ -9,7 +9,7 @@ import re
 from html.parser import HTMLParser
 
 BLOCKS = frozenset({"p", "pre", "blockquote", "ul", "ol", "h1", "h2", "h3", "h4", "hr", "div", "table", "tr"})
-BEFORE = {"li": "\n- ", "br": "\n", "sup": "^", "sub": "_"}
+BEFORE = {"li": "\n- ", "br": "\n", "sup": "^"}
 HIDDEN = frozenset({"script", "style"})
 SPACES = re.compile(r"\s+")
 LINES = re.compile(r"[ \t]*\n[ \t]*\n\s*\n*")
