@@ -43,8 +43,8 @@ def load(db: Database, data: Data, report: Report, *, batch: int = BATCH) -> Loa
         Mistake: the store holds other data.
     """
     started = perf_counter()
-    everything, refused = data_count(data), list[Refusal]()
-    with db.bulk(checkpoint=f"qa: {data.label}", batch=batch, on_refused=refused.append) as bulk:
+    everything, refused = count_of(data), list[Refusal]()
+    with db.bulk(checkpoint=checkpoint_of(data), batch=batch, on_refused=refused.append) as bulk:
         before = int(bulk.position or 0)
         if not before and db.page(schema.User, limit=1).rows:
             raise Mistake(f"the store holds other data than {data.label}: load into a fresh --db")
@@ -57,7 +57,12 @@ def load(db: Database, data: Data, report: Report, *, batch: int = BATCH) -> Loa
     return Loaded(before, bulk.tally.stored, refused, perf_counter() - started)
 
 
-def data_count(data: Data) -> int:
+def checkpoint_of(data: Data) -> str:
+    """The name under which a store keeps how far a load of these data is."""
+    return f"qa: {data.label}"
+
+
+def count_of(data: Data) -> int:
     """How many entities these are."""
     return sum(map(len, (data.users, data.wikis, data.tags, data.questions, data.answers, data.comments, data.votes)))
 

@@ -58,8 +58,8 @@ def check(given: Namespace) -> int:
         f"  {len(data.questions):,} questions, {len(data.answers):,} answers, {votes:,} votes of which"
         f" {len(data.orphans):,} are orphaned: {len(differences):,} numbers differ"
     )
-    faults = sum(verified.found.values())
-    print(f"  verify: {verified.entities:,} entities, {verified.rows:,} rows: {'clean' if verified.clean else f'{faults:,} faults'}")
+    found_by_it = "clean" if verified.clean else f"{verified.total:,} faults"
+    print(f"  verify: {verified.entities:,} entities, {verified.rows:,} rows: {found_by_it}")
     for fault in verified.faults[:MOST_SAID]:
         print(f"  {fault}")
     return 0 if not differences and verified.clean else 1
