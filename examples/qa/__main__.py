@@ -52,7 +52,9 @@ def _parser() -> argparse.ArgumentParser:
             "--data", metavar="DATA", default=DATA,
             help=f"folder of a dump's CSV files, or generated:SEED, or generated:SEED:QUESTIONS ({DATA})",
         )  # fmt: skip
-    loading.add_argument("--batch", type=lambda text: _whole(text, 10_000), default=1_000, help="entities a commit (1000)")
+    loading.add_argument(
+        "--batch", type=lambda text: _whole(text, 10_000), default=1_000, help="entities a commit (1000)"
+    )
     serving = verb("serve", "answer over HTTP until it is interrupted: pages for people, JSON at /api")
     serving.add_argument("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
     serving.add_argument("--port", type=lambda text: _whole(text, 2**16 - 1), default=8000, help="the port (8000)")

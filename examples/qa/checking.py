@@ -9,16 +9,17 @@ from typing import Any, NamedTuple, TypeVar
 from examples.qa import schema
 from examples.qa.recount import Expected, recount
 from examples.qa.source import Data, Post
-from oneread import Database
+from oneread import Database, Model
+from oneread.derivations.views import View
 
-A = TypeVar("A")
+A = TypeVar("A", bound="Model[*tuple[Any, ...]] | View[Any]")
 
 
 class Compared(NamedTuple):
     """One kind of number: how many were compared, and what is said of each that differs."""
 
     name: str
-    count: int
+    numbers: int
     differences: list[str]
 
 
@@ -31,14 +32,14 @@ def check(db: Database, data: Data) -> list[Compared]:
     users = {each.number: each for each in _all(db, schema.User)}
     tags = {each.word: each for each in _all(db, schema.Tag)}
     months = {(each.month, each.tag.key[0]): each.questions for each in _all(db, schema.QuestionsOfTagAndMonth)}
-    told = {each.number: each.told for each in (*data.questions, *data.answers)}
+    stated = {each.number: each.stated for each in (*data.questions, *data.answers)}
     return [
         _compared("questions: score", _of(expected.scores, data.questions), _field(questions, "score")),
         _compared("questions: answers", expected.answers, _field(questions, "answers")),
         _compared("questions: accepted answers", expected.solved, _field(questions, "solved")),
         _compared("answers: score", _of(expected.scores, data.answers), _field(answers, "score")),
         _compared("answers: accepted", _of(expected.accepted, data.answers), _field(answers, "accepted")),
-        _compared("posts: score as the data state it", told, _field(posts, "score")),
+        _compared("posts: score as the data state it", stated, _field(posts, "score")),
         _compared("posts: comments", expected.comments, _field(posts, "comments")),
         _votes(db, expected),
         _compared("users: reputation", expected.reputations, _field(users, "reputation")),
@@ -79,8 +80,7 @@ def _lists(db: Database, expected: Expected) -> list[Compared]:
 
 def _all(db: Database, listed: type[A]) -> list[A]:
     """All rows of a list, or all entities of a model."""
-    scanned: Any = db.scan(listed)  # type: ignore[type-var]  # any list of the schema
-    return [each for page in scanned for each in page]
+    return [each for page in db.scan(listed) for each in page]
 
 
 def _of(numbers: Mapping[int, int], posts: Sequence[Post]) -> dict[int, int]:
@@ -113,4 +113,8 @@ def _in_order(name: str, expected: Sequence[object], found: Sequence[object]) ->
 
 
 def _shown(key: object) -> str:
-    return " ".join(f"{part:%Y-%m}" if hasattr(part, "month") else str(part) for part in key) if isinstance(key, tuple) else str(key)
+    return (
+        " ".join(f"{part:%Y-%m}" if hasattr(part, "month") else str(part) for part in key)
+        if isinstance(key, tuple)
+        else str(key)
+    )

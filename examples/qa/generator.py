@@ -44,12 +44,16 @@ def files(seed: int, questions: int) -> dict[str, list[Row]]:
         kinds = [vote["VoteTypeId"] for vote in votes if vote["PostId"] == post["Id"]]
         post["Score"] = str(kinds.count("2") - kinds.count("3"))
     return {
-        "Users": [{"Id": str(number), "DisplayName": _name(chance, number), "CreationDate": _time(chance)} for number in people],
+        "Users": [_user(chance, number) for number in people],
         "Posts": posts,
         "Tags": [{"TagName": word, "ExcerptPostId": str(at) if at < 10 else ""} for at, word in enumerate(TAGS, 1)],
         "Comments": _comments(chance, numbers, people, questions * 3),
         "Votes": votes,
     }  # fmt: skip
+
+
+def _user(chance: Random, number: int) -> Row:
+    return {"Id": str(number), "DisplayName": _name(chance, number), "CreationDate": _time(chance)}
 
 
 def _posts(chance: Random, questions: int, people: Sequence[int]) -> list[Row]:
@@ -121,7 +125,7 @@ def _title(chance: Random) -> str:
 
 
 def _sentence(chance: Random) -> str:
-    words = chance.choices(WORDS, k=chance.randint(4, 14))
+    words: list[str] = chance.choices(WORDS, k=chance.randint(4, 14))
     if not chance.randrange(15):
         words.append(chance.choice(HOSTILE))
     return " ".join(words).capitalize() + "."

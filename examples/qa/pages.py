@@ -1,6 +1,6 @@
 """The site for people: pages of HTML that are made here, work without JavaScript, and say what they cost.
 
-What somebody wrote is text in them: Jinja escapes every value, and nothing is marked as safe.
+What someone wrote is text in them: Jinja escapes every value, and nothing is marked as safe.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ from oneread.web import BudgetMiddleware, PageQuery, database, problem
 TEMPLATES = Path(__file__).parent / "templates"
 ROWS, FEW, MOST = 20, 10, 100
 """Rows of a list, of a list that is a part of a page, and those that an address may ask for."""
+POLICY = ("default-src 'none'", "style-src 'self'", "img-src 'self'", "base-uri 'none'", "form-action 'none'")
 SAFE = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'",
+    "Content-Security-Policy": "; ".join(POLICY),
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -58,7 +59,7 @@ WORDS = {
     422: ("This address cannot be right", "Numbers in addresses are whole numbers, and months look like 2018-05."),
     503: ("This page is not ready yet", "It will be in a moment: please try again."),
 }
-"""What a person is told, by status."""
+"""What a person is stated, by status."""
 FAILED = ("Something failed here", "It is not your fault, and it has been written down.")
 
 Context = dict[str, object]
@@ -144,7 +145,13 @@ async def tag(request: Request) -> Context:
     db, word = database(request), request.path_params["word"]
     shown = await db.get(Tag, word)
     found = await PageQuery.of(request).page(db, QuestionsOfTag, word, limit=ROWS, most=MOST)
-    return {"title": f"Questions about {word}", "at": None, "tag": shown, "rows": found.rows, "ways": _ways(request, found)}
+    return {
+        "title": f"Questions about {word}",
+        "at": None,
+        "tag": shown,
+        "rows": found.rows,
+        "ways": _ways(request, found),
+    }
 
 
 async def latest_month(request: Request) -> Response:
@@ -203,7 +210,9 @@ def _ways(request: Request, found: Page[Any]) -> dict[str, str | None]:
     def way(cursor: str | None) -> str | None:
         if cursor is None:
             return None
-        kept = [(name, value) for name, value in request.query_params.multi_items() if name not in ("cursor", "backward")]
+        kept = [
+            (name, value) for name, value in request.query_params.multi_items() if name not in ("cursor", "backward")
+        ]
         return f"{quote(request.url.path)}?{urlencode([*kept, ('cursor', cursor)])}"
 
     return {"previous": way(found.previous), "next": way(found.next)}
@@ -212,12 +221,33 @@ def _ways(request: Request, found: Page[Any]) -> dict[str, str | None]:
 # --- How a page is made ----------------------------------------------------------------------------------------------
 
 
+def _day(instant: datetime) -> str:
+    return f"{instant.day} {instant:%B %Y}"
+
+
+def _many(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def _signed(number: int) -> str:
+    return f"{number:,}".replace("-", "\N{MINUS SIGN}")
+
+
+def _quoted(part: str) -> str:
+    """A part of a path, its slashes too."""
+    return quote(part, safe="")
+
+
 def _environment() -> Environment:
-    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters["day"] = lambda instant: f"{instant.day} {instant:%B %Y}"
-    made.filters["many"] = lambda count, one, more=None: f"{count:,} {one if count == 1 else more or one + 's'}"
-    made.filters["minus"] = lambda number: f"{number:,}".replace("-", "\N{MINUS SIGN}")
-    made.filters["path"] = lambda text: quote(str(text), safe="")
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Callable[..., str]] = {"day": _day, "many": _many, "signed": _signed, "path": _quoted}
+    made.filters.update(filters)
     return made
 
 
@@ -265,7 +295,13 @@ async def refuse(request: Request, error: Exception) -> Response:
         status, detail = 500, ""
         _LOG.error("%s: %r", request.url.path, error, exc_info=error)
     title, words = WORDS.get(status, FAILED)
-    context = {"title": title, "at": None, "words": words, "detail": detail if status in (400, 422) else "", "status": status}
+    context = {
+        "title": title,
+        "at": None,
+        "words": words,
+        "detail": detail if status in (400, 422) else "",
+        "status": status,
+    }
     return _TEMPLATES.TemplateResponse(request, "error.html", context, status_code=status, headers=headers)
 
 

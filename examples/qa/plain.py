@@ -1,6 +1,6 @@
 """The HTML of a dump's posts as text: paragraphs, list items and code keep their lines, everything else its words.
 
-The site shows text only and escapes it, so nothing that somebody wrote is ever markup in a page.
+The site shows text only and escapes it, so nothing that someone wrote is ever markup in a page.
 """
 
 from __future__ import annotations

@@ -44,6 +44,8 @@ def _lines(to: TextIO) -> Report:
         tenth = done * 10 // max(everything, 1)
         if tenth != tenths:
             tenths = tenth
-            print(f"  {done:>9,} of {everything:,} entities, {monotonic() - started:5.1f} s: {kind}", file=to, flush=True)
+            print(
+                f"  {done:>9,} of {everything:,} entities, {monotonic() - started:5.1f} s: {kind}", file=to, flush=True
+            )
 
     return tell

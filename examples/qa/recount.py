@@ -1,6 +1,6 @@
 """Counts a site's numbers again from its records, in plain Python: what every page has to show.
 
-Nothing here imports oneread. It is written for being obviously right: a pass over the votes, then a pass over the posts.
+Nothing here imports oneread. It is written to be obviously right: a pass over the votes, then one over the posts.
 """
 
 from __future__ import annotations
@@ -81,11 +81,10 @@ def _ordered(places: dict[int, tuple[float, ...]]) -> list[int]:
 
 def _ranked(tag_months: Counter[tuple[datetime, str]]) -> dict[datetime, list[str]]:
     """The words of each month, most used first; those used alike by their letters."""
-    months = sorted({month for month, _word in tag_months})
-    return {
-        month: [word for _count, word in sorted((-count, word) for (its, word), count in tag_months.items() if its == month)]
-        for month in months
-    }  # fmt: skip
+    ranked: dict[datetime, list[str]] = {}
+    for (month, word), _count in sorted(tag_months.items(), key=lambda each: (each[0][0], -each[1], each[0][1])):
+        ranked.setdefault(month, []).append(word)
+    return ranked
 
 
 def _month(instant: datetime) -> datetime:

@@ -56,7 +56,7 @@ class Post(NamedTuple):
     """A post; `title` and `tags` belong to a question, `question` to an answer.
 
     Arguments:
-        told: the score that the dump itself states.
+        stated: the score that the dump itself states.
     """
 
     number: int
@@ -64,7 +64,7 @@ class Post(NamedTuple):
     author: int | None
     text: str
     posted_at: datetime
-    told: int
+    stated: int
     title: str
     tags: tuple[str, ...]
     question: int | None
@@ -242,7 +242,7 @@ def _kept(fits: bool, reason: str, where: str, misfits: Misfits) -> bool:  # noq
 
 
 def _author(number: int | None, people: set[int], where: str, misfits: Misfits) -> int | None:
-    """Who wrote it; None for somebody who is not among the users any more."""
+    """Who wrote it; None for someone who is not among the users any more."""
     return number if number is None or _kept(number in people, "authors that are gone", where, misfits) else None
 
 
@@ -269,7 +269,7 @@ def _post(row: Row) -> Post | None:
         author=_number(row["OwnerUserId"]),
         text=_bounded(text_of(row["Body"]), MOST_TEXT),
         posted_at=_instant(row["CreationDate"]),
-        told=int(row["Score"]),
+        stated=int(row["Score"]),
         title=_bounded(title, MOST_TITLE),
         tags=tags,
         question=_number(row["ParentId"]) if kind == ANSWER else None,
@@ -281,8 +281,12 @@ def _comment(row: Row) -> Comment:
     if not text:
         raise ValueError("a comment without words")
     return Comment(
-        int(row["Id"]), int(row["PostId"]), _number(row["UserId"]), _bounded(text, MOST_COMMENT), _instant(row["CreationDate"])
-    )  # fmt: skip
+        number=int(row["Id"]),
+        post=int(row["PostId"]),
+        author=_number(row["UserId"]),
+        text=_bounded(text, MOST_COMMENT),
+        written_at=_instant(row["CreationDate"]),
+    )
 
 
 def _vote(row: Row) -> Vote:

@@ -46,7 +46,11 @@ def check(given: Namespace) -> int:
     with stores.for_reading(given.db) as db:
         print(f"comparing {given.db} with {data.label}, counted again", flush=True)
         found = compared(db, data)
-        print(table(("compared", "how many", "differ"), [(each.name, each.count, len(each.differences)) for each in found]))
+        print(
+            table(
+                ("compared", "how many", "differ"), [(each.name, each.numbers, len(each.differences)) for each in found]
+            )
+        )
         differences = [said for each in found for said in each.differences]
         for said in differences[:MOST_SAID]:
             print(f"  {said}")

@@ -1,4 +1,4 @@
-"""A file like online-retail with every kind of dirt in it, a generated site, and command lines that run in this process."""
+"""A file like online-retail with every kind of dirt in it, a generated site, and command lines in this process."""
 
 import gzip
 import shutil

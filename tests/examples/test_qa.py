@@ -1,4 +1,4 @@
-"""The site of questions and answers: records and their dirt, loads that are killed, and a check that finds what is wrong."""
+"""The site of questions and answers: records and their dirt, killed loads, a check that finds what is wrong."""
 
 import ast
 import csv
@@ -142,14 +142,17 @@ def test_what_does_not_fit_is_counted_and_the_first_is_named(dump):
     assert next(each for each in data.questions if each.number == 9003).author is None
     assert {9001, 9002, 9004, 9005, 9006, 9007}.isdisjoint(data.threads)
     used = {word for each in data.questions for word in each.tags}
-    assert [tag.word for tag in data.tags][0] == "a"
+    assert data.tags[0].word == "a"
     assert used <= {tag.word for tag in data.tags}
 
 
 def test_posts_are_text():
     html = "<p>a <em>b</em>\n c</p><pre><code>for x:\n    y</code></pre><ul><li>1</li><li>2<sup>n</sup></li></ul>"
     assert plain.text_of(html) == "a b c\n\nfor x:\n    y\n\n- 1\n- 2^n"
-    assert plain.text_of("<script>x()</script><style>a{}</style>kept &lt;b&gt; <img alt='a cat' src=x>") == "kept <b> [a cat]"
+    assert (
+        plain.text_of("<script>x()</script><style>a{}</style>kept &lt;b&gt; <img alt='a cat' src=x>")
+        == "kept <b> [a cat]"
+    )
     assert plain.text_of("</p></pre><p><b><p>broken</i>") == "broken"
 
 
@@ -167,7 +170,7 @@ def test_data_that_are_not_there_are_a_mistake(data, said):
         source.read(data)
 
 
-def test_files_that_are_no_dump_are_a_mistake(dump):
+def test_files_of_another_kind_are_a_mistake(dump):
     folder = dump()
     (folder / "Votes.csv.gz").write_bytes(gzip.compress(b"Id,PostId\n1,2\n"))
     with pytest.raises(Mistake, match="has no column CreationDate, VoteTypeId"):
@@ -186,13 +189,13 @@ def test_a_loaded_site_is_right_in_every_number(site):
         found = checking.check(db, data)
         assert {each.name: each.differences for each in found if each.differences} == {}
         assert db.verify().clean
-    counts = {each.name: each.count for each in found}
+    counts = {each.name: each.numbers for each in found}
     assert counts["questions: score"] == len(data.questions) == 40
     assert counts["answers: score"] == len(data.answers) > 40
     assert counts["votes: post and value"] == len(data.votes) + len(data.orphans) == 480
     assert counts["users: reputation"] == len(data.users)
     assert len(data.orphans) > 10
-    assert min(each.count for each in found) > 10
+    assert min(each.numbers for each in found) > 10
 
 
 def test_a_load_that_is_killed_twice_ends_as_one_that_is_not(site, tmp_path):
@@ -292,7 +295,9 @@ def test_load_and_check_say_what_they_did(qa, tmp_path):
     assert loaded.code == 0
     assert re.search(r"votes on posts that are gone +\d+  Votes row \d+", loaded.out)
     assert re.search(r"[\d,]+ entities stored in [\d.]+ s, [\d,]+/s; 0 refused", loaded.out)
-    assert re.search(r" 0 entities stored .*, [\d,]+ were there; 0 refused", qa("load", "--data", DATA, "--db", url).out)
+    assert re.search(
+        r" 0 entities stored .*, [\d,]+ were there; 0 refused", qa("load", "--data", DATA, "--db", url).out
+    )
     checked = qa("check", "--data", DATA, "--db", url)
     assert checked.code == 0
     assert re.search(r"40 questions, \d+ answers, 480 votes of which \d+ are orphaned: 0 numbers differ", checked.out)

@@ -84,7 +84,10 @@ def test_a_question_has_a_tag_that_follows_its_totals(changing):
 
 
 def test_a_question_is_asked_answered_voted_for_and_deleted(changing):
-    assert changing.post("/users", json={"number": 900, "name": "Ada", "joined_at": "2024-05-01T00:00:00Z"}).status_code == 201
+    assert (
+        changing.post("/users", json={"number": 900, "name": "Ada", "joined_at": "2024-05-01T00:00:00Z"}).status_code
+        == 201
+    )
     new = {"number": 5_000, "author": {"ref": 900}, "text": "<b>", "title": "What is new?", "tags": ["qubit"]}
     asked = changing.post("/questions", json=new)
     assert (asked.status_code, asked.json()["author"]["name"], asked.json()["answers"]) == (201, "Ada", 0)

@@ -81,7 +81,10 @@ def expected(site):
 @pytest.fixture(scope="module")
 def paths(site, expected):
     """Every kind of page; those with text that is hostile or long among them."""
-    questions, number = {each.number: each for each in site[1].questions}, max(expected.answers, key=expected.answers.get)
+    questions, number = (
+        {each.number: each for each in site[1].questions},
+        max(expected.answers, key=expected.answers.get),
+    )
     odd = [each.number for each in questions.values() if re.search(r"[<{]|\w{80}", each.title + each.text)]
     assert len(odd) > 3
     user = expected.top_users[0]
@@ -110,7 +113,9 @@ def test_lists_show_what_the_data_say(browser, home, site, expected):
     browser.get(f"{home}/?limit=100")
     assert browser.title == "Questions by score - Questions and answers"
     assert [" ".join(each.split()) for each in texts(browser, "main li h2")] == [titles[at] for at in expected.by_score]
-    assert [number(each) for each in texts(browser, ".list .score b")] == [expected.scores[at] for at in expected.by_score]
+    assert [number(each) for each in texts(browser, ".list .score b")] == [
+        expected.scores[at] for at in expected.by_score
+    ]
     browser.get(f"{home}/unanswered?limit=100")
     shown = [" ".join(each.split()) for each in texts(browser, "main li h2")]
     assert shown == [titles[at] for at in expected.unanswered]

@@ -198,7 +198,7 @@ def test_every_link_leads_to_a_page(client):
 # --- Text that is hostile --------------------------------------------------------------------------------------------
 
 
-def test_what_somebody_wrote_is_never_markup(client, site):
+def test_text_of_users_is_never_markup(client, site):
     hostile = [each for each in site[1].questions if re.search(r"<script|<img|</main>", each.title + each.text)]
     assert hostile
     for each in hostile:
@@ -281,7 +281,7 @@ def test_an_empty_site_has_pages(tmp_path):
         assert empty.get("/tags").status_code == 404
 
 
-def failing(site, error, **limits):
+def failing(site, error):
     """The site with a route that fails."""
 
     async def broken(_request):
@@ -321,7 +321,13 @@ def test_an_error_of_the_program_is_answered_500_in_words_and_logged(site, caplo
 
 
 def test_pages_are_well_formed_and_say_their_language(client, expected):
-    for path in [*LISTS, f"/questions/{expected.by_score[0]}", f"/users/{expected.top_users[0]}", "/tags/qubit", "/nowhere"]:
+    for path in [
+        *LISTS,
+        f"/questions/{expected.by_score[0]}",
+        f"/users/{expected.top_users[0]}",
+        "/tags/qubit",
+        "/nowhere",
+    ]:
         html = client.get(path).text
         tags = Tags(html)
         assert {"p", "html"} >= {*tags.open}, path  # a paragraph may stay open

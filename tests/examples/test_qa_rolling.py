@@ -1,4 +1,4 @@
-"""A newer site takes the place of an older one: both write to one store at once, while fields and then views are added."""
+"""A newer site takes the place of an older one: both write at once, while fields and then views are added."""
 
 import multiprocessing
 import sys
@@ -25,18 +25,18 @@ SPAWN = multiprocessing.get_context("spawn")
 STEPS = 80
 NOW = datetime(2018, 9, 1, tzinfo=UTC)
 FIELDS = [
-    ("    title: Annotated", '    closed_because: str | None = None\n    title: Annotated'),
+    ("    title: Annotated", "    closed_because: str | None = None\n    title: Annotated"),
     ("    joined_at: datetime", '    about: str = ""\n    joined_at: datetime'),
 ]
 """Added, in the middle of a model: an optional field, and one with a default."""
-VIEWS = [
-    (
-        "class QuestionsAsked(",
-        "class Closed(Index[Question]):\n    closed_because: str = by(Question.closed_because)\n"
-        "    score: int = descending(Question.score)\n\n\nclass QuestionsAsked(",
-    ),
-    ("    Unanswered,\n", "    Unanswered,\n    Closed,\n"),
-]
+CLOSED = """\
+class Closed(Index[Question]):
+    closed_because: str = by(Question.closed_because)
+    score: int = descending(Question.score)
+
+
+class QuestionsAsked("""
+VIEWS = [("class QuestionsAsked(", CLOSED), ("    Unanswered,\n", "    Unanswered,\n    Closed,\n")]
 
 
 def newer(changes):
@@ -95,7 +95,9 @@ def write(version, seed, url, posts, ready, results):
 @pytest.fixture
 def written(site, site_copy):
     """The store after both wrote to it at once, and what each did."""
-    thread = max(site[1].questions, key=lambda each: len([at for at in site[1].threads.values() if at == each.number])).number
+    thread = max(
+        site[1].questions, key=lambda each: len([at for at in site[1].threads.values() if at == each.number])
+    ).number
     posts = [thread, *(number for number, at in site[1].threads.items() if at == thread != number)]
     with connect(site_copy, today.SITE, workers=0) as db:
         before = {post: db.get(today.Post, post).score for post in posts}

@@ -12,7 +12,7 @@ def test_both_programs_are_found():
 
 def test_without_a_browser_the_error_says_how_to_install_one(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="no Chromium found; as root: apt-get update .* chromium chromium-driver"):
+    with pytest.raises(FileNotFoundError, match=r"no Chromium found; as root: apt-get .* chromium chromium-driver"):
         browser.find_browser()
 
 
