@@ -1,7 +1,7 @@
 """Histories with `on_delete="delete"`: the database shows what the oracle does, in the commit and by tasks.
 
 Chains (user, post, comment, reply), references in lists, sources that are made again while their task waits, holders
-that are re-pointed, and holders that others hold by "refuse".
+that are re-pointed, and holders that others hold by "refuse". Totals of what stays and of what goes.
 """
 
 from typing import Annotated
@@ -10,7 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from oneread import Aggregate, Copy, Index, Key, Model, Ref, Schema, by, count, each, reference, shown, within
+from oneread import (
+    Aggregate,
+    Copy,
+    Index,
+    Key,
+    Model,
+    Ref,
+    Schema,
+    by,
+    count,
+    each,
+    reference,
+    rollup,
+    shown,
+    total,
+    within,
+)
 from oneread.errors import UsageError
 from oneread.testing import strategies
 from oneread.testing.crashes import survive
@@ -30,12 +46,15 @@ class Quoted(Copy["Comment"]):
 class User(Model[int]):
     number: Key[int]
     name: str
+    posts: int = rollup(lambda: PostCount.posts)
 
 
 class Post(Model[int]):
     number: Key[int]
     author: Author
     likes: Annotated[list[Ref[User]], Meta(max_length=3)] = reference(on_delete="delete")
+    comments: int = rollup(lambda: CommentCount.comments)
+    score: int = rollup(lambda: Votes.score)
 
 
 class Comment(Model[int]):
@@ -43,6 +62,15 @@ class Comment(Model[int]):
     post: Ref[Post] = reference(on_delete="delete")
     reply_to: Ref["Comment"] | None = reference(on_delete="delete")
     text: str = ""
+
+
+class Vote(Model[int]):
+    """Goes with its voter and with its post; the total of the other one shrinks."""
+
+    number: Key[int]
+    voter: Ref[User] = reference(on_delete="delete")
+    post: Ref[Post] = reference(on_delete="delete")
+    value: int = 1
 
 
 class Pin(Model[int]):
@@ -69,11 +97,21 @@ class CommentCount(Aggregate[Comment]):
     comments: int = count()
 
 
+class PostCount(Aggregate[Post]):
+    author: Author = by(Post.author)
+    posts: int = count()
+
+
+class Votes(Aggregate[Vote]):
+    post: Ref[Post] = by(Vote.post)
+    score: int = total(Vote.value)
+
+
 class Quotes(Index[Pin]):
     text: str = by(within(Pin.quoted, Quoted.text))
 
 
-MODELS = (User, Post, Comment, Pin, PostsBy, LikedBy, CommentsOn, CommentCount, Quotes)
+MODELS = (User, Post, Comment, Vote, Pin, PostsBy, LikedBy, CommentsOn, CommentCount, PostCount, Votes, Quotes)
 SCHEMA = Schema(*MODELS)
 GIVEN = {User.name: st.sampled_from(["", "a", "b"]), Comment.text: st.sampled_from(["", "a"])}
 

@@ -358,8 +358,11 @@ class Machine(RuleBasedStateMachine):
         key = entity.ref().key
 
         def expected(version):
-            if self.oracle.get(Purchase, *key) is None:
+            before = self.oracle.get(Purchase, *key)
+            if before is None:
                 return self.oracle.save(entity, version)
+            if not isinstance(before, Gift):
+                raise AlreadyExists("a purchase that is no gift has this key")
             return self.oracle.patch(Purchase, key, {"note": name, "quantity": add(1)}, version)
 
         self.both(lambda: self.db.upsert(entity, note=name, quantity=add(1)), expected)
@@ -371,6 +374,9 @@ class Machine(RuleBasedStateMachine):
         before = self.oracle.get(model, *key)
         if before is None:
             self.both(lambda: self.db.get_or_create(entity)[0], lambda version: self.oracle.save(entity, version))
+        elif not isinstance(before, type(entity)):
+            with pytest.raises(AlreadyExists):
+                self.db.get_or_create(entity)
         elif not self.pending:
             found, created = self.db.get_or_create(entity)
             assert not created
@@ -385,15 +391,16 @@ class Machine(RuleBasedStateMachine):
         steps = [("save", (entity,), {}), ("create" if taken else "save", (purchase,), {})]
         steps.append(("patch", (Purchase, order, line), {"quantity": add(4)}))
         before = self.oracle.get(Purchase, order, line)
+        is_refused = before is not None and (taken or isinstance(before, Gift))
         try:
             first, _second, _last = self.db.transact(steps)
         except REFUSALS as refusal:
-            if taken and before is not None:
+            if is_refused:
                 return
             with pytest.raises(type(refusal)):
                 self.oracle.save(entity)
             return
-        assert not (taken and before is not None)
+        assert not is_refused
         self.pending = self.pending or bool(self.db.tasks(first))
         made = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.now)
         purchase = msgspec.structs.replace(purchase, quantity=5, made_at=made)
@@ -437,11 +444,11 @@ class Machine(RuleBasedStateMachine):
     def some_patch(self, chance):
         key = chance.choice(ORDERS), chance.choice(LINES)
         patch = {name: chance.choice(VALUES[name]) for name in chance.sample(sorted(VALUES), chance.choice([1, 1, 2]))}
-        if isinstance(self.oracle.get(Purchase, *key), Gift):
+        model = Gift if isinstance(self.oracle.get(Purchase, *key), Gift) else Purchase
+        if model is Gift:
             patch["giver"] = chance.choice(GIVERS)
         self.both(
-            lambda: self.db.patch(Purchase, *key, **patch),
-            lambda version: self.oracle.patch(Purchase, key, patch, version),
+            lambda: self.db.patch(model, *key, **patch), lambda version: self.oracle.patch(model, key, patch, version)
         )
 
     def some_rename(self, chance):

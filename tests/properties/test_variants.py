@@ -1,14 +1,14 @@
 """Histories of entities of several variants of one model, under the same keys: the database shows what the oracle does.
 
 Copies, indexes and aggregates name variants and fields of theirs; a key changes its variant by a delete and a save, in
-two commits and in one.
+two commits and in one. Variants and their model show totals, and others copy those.
 """
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneread import Aggregate, Copy, Index, Key, Model, Ref, Schema, by, count, reference, shown, total, within
+from oneread import Aggregate, Copy, Index, Key, Model, Ref, Schema, by, count, reference, rollup, shown, total, within
 from oneread.errors import UsageError
 from oneread.testing import strategies
 from oneread.testing.proof import Proof, prove
@@ -23,6 +23,7 @@ class Asked(Copy["Question"]):
 class Cleared(Copy["Question"]):
     on_delete = "clear"
     title: str
+    answers: int
 
 
 class Awaited(Copy["Answer"]):
@@ -37,11 +38,14 @@ class Shown(Copy["Post"]):
 class Post(Model[int]):
     number: Key[int]
     text: str = ""
+    notes: int = rollup(lambda: NotesOf.notes)
 
 
 class Question(Post):
     title: str
     tag: str = ""
+    answers: int = rollup(lambda: Scores.answers)
+    score: int = rollup(lambda: Scores.score)
 
 
 class Poll(Question):
@@ -64,6 +68,7 @@ class Note(Model[int]):
 
 class Titles(Index[Question]):
     title: str = by(Question.title)
+    answers: int = shown(Question.answers)
 
 
 class AnswersByTitle(Index[Answer]):
@@ -82,12 +87,17 @@ class Scores(Aggregate[Answer]):
     score: int = total(Answer.score)
 
 
+class NotesOf(Aggregate[Note]):
+    shown: Shown = by(Note.shown)
+    notes: int = count()
+
+
 class Posts(Aggregate[Post]):
     text: str = by(Post.text)
     posts: int = count()
 
 
-SCHEMA = Schema(Post, Question, Poll, Answer, Note, Titles, AnswersByTitle, NotesByTag, Scores, Posts)
+SCHEMA = Schema(Post, Question, Poll, Answer, Note, Titles, AnswersByTitle, NotesByTag, Scores, NotesOf, Posts)
 WORDS = st.sampled_from(["", "a", "b"])
 GIVEN = {Post.text: WORDS, Question.title: WORDS, Question.tag: WORDS, Answer.score: st.integers(-2, 2)}
 

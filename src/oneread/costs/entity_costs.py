@@ -201,13 +201,20 @@ class EntityCosts:
         if entity_type.copied is None:
             return contributions.plus(tokens, *hidden)
         last = [
-            self._along(entity_type.kind.cls, route, kind).plus(Size(len(route) + HEADER, 0))
+            greatest(self._along(cls, route, kind) for cls in self._having(entity_type.kind, route)).plus(
+                Size(len(route) + HEADER, 0)
+            )
             for route, kind in entity_type.copied.types.items()
         ]
         routes = Size(sum(len(route) + HEADER for route in entity_type.copied.types) + 40, 0)
         routes = routes.plus(_DIGEST.times(len(entity_type.copied.selections)))
         living, deleted = contributions.plus(*hidden), NOTHING.plus(*last)._replace(typical=0)
         return greatest((living, deleted)).plus(tokens, routes)
+
+    def _having(self, kind: EntityKind, route: str) -> list[type]:
+        """The classes of a kind whose entities have a value at a route; variants declare fields of their own."""
+        classes = [cls for cls, each in self.catalog.kinds.items() if each is kind]
+        return [cls for cls in classes if route.partition(".")[0] in cls.__struct_fields__] or [kind.cls]
 
     def _along(self, cls: Any, route: str, kind: Any) -> Size:
         """A value at the end of a route, which may lead through copies, references and nested classes."""

@@ -100,9 +100,11 @@ class Rollups:
 
     def check_reference(self, cls: type[Model[Any]], reference: Reference) -> None:
         """Refuses a copy of a total of the holder's own kind: each insert would commit all its siblings again."""
+        source = reference.access.target
+        assert source is not None
         hidden = [name.split(".")[1:] for name, _get, _type in reference.hidden]
         for route in [*(route.split(".") for _name, route in reference.routes if route), *hidden]:
-            found = self._group_at(reference.kind.cls, tuple(route))
+            found = self._group_at(source, tuple(route))
             if found is not None and self._kinds[self._views[found.view].model] is self._kinds[cls]:
                 raise InvalidDeclaration(
                     "this copies a total of the very entities that would hold it, so that each new one would commit "
