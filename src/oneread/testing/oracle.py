@@ -73,7 +73,7 @@ class Oracle:
         self._names = {cls.__name__: cls for cls in declarations}
         self._types: dict[type, dict[str, Any]] = {}
         self._fields = {cls: self._referring(cls) for cls in self.models}
-        self._fields |= dict.fromkeys(self.views, {})  # a group refers, and has nothing of what it refers to
+        self._fields |= {view: {} for view in self.views}  # a group refers, and has nothing of what it refers to
         self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
         self._collect_wanted()
         self._rollups = {cls: self._rolled_up(cls) for cls in self.models}

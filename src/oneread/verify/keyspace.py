@@ -115,7 +115,7 @@ class StoreKeyspaces:
         return tuple(each for each in self.keyspaces.values() if each.groups == prefix)
 
     def group_of(self, key: bytes) -> bytes | None:
-        """The row in `counts` of the group that a row of `views` is of; None for other rows, and where it is damaged."""
+        """The row in `counts` of the group that a row of `views` is of; None for other rows and damaged keys."""
         keyspace = self.keyspace_of("views", key)
         if keyspace is None or not keyspace.groups or keyspace.offset is None:
             return None
