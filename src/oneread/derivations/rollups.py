@@ -61,6 +61,11 @@ class ShownAggregate:
         """The least and greatest values that entities show: each is the first row of a keyspace of this name."""
         return [f"{self.name}.{each.field}" for each in self._extrema]
 
+    @property
+    def watched(self) -> list[str]:
+        """The extrema whose rows change what entities or indexes show."""
+        return [*self.extrema, *(() if self.indexed is None else self.indexed.extrema_names)]
+
     def touched(self, before: Record, after: Record) -> Iterable[Group]:
         """The groups whose numbers may differ after a commit that turns one record into another.
 

@@ -80,7 +80,7 @@ def url(tmp_path):
 BUILT = [("b", 4, 8), ("a", 4, 4), ("d", 3, 6), ("c", 3, 3)]
 
 
-def right(db, votes, top):
+def right(db, votes):
     rows = [row for page in db.scan(votes) for row in page]
     return sorted(((row.on, row.votes, row.score) for row in rows), key=lambda row: (-row[1], row[0]))
 
@@ -92,7 +92,7 @@ def test_it_is_not_ready_until_it_is_built(url):
             db.page(top)
         assert db.verify().clean
         assert db.backfill().done
-        assert listed(db, top) == right(db, votes, top)
+        assert listed(db, top) == right(db, votes)
         assert len(listed(db, top)) == 4
         assert db.verify().clean
 
@@ -104,7 +104,7 @@ def test_what_is_written_meanwhile_is_right(url):
         db.delete(vote, 3)
         db.patch(vote, 4, on="e")
         assert db.backfill().done
-        assert listed(db, top) == right(db, votes, top)
+        assert listed(db, top) == right(db, votes)
         assert [row[0] for row in listed(db, top)] == ["a", "b", "c", "d", "e"]
         assert db.verify().clean
 
@@ -119,7 +119,7 @@ def test_rows_of_numbers_that_an_older_program_changed_are_removed(url):
         assert len(stored(db, top)) == 2
         assert db.backfill().done
         assert len(stored(db, top)) == 4
-        assert listed(db, top) == right(db, votes, top)
+        assert listed(db, top) == right(db, votes)
         assert db.verify().clean
         with pytest.raises(SchemaMismatch):
             before.save(old_vote(number=103, on="a", value=3))
@@ -155,7 +155,7 @@ def test_it_continues_where_it_was_killed(url, monkeypatch):
         monkeypatch.setattr(backfill.Backfill, "_write_rows", noted)
         assert db.backfill().done
         assert not {key for keys in written for key in keys} & set(rest)
-        assert listed(db, top) == right(db, votes, top)
+        assert listed(db, top) == right(db, votes)
         assert db.verify().clean
 
 
@@ -186,7 +186,7 @@ def test_an_aggregate_that_is_built_anew_renews_its_index(url):
             with pytest.raises(NotReady):
                 db.page(view)
         assert db.backfill().done
-        assert listed(db, top) == right(db, votes, top)
+        assert listed(db, top) == right(db, votes)
         assert sum(row[1] for row in listed(db, top)) == 8
         assert db.verify().clean
 
