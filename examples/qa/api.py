@@ -20,9 +20,9 @@ from examples.qa.schema import (
     Question,
     QuestionsByScore,
     QuestionsOfTag,
-    QuestionsOfTagAndMonth,
     QuestionsOfUser,
     Tag,
+    TagsOfMonth,
     TopUsers,
     Unanswered,
     User,
@@ -128,8 +128,8 @@ async def questions_of_tag(word: str, db: Db, query: Query) -> Page[QuestionsOfT
 
 
 @api.get("/months/{month}/tags")
-async def tags_of_month(month: str, db: Db, query: Query) -> Page[QuestionsOfTagAndMonth]:
-    return await query.page(db, QuestionsOfTagAndMonth, month_of(month), limit=MOST)
+async def tags_of_month(month: str, db: Db, query: Query) -> Page[TagsOfMonth]:
+    return await query.page(db, TagsOfMonth, month_of(month), limit=ROWS, most=MOST)
 
 
 @api.post("/questions", status_code=201)

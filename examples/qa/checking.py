@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import zip_longest
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from examples.qa import schema
 from examples.qa.recount import Expected, recount
@@ -75,6 +76,15 @@ def _lists(db: Database, expected: Expected) -> list[Compared]:
             [(number, expected.reputations[number]) for number in expected.top_users],
             [(each.source.key[0], each.reputation) for each in _all(db, schema.TopUsers)],
         ),
+        _in_order(
+            "list: tags of months",
+            [
+                (month, word, expected.tag_months[month, word])
+                for month, words in expected.tags_of_month.items()
+                for word in words
+            ],
+            [(each.month, each.tag.key[0], each.questions) for each in _all(db, schema.TagsOfMonth)],
+        ),
     ]
 
 
@@ -103,9 +113,9 @@ def _compared(name: str, expected: Mapping[Any, object], found: Mapping[Any, obj
     return Compared(name, len(keys), differences)
 
 
-def _in_order(name: str, expected: Sequence[object], found: Sequence[object]) -> Compared:
+def _in_order(name: str, expected: Sequence[tuple[object, ...]], found: Sequence[tuple[object, ...]]) -> Compared:
     differences = [
-        f"{name}, row {place}: {there} is stored, {wanted} is right"
+        f"{name}, row {place}: {_shown(there)} is stored, {_shown(wanted)} is right"
         for place, (wanted, there) in enumerate(zip_longest(expected, found), 1)
         if wanted != there
     ]
@@ -113,8 +123,9 @@ def _in_order(name: str, expected: Sequence[object], found: Sequence[object]) ->
 
 
 def _shown(key: object) -> str:
-    return (
-        " ".join(f"{part:%Y-%m}" if hasattr(part, "month") else str(part) for part in key)
-        if isinstance(key, tuple)
-        else str(key)
-    )
+    """A key or a row as a person reads it."""
+    if isinstance(key, tuple):
+        return " ".join(map(_shown, cast("tuple[object, ...]", key)))
+    if isinstance(key, datetime):
+        return f"{key:%Y-%m}"
+    return "nothing" if key is None else str(key)

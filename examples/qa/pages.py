@@ -29,9 +29,9 @@ from examples.qa.schema import (
     Question,
     QuestionsByScore,
     QuestionsOfTag,
-    QuestionsOfTagAndMonth,
     QuestionsOfUser,
     Tag,
+    TagsOfMonth,
     TopUsers,
     Unanswered,
     User,
@@ -155,24 +155,25 @@ async def tag(request: Request) -> Context:
 
 
 async def latest_month(request: Request) -> Response:
-    """`/tags`: where the newest month is; a range read of one row."""
-    found = await database(request).page(QuestionsOfTagAndMonth, limit=1, backward=True)
+    """`/tags`: leads to the newest month; a range read of one row."""
+    found = await database(request).page(TagsOfMonth, limit=1, backward=True)
     if not found.rows:
         raise NotFound("there is no month with questions yet")
     return RedirectResponse(f"/tags/months/{found.rows[0].month:%Y-%m}", status_code=302, headers=SAFE)
 
 
 async def tags_of_month(request: Request) -> Context:
-    """How often each tag was used in a month, most used first: one range read of the month's groups, ordered here."""
+    """How often each tag was used in a month, most used first: one range read."""
     month = month_of(request.path_params["month"])
-    PageQuery.of(request)  # refuses parameters, which this page has none of
-    found = await database(request).page(QuestionsOfTagAndMonth, month, limit=QuestionsOfTagAndMonth.max_limit)
+    found = await PageQuery.of(request).page(database(request), TagsOfMonth, month, limit=ROWS, most=MOST)
     before, after = _months_around(month)
     return {
         "title": f"Tags of {month:%B %Y}",
         "at": "/tags",
-        "rows": sorted(found.rows, key=lambda row: (-row.questions, row.tag.key)),
-        "ways": {"previous": f"/tags/months/{before:%Y-%m}", "next": f"/tags/months/{after:%Y-%m}"},
+        "before": f"/tags/months/{before:%Y-%m}",
+        "after": f"/tags/months/{after:%Y-%m}",
+        "rows": found.rows,
+        "ways": _ways(request, found),
     }
 
 
@@ -272,7 +273,7 @@ ROUTES = [
     _page("/unanswered", "questions.html", unanswered),
     _page("/users", "users.html", top_users),
     Route("/tags", latest_month, middleware=[Middleware(BudgetMiddleware, requests=1, rows=2)]),
-    _page("/tags/months/{month}", "tags.html", tags_of_month, rows=QuestionsOfTagAndMonth.max_limit + 1),
+    _page("/tags/months/{month}", "tags.html", tags_of_month),
     _page("/tags/{word}", "tag.html", tag, requests=2, rows=MOST + 2),
     _page("/questions/{number}", "question.html", question, requests=3, rows=2 * MOST + 3),
     _page("/questions/{number}/comments", "comments.html", comments_of_thread),

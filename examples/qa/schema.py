@@ -225,6 +225,14 @@ class QuestionsOfTagAndMonth(Aggregate[Question]):
     questions: int = count()
 
 
+class TagsOfMonth(Index[QuestionsOfTagAndMonth]):
+    """The tags of a month, most used first: an index over the groups of an aggregate."""
+
+    month: datetime = by(QuestionsOfTagAndMonth.month)
+    questions: int = descending(QuestionsOfTagAndMonth.questions)
+    tag: Ref["Tag"] = shown(QuestionsOfTagAndMonth.tag)
+
+
 class TagUse(Aggregate[Question]):
     tag: Ref["Tag"] = by(each(Question.tags))
     questions: int = count()
@@ -277,6 +285,7 @@ SITE = Schema(
     QuestionsOfUser,
     QuestionsAsked,
     QuestionsOfTagAndMonth,
+    TagsOfMonth,
     TagUse,
     Tag,
     User,

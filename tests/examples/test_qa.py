@@ -321,7 +321,7 @@ def test_check_finds_a_row_that_is_missing(qa, site_copy, site):
     spoil(site_copy, "views", QuestionsByScore, None)
     found = qa("check", "--data", DATA, "--db", site_copy)
     assert found.code == 1
-    assert re.search(rf"list: questions by score, row 1: .* is stored, \({best}, ", found.out)
+    assert re.search(rf"list: questions by score, row 1: .* is stored, {best} \d+ \d+ is right", found.out)
     assert re.search(r"rows: 1 faults", found.out)
 
 
@@ -333,7 +333,7 @@ def test_check_finds_a_wrong_number(qa, site_copy):
     found = qa("check", "--data", DATA, "--db", site_copy)
     assert found.code == 1
     assert re.search(r"tags of months: questions of 2018-03 \w+: (\d+) is stored, (\d+) is right", found.out)
-    assert "1 numbers differ" in found.out
+    assert "1 numbers differ" in found.out  # the list of the month is not counted again: it shows what was written
 
 
 def test_check_finds_a_vote_that_the_data_do_not_have(qa, site_copy):
