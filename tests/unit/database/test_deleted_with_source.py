@@ -4,14 +4,29 @@ import io
 
 import pytest
 
-from oneread import Copy, Index, Key, Model, Ref, Schema, by, connect, reference
+from oneread import (
+    Aggregate,
+    Copy,
+    Index,
+    Key,
+    Model,
+    Ref,
+    Schema,
+    by,
+    connect,
+    count,
+    reference,
+    rollup,
+    total,
+)
 from oneread.costs.budgets import budget
-from oneread.errors import InvalidDeclaration, StillReferenced
+from oneread.errors import Conflict, InvalidDeclaration, NotFound, StillReferenced
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Replace, Scan
 from oneread.transactions.outbox import TASKS
 from oneread.transfer.load import DumpReader, parse_head
 from tests.unit.database.faces import FACES
+from tests.unit.derivations.earlier import earlier_code
 
 
 class Author(Copy["User"]):
@@ -49,6 +64,11 @@ class CommentsOn(Index[Comment]):
 
 DECLARED = (User, Post, Comment, Pin, PostsBy, CommentsOn)
 POSTS = 5
+
+
+@pytest.fixture(params=FACES)
+def face(request):
+    return FACES[request.param]
 
 
 @pytest.fixture(params=[(face, url) for face in FACES for url in ("memory", "lmdb")], ids="-".join)
@@ -195,6 +215,115 @@ def test_what_a_delete_costs():
             with budget() as spent:
                 db.delete(model, number)
             assert (spent.cost.requests, spent.cost.rows) == cost
+
+
+@pytest.mark.parametrize("inline", [1000, 2])
+def test_a_change_of_a_source_visits_no_holder_that_takes_nothing(opened, inline):
+    """Comments take nothing of their post, so that only its delete concerns them."""
+    db = opened(inline)
+    moved = db.patch(Post, 3, author=Author.of(2))
+    # Fence and post, the new author; written: the post, its back-references and its row in the index.
+    assert (db.cost(moved).requests, db.cost(moved).rows) == (5, 3 + 1 + 4)
+    assert not db.tasks(moved)
+    db.delete(Post, 3)
+    db.drain()
+    assert comments(db) == [0, 1, 2, 4, 5, 6, 7, 9]
+    assert db.verify().clean
+
+
+def test_selections_that_are_left_out_hide_no_holder_from_a_delete(opened):
+    """A task that waits for a change of the name is a task for all once the user is deleted."""
+    db = opened(inline=0)
+    db.drain()
+    db.patch(User, 1, name="Eve")
+    db.delete(User, 1)
+    db.drain()
+    assert posts(db) == comments(db) == []
+    assert db.verify().clean
+
+
+def test_the_version_of_a_holder_that_is_made_again_is_another(opened):
+    db = opened()
+    before = db.version(db.get(Post, 0))
+    db.delete(User, 1)
+    db.save(User(number=1, name="again"))
+    with pytest.raises(Conflict):
+        db.patch(Post, 0, author=Author.of(1), if_version=before)
+    with pytest.raises(NotFound):
+        db.patch(Post, 0, author=Author.of(1))
+    made = db.save(Post(number=0, author=Author.of(1)), if_version=0)
+    assert db.version(made) > before
+    assert made.author.name == "again"
+    with pytest.raises(Conflict):
+        db.patch(Post, 0, author=Author.of(2), if_version=before)
+    assert db.verify().clean
+
+
+@pytest.mark.parametrize("inline", [1000, 0])
+def test_totals_of_what_stays_shrink_with_those_who_went(face, inline):
+    """In the commit of the delete, if the holders went in it; a holder with totals of its own goes like any other."""
+
+    class Voter(Model[int]):
+        number: Key[int]
+        answers: int = rollup(lambda: AnswersOf.answers)
+
+    class Answer(Model[int]):
+        number: Key[int]
+        author: Ref[Voter] = reference(on_delete="delete")
+        score: int = rollup(lambda: VotesFor.score)
+
+    class Vote(Model[int]):
+        number: Key[int]
+        voter: Ref[Voter] = reference(on_delete="delete")
+        answer: Ref[Answer] = reference(on_delete="delete")
+        value: int = 1
+
+    class AnswersOf(Aggregate[Answer]):
+        author: Ref[Voter] = by(Answer.author)
+        answers: int = count()
+
+    class VotesFor(Aggregate[Vote]):
+        answer: Ref[Answer] = by(Vote.answer)
+        score: int = total(Vote.value)
+
+    db = face("memory://", Schema(Voter, Answer, Vote, AnswersOf, VotesFor, inline=inline), workers=0)
+    db.save_all([Voter(number=number) for number in (1, 2)])
+    db.save_all([Answer(number=number, author=Voter.at(number)) for number in (1, 2)])
+    db.save_all([Vote(number=2 * n + k, voter=Voter.at(n), answer=Answer.at(k)) for n in (1, 2) for k in (1, 2)])
+    assert db.get(Answer, 2).score == 2
+    version = db.version(db.get(Answer, 2))
+    db.delete(Voter, 1)
+    assert db.get(Answer, 2).score == (1 if inline else 2)
+    db.drain()
+    found = db.get(Answer, 2)
+    assert (found.score, db.version(found)) == (1, version)
+    assert not db.exists(Answer, 1)
+    assert [number for number in range(3, 7) if db.exists(Vote, number)] == [6]
+    db.save(Voter(number=1))
+    assert (db.get(Voter, 1).answers, db.get(Voter, 2).answers) == (0, 1)
+    assert db.save(Answer(number=1, author=Voter.at(1))).score == 0
+    assert db.verify().clean
+    db.close()
+
+
+@pytest.mark.parametrize("inline", [1000, 1])
+def test_holders_with_rows_of_earlier_code_go_too(face, inline):
+    """Their back-references name no selection; the first change that visits anybody visits them."""
+    db = face("memory://", Schema(*DECLARED, inline=inline), workers=0)
+    with earlier_code():
+        fill(db)
+    assert db.verify().clean
+    db.patch(User, 1, name="Eve")
+    db.drain()
+    db.delete(Post, 3)
+    assert db.save(Post(number=3, author=Author.of(1))).author.name == "Eve"
+    db.drain()
+    assert comments(db) == ([0, 1, 2, 4, 5, 6, 7, 9] if inline == 1000 else list(range(2 * POSTS)))
+    db.delete(User, 1)
+    db.drain()
+    assert posts(db) == comments(db) == []
+    assert db.verify().clean
+    db.close()
 
 
 def dumped(db):

@@ -1,8 +1,10 @@
 """Variants: one never replaces another, references to one refuse the others, and a transaction changes one."""
 
 import io
+from typing import Annotated
 
 import pytest
+from msgspec import Meta
 
 from oneread import (
     Copy,
@@ -274,6 +276,52 @@ def test_a_value_too_long_for_an_index_over_a_variant_is_refused_at_the_source(d
     db.save(Answer(number=2, to=Question.at(1)))
     with pytest.raises(InvalidValue, match="cannot hold the new value"):
         db.patch(Question, 1, subject="x" * 300)
+
+
+def test_a_path_through_a_field_of_a_variant_has_a_bound():
+    class Box(Model[int]):
+        number: Key[int]
+        post: Ref[Answer]
+
+    class ByTitle(Index[Box]):
+        title: str = by(within(Box.post, within(Answer.to, Question.title)))
+
+    with connect("memory://", Schema(Post, Question, Poll, Answer, Box, ByTitle), workers=0) as db:
+        db.save(Question(number=1, title="T"))
+        db.save(Answer(number=2, to=Question.at(1)))
+        db.save(Box(number=1, post=Answer.at(2)))
+        bound = db.explain.patch(Question, 1, title="U").bound
+        cost = db.cost(db.patch(Question, 1, title="U"))
+        assert (cost.requests, cost.rows) <= (bound.requests, bound.rows)
+        assert [row.title for row in db.page(ByTitle)] == ["U"]
+        assert db.verify().clean
+
+
+def test_a_bound_knows_the_declared_size_of_a_field_of_a_variant():
+    class Thing(Model[int]):
+        number: Key[int]
+
+    class Short(Thing):
+        label: Annotated[str, Meta(max_length=10)]
+
+    class Long(Thing):
+        label: Annotated[str, Meta(max_length=5_000)]
+
+    class Label(Copy[Short]):
+        label: str
+
+    class Labels(Copy[Long]):
+        label: str
+
+    class Holder(Model[int]):
+        number: Key[int]
+        short: Label | None = None
+        long: Labels | None = None
+
+    with connect("memory://", Schema(Thing, Short, Long, Holder)) as db:
+        terms = db.explain.delete(Thing, 1).bound.terms
+        (written,) = [each for each in terms if (each.act, each.what) == ("write", "entity")]
+        assert 5_000 * 4 < written.bytes < 60_000
 
 
 def test_one_name_with_two_types_cannot_be_copied_from_both_variants():
