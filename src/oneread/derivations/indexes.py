@@ -91,7 +91,7 @@ class IndexView:
     def _with_bucket(self, rule: Rule) -> Rule:
         """A rule that takes a time bucket of groups, as one of that size: any instant finds its bucket."""
         steps = path_of(rule.field).names
-        group = None if self.groups is None or len(steps) > 1 else rules_of(self.groups.cls).get(steps[0])
+        group = None if self.groups is None or len(steps) != 1 else rules_of(self.groups.cls).get(steps[0])
         if group is None or group.size is None or rule.size is not None or rule.hashed:
             return rule
         return msgspec.structs.replace(rule, size=group.size)

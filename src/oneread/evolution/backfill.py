@@ -412,7 +412,7 @@ class Backfill:
     # Indexes over groups: a pass over the groups, when all of them are right and no older code changes them.
 
     def _build_group_indexes(self, stored: StoredSchema) -> Plan[None]:
-        """Writes the rows of all groups anew; older code may have left some of former numbers."""
+        """Writes the rows of all groups again; older code may have left some of former numbers."""
         every = indexed_groups(self._catalog.views.values()).values()
         for indexed in sorted(every, key=lambda each: each.aggregate.prefix):
             found = [each for each in indexed.indexes if stored.views[stored_name(each.cls)].state == "building"]

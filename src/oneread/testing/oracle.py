@@ -60,9 +60,9 @@ class OracleField(NamedTuple):
 
 
 class Held(NamedTuple):
-    """An entity, and the values that it last saw of its sources, by field and route."""
+    """An entity, and the values that it last saw of its sources, by field and route; a group saw none."""
 
-    entity: AnyModel
+    entity: Any
     seen: dict[tuple[str, Route], Any]
 
 
@@ -74,7 +74,7 @@ class Oracle:
         self.views: tuple[type[View[Any]], ...] = tuple(cls for cls in declarations if issubclass(cls, View))
         self._names = {cls.__name__: cls for cls in declarations}
         self._types: dict[type, dict[str, Any]] = {}
-        self._fields = {cls: self._referring(cls) for cls in self.models}
+        self._fields: dict[type, dict[str, OracleField]] = {cls: self._referring(cls) for cls in self.models}
         self._fields |= {view: {} for view in self.views}  # a group refers, and has nothing of what it refers to
         self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
         self._collect_wanted()

@@ -159,7 +159,7 @@ def test_it_continues_where_it_was_killed(url, monkeypatch):
         assert db.verify().clean
 
 
-def test_another_index_is_built_anew_beside_the_former_one(url):
+def test_another_index_is_built_beside_the_former_one(url):
     first, *_rest, first_top = declared()
     second, _vote, votes, top = declared(by_points=True)
     with connect(url, first, workers=0) as db:
@@ -176,7 +176,7 @@ def test_another_index_is_built_anew_beside_the_former_one(url):
         assert db.verify().clean
 
 
-def test_an_aggregate_that_is_built_anew_renews_its_index(url):
+def test_an_aggregate_that_is_rebuilt_renews_its_index(url):
     first, *_rest = declared()
     second, _vote, votes, top = declared(condition=True)
     with connect(url, first, workers=0) as db:

@@ -110,7 +110,7 @@ def prefix(db, view):
     return db.operations.catalog.views[view].prefix
 
 
-def told(db):
+def found_in(db):
     return [(fault.kind, fault.row, fault.text) for fault in db.verify().faults]
 
 
@@ -120,11 +120,11 @@ def test_a_whole_store_has_no_faults(db):
 
 
 @pytest.mark.parametrize("view", [TagsOfMonth, TagsByBest, TagsByUse])
-def test_each_row_that_is_missing_is_told_and_comes_back_as_it_was(db, view):
+def test_each_row_that_is_missing_is_found_and_comes_back_as_it_was(db, view):
     before = {table: rows(db, table) for table in TABLES}
     for key, _row in rows(db, "views", prefix(db, view)):
         put(db, "views", key, None)
-        ((kind, name, text),) = told(db)
+        ((kind, name, text),) = found_in(db)
         assert (kind, name.partition("(")[0]) == ("missing", view.__name__)
         assert text.endswith(": the row is missing")
         repaired = db.repair()
@@ -132,7 +132,7 @@ def test_each_row_that_is_missing_is_told_and_comes_back_as_it_was(db, view):
         assert values(db)["views"] == [(key, {VALUE: row[VALUE].value}) for key, row in before["views"]]
 
 
-def test_each_row_that_differs_is_told_by_field(db):
+def test_each_row_that_differs_is_said_by_field(db):
     before = values(db)
     for key, row in rows(db, "views", prefix(db, TagsOfMonth)):
         source, month, questions, _tag = msgspec.msgpack.decode(row[VALUE].value)
@@ -150,31 +150,31 @@ def test_each_row_that_differs_is_told_by_field(db):
     assert values(db) == before
 
 
-def test_a_row_that_no_group_has_is_told_and_removed(db):
+def test_a_row_that_no_group_has_is_found_and_removed(db):
     before = values(db)
     key, row = rows(db, "views", prefix(db, TagsByUse))[0]
     catalog = db.operations.catalog
     for wrong in (catalog.views[TagsByUse].key.codec.encode((70,)), key[4:-3], b"\x00", b""):
         put(db, "views", prefix(db, TagsByUse) + wrong + (b"" if wrong != key[4:-3] else b"zz\x00"), row)
-        assert [(kind, text.endswith("no group has this row")) for kind, _name, text in told(db)] == [
+        assert [(kind, text.endswith("no group has this row")) for kind, _name, text in found_in(db)] == [
             ("dangling", True)
         ]
         assert db.repair().clean
         assert values(db) == before
 
 
-def test_an_unreadable_row_is_told_and_written_anew(db):
+def test_an_unreadable_row_is_found_and_written_again(db):
     before = values(db)
     key, row = rows(db, "views", prefix(db, TagsByUse))[1]
     put(db, "views", key, row | {b"d:z": Cell(b"", 1)})
-    assert [kind for kind, *_ in told(db)] == ["unreadable"]
+    assert [kind for kind, *_ in found_in(db)] == ["unreadable"]
     put(db, "views", key, {VALUE: Cell(b"\xc1", 1)})
-    assert [kind for kind, *_ in told(db)] == ["different"]
+    assert [kind for kind, *_ in found_in(db)] == ["different"]
     assert db.repair().clean
     assert values(db) == before
 
 
-# A fault that a damaged group explains is not told twice.
+# A fault that a damaged group explains is not reported twice.
 
 
 @pytest.mark.parametrize("view", [QuestionsOfTag, TagUse])
@@ -182,10 +182,10 @@ def test_a_wrong_sum_is_one_fault(db, view):
     before = values(db)
     for key, row in rows(db, "counts", prefix(db, view)):
         put(db, "counts", key, {VALUE: Cell(encode_amounts([50]), row[VALUE].stamp)})
-        assert [(kind, name.partition("(")[0]) for kind, name, _text in told(db)] == [("different", view.__name__)]
+        assert [(kind, name.partition("(")[0]) for kind, name, _text in found_in(db)] == [("different", view.__name__)]
         assert db.repair().clean
         put(db, "counts", key, None)
-        assert [(kind, name.partition("(")[0]) for kind, name, _text in told(db)] == [("missing", view.__name__)]
+        assert [(kind, name.partition("(")[0]) for kind, name, _text in found_in(db)] == [("missing", view.__name__)]
         assert db.repair().clean
         assert values(db) == before
 
@@ -194,7 +194,7 @@ def test_a_group_that_nothing_counts_in_is_one_fault(db):
     before = values(db)
     key = prefix(db, TagUse) + db.operations.catalog.views[TagUse].key.codec.encode(("zz",))
     put(db, "counts", key, {VALUE: Cell(encode_amounts([5]), 1)})
-    assert [(kind, name) for kind, name, _text in told(db)] == [("dangling", "TagUse('zz')")]
+    assert [(kind, name) for kind, name, _text in found_in(db)] == [("dangling", "TagUse('zz')")]
     assert db.repair().clean
     assert values(db) == before
 
@@ -204,7 +204,7 @@ def test_a_wrong_greatest_value_is_one_fault(db):
     hidden = db.operations.catalog.views[QuestionsOfTag].extrema[0].prefix
     for key, _row in rows(db, "views", hidden):
         put(db, "views", key, None)
-        assert [(kind, name.partition("(")[0]) for kind, name, _text in told(db)] == [
+        assert [(kind, name.partition("(")[0]) for kind, name, _text in found_in(db)] == [
             ("missing", "QuestionsOfTag.best")
         ]
         assert db.repair().clean
