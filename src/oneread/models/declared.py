@@ -6,6 +6,7 @@ It makes fields keyword-only (msgspec does not inherit that option), keeps the t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final, Generic
@@ -21,12 +22,15 @@ _RESERVED: Final = (
     "`origin: str = shown(Visit.source)`, and msgspec.field(name=...) keeps a name in JSON"
 )
 _NOT_A_NAME: Final = "a field's name is a Python identifier in normal form (NFKC) and not a keyword"
+_IN_THE_BODY: Final = "an option of a class is written in its body: `max_limit = 50`"
 _HIDES: Final = "this attribute hides a field of a base class; give it another name"
 
 
-def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any]) -> None:
-    """Raises InvalidDeclaration for a name that a field cannot have."""
-    taken = frozenset().union(*(getattr(base, "reserved_names", ()) for base in bases))
+def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any], config: Mapping[str, object]) -> None:
+    """Raises InvalidDeclaration for a name that a field cannot have, and for an option that is no field."""
+    taken: frozenset[str] = frozenset().union(*(getattr(base, "reserved_names", ()) for base in bases))
+    for option in sorted(taken & config.keys()):
+        raise InvalidDeclaration(_IN_THE_BODY, declaration=name, option=option)
     inherited = {field for base in bases for field in getattr(base, "__struct_fields__", ())}
     annotations = space.get("__annotations__", {})
     for field, annotation in annotations.items():
@@ -57,7 +61,7 @@ else:
             written = space.get("__orig_bases__", ())  # the bases as they are written: Model[str, int]
             if written:
                 space["__orig_bases__"] = tuple(base.cls if isinstance(base, _KeyedBase) else base for base in written)
-            _check_names(name, bases, space)
+            _check_names(name, bases, space, config)
             try:
                 made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
             except (TypeError, ValueError) as error:
