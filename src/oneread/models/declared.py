@@ -26,11 +26,9 @@ _IN_THE_BODY: Final = "an option of a class is written in its body: `max_limit =
 _HIDES: Final = "this attribute hides a field of a base class; give it another name"
 
 
-def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any], config: Mapping[str, object]) -> None:
-    """Raises InvalidDeclaration for a name that a field cannot have, and for an option that is no field."""
-    taken: frozenset[str] = frozenset().union(*(getattr(base, "reserved_names", ()) for base in bases))
-    for option in sorted(taken & config.keys()):
-        raise InvalidDeclaration(_IN_THE_BODY, declaration=name, option=option)
+def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any]) -> None:
+    """Raises InvalidDeclaration for a name that a field cannot have."""
+    taken = frozenset().union(*(getattr(base, "reserved_names", ()) for base in bases))
     inherited = {field for base in bases for field in getattr(base, "__struct_fields__", ())}
     annotations = space.get("__annotations__", {})
     for field, annotation in annotations.items():
@@ -42,6 +40,12 @@ def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any], conf
             raise InvalidDeclaration(_NOT_A_NAME, declaration=name, field=field)
     for field in sorted(inherited & (space.keys() - annotations.keys())):
         raise InvalidDeclaration(_HIDES, declaration=name, field=field)
+
+
+def _check_options(name: str, bases: tuple[type, ...], options: Mapping[str, object]) -> None:
+    """Raises InvalidDeclaration for an option of the declaration that is in the head of its class."""
+    for option in sorted(options.keys() & {each for base in bases for each in getattr(base, "reserved_names", ())}):
+        raise InvalidDeclaration(_IN_THE_BODY, declaration=name, option=option)
 
 
 KeyTypes = TypeVarTuple("KeyTypes", default=Unpack[tuple[Any, ...]])
@@ -61,7 +65,8 @@ else:
             written = space.get("__orig_bases__", ())  # the bases as they are written: Model[str, int]
             if written:
                 space["__orig_bases__"] = tuple(base.cls if isinstance(base, _KeyedBase) else base for base in written)
-            _check_names(name, bases, space, config)
+            _check_names(name, bases, space)
+            _check_options(name, bases, config)
             try:
                 made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
             except (TypeError, ValueError) as error:

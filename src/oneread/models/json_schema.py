@@ -64,7 +64,7 @@ def _of_reference(_type: object) -> Json:
 
 
 def _drop_false_items(schema: object) -> None:
-    """Takes `"items": false` from lists of a fixed length: `maxItems` says the same, and generators refuse the former."""
+    """Takes `"items": false` from lists of a fixed length: `maxItems` says the same, and generators know that."""
     if isinstance(schema, dict):
         given = cast("Json", schema)
         if given.get("items") is False:
