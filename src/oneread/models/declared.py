@@ -42,12 +42,6 @@ def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any]) -> N
         raise InvalidDeclaration(_HIDES, declaration=name, field=field)
 
 
-def _check_options(name: str, bases: tuple[type, ...], options: Mapping[str, object]) -> None:
-    """Raises InvalidDeclaration for an option of the declaration that is in the head of its class."""
-    for option in sorted(options.keys() & {each for base in bases for each in getattr(base, "reserved_names", ())}):
-        raise InvalidDeclaration(_IN_THE_BODY, declaration=name, option=option)
-
-
 KeyTypes = TypeVarTuple("KeyTypes", default=Unpack[tuple[Any, ...]])
 
 if TYPE_CHECKING:
@@ -133,3 +127,9 @@ else:
 
         def __class_getitem__(cls, key_types: Any) -> Any:
             return _KeyedBase(cls, key_types)
+
+
+def _check_options(name: str, bases: tuple[type, ...], options: Mapping[str, object]) -> None:
+    """Raises InvalidDeclaration for an option of the declaration that is in the head of its class."""
+    for option in sorted(options.keys() & {each for base in bases for each in getattr(base, "reserved_names", ())}):
+        raise InvalidDeclaration(_IN_THE_BODY, declaration=name, option=option)
