@@ -155,7 +155,7 @@ def test_only_options_of_the_class_are_refused():
             declared(Model[int], {"number": (Key[int],), name: (str,)})
 
 
-def test_an_option_that_is_no_line_of_the_body_is_refused_with_what_to_write():
+def test_an_option_in_the_head_of_a_class_is_refused_with_what_to_write():
     for base, option in ((Copy[Everything], {"on_delete": "keep"}), (Model[int], {"max_limit": 5})):
         with pytest.raises(InvalidDeclaration, match="an option of a class is written in its body") as refused:
             types.new_class("Wrong", (base,), option)
