@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from examples.qa import checking, loading, plain, recount, source, stores
+from examples.qa import __main__ as qa_command
+from examples.qa import checking, loading, plain, recount, serving, source, stores, verbs
 from examples.qa.progress import progress
 from examples.qa.schema import (
     SITE,
@@ -364,6 +365,43 @@ def test_a_mistake_is_one_line_and_exit_code_2(qa, arguments, said):
     assert found.code == 2
     assert said in found.err
     assert found.err.count("\n") == 1
+
+
+def test_serve_says_what_is_missing(monkeypatch, qa):
+    def missing(_name):
+        raise ModuleNotFoundError("no", name="jinja2")
+
+    monkeypatch.setattr(qa_command.importlib, "import_module", missing)
+    found = qa("serve")
+    assert (found.code, "pip install fastapi jinja2 rich uvicorn (jinja2 is missing)" in found.err) == (2, True)
+
+
+def test_serve_hands_the_store_to_the_server(monkeypatch, qa, site):
+    served = []
+    monkeypatch.setattr(serving.uvicorn, "run", lambda app, **options: served.append((app, options)))
+    found = qa("serve", "--db", site[0], "--port", "8001")
+    assert (found.code, f"serving {site[0]} at http://127.0.0.1:8001/" in found.out) == (0, True)
+    assert served[0][1] == {"host": "127.0.0.1", "port": 8001, "log_level": "warning"}
+
+
+def test_a_load_that_is_interrupted_says_how_to_continue(monkeypatch, qa, tmp_path):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verbs, "loaded_from", interrupted)
+    found = qa("load", "--data", DATA, "--db", f"lmdb://{tmp_path}/qa")
+    assert (found.code, "the same `load` continues" in found.err) == (130, True)
+
+
+def test_what_the_library_refuses_is_shown(monkeypatch, qa, tmp_path):
+    """Records are looked at before, so that only a mistake in that lets one through."""
+    read = source.read(DATA)
+    votes = [*read.votes, read.votes[0]._replace(number=900_000, post=999_999)]
+    monkeypatch.setattr(verbs.source, "read", lambda _data: read._replace(votes=votes))
+    found = qa("load", "--data", DATA, "--db", f"lmdb://{tmp_path}/qa")
+    assert found.code == 1
+    assert "refused: this refers to an entity that does not exist" in found.out
+    assert "1 refused" in found.out
 
 
 def test_an_empty_store_is_a_mistake(qa, tmp_path):
