@@ -48,6 +48,7 @@ def load(db: Database, data: Data, report: Report, *, batch: int = BATCH) -> Loa
         before = int(bulk.position or 0)
         if not before and db.page(schema.User, limit=1).rows:
             raise Mistake(f"the store holds other data than {data.label}: load into a fresh --db")
+        report("found", before, everything)
         for number, (kind, entity) in enumerate(entities(data), 1):
             if number > before:
                 bulk.save(entity, position=number)

@@ -28,7 +28,7 @@ def progress(to: TextIO) -> Generator[Report]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=Console(file=to)) as shown:
-        task = shown.add_task("reading", total=None)
+        task = shown.add_task("opening", total=None)
 
         def tell(kind: str, done: int, everything: int) -> None:
             shown.update(task, description=f"{kind:<10}", completed=done, total=everything)

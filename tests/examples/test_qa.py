@@ -231,9 +231,10 @@ def test_a_load_says_how_far_it_is(capsys):
     with connect("memory://", SITE) as db, progress(sys.stdout) as report:
         loading.load(db, data, report, batch=100)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 11
+    assert len(lines) <= 12
     count = f"{loading.count_of(data):,}"
-    assert re.fullmatch(rf" +100 of {count} entities, +\d+\.\d s: \w+", lines[0])
+    assert re.fullmatch(rf" +0 of {count} entities, +\d+\.\d s: found", lines[0])
+    assert re.fullmatch(rf" +100 of {count} entities, +\d+\.\d s: \w+", lines[1])
     assert re.fullmatch(rf" +{count} of {count} entities, +\d+\.\d s: everything", lines[-1])
 
 
