@@ -199,9 +199,10 @@ def test_a_loaded_site_is_right_in_every_number(site):
     assert min(each.numbers for each in found) > 10
 
 
-def test_a_load_that_is_killed_twice_ends_as_one_that_is_not(site, tmp_path):
-    url = f"lmdb://{tmp_path}/qa"
-    command = [sys.executable, "-m", "examples.qa", "load", "--data", DATA, "--db", url, "--batch", "50"]
+def test_a_load_that_is_killed_twice_ends_as_one_that_is_not(tmp_path):
+    url, large = f"lmdb://{tmp_path}/qa", "generated:7:150"  # so many that a kill comes long before the end
+    data = source.read(large)
+    command = [sys.executable, "-m", "examples.qa", "load", "--data", large, "--db", url, "--batch", "20"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     befores = [0]
     for _ in range(2):
@@ -211,14 +212,14 @@ def test_a_load_that_is_killed_twice_ends_as_one_that_is_not(site, tmp_path):
                     running.send_signal(signal.SIGKILL)
                     break
         assert running.returncode == -signal.SIGKILL
-        with connect(url, SITE) as db, db.bulk(checkpoint=loading.checkpoint_of(site[1])) as bulk:
+        with connect(url, SITE) as db, db.bulk(checkpoint=loading.checkpoint_of(data)) as bulk:
             befores.append(bulk.position)
-    assert 0 < befores[1] < befores[2] < loading.count_of(site[1])
+    assert 0 < befores[1] < befores[2] < loading.count_of(data)
     with stores.for_loading(url) as db:
-        done = loading.load(db, site[1], quiet)
-        assert (done.before, done.stored) == (befores[2], loading.count_of(site[1]) - befores[2])
-        assert differences(db, site[1]) == []
-        assert loading.load(db, site[1], quiet).stored == 0
+        done = loading.load(db, data, quiet)
+        assert (done.before, done.stored) == (befores[2], loading.count_of(data) - befores[2])
+        assert differences(db, data) == []
+        assert loading.load(db, data, quiet).stored == 0
 
 
 def test_other_data_are_not_loaded_into_the_same_store(site_copy):
