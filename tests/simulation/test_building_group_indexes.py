@@ -1,6 +1,7 @@
 """Indexes over groups that are added and changed while old and new code write and backfills die, as other views are."""
 
 from decimal import Decimal
+from typing import ClassVar
 
 import pytest
 
@@ -31,7 +32,11 @@ class ProductsByPrice(Index[SalesOfProduct]):
 
 
 class WithGroups(TwoSchemas):
-    over = {TownsByRevenue: SalesOfTown, TownsByLargest: SalesOfTown, ProductsByPrice: SalesOfProduct}
+    over: ClassVar[dict[type, type]] = {
+        TownsByRevenue: SalesOfTown,
+        TownsByLargest: SalesOfTown,
+        ProductsByPrice: SalesOfProduct,
+    }
     views = (*VIEWS, *over)
 
 

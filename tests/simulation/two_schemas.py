@@ -6,6 +6,7 @@ backfill is brought to its end, and the audit compares every row of the store wi
 """
 
 from random import Random
+from typing import ClassVar
 
 from msgspec.structs import replace
 
@@ -74,7 +75,7 @@ class TwoSchemas:
     """One history."""
 
     views = VIEWS
-    over = {}
+    over: ClassVar[dict[type, type]] = {}
     """Indexes over groups, and the aggregate of each: it is new or changed when that is."""
 
     def __init__(self, seed, *, changed=True):
