@@ -63,9 +63,9 @@ class Index(View[V], Generic[V], frozen=True):
     the index. `source` refers to the entity. Class option `unique`: the values of the key rules belong to one entity at
     most; None is never taken.
 
-    Of an aggregate, each group in which an entity counts has a row: `class TagsOfMonth(Index[QuestionsOfTag])` with rules
-    by the aggregate's fields, `source` refers to the group. A commit writes two rows at most for each group that it
-    changes, and makes one request for each changed group and each least(...) or greatest(...) that the index shows.
+    Of an aggregate, each group in which an entity counts has a row: `class TagsOfMonth(Index[QuestionsOfTag])`. The
+    rules name the aggregate's fields, and `source` refers to the group. A commit writes two rows at most for each group
+    that it changes, and makes one request for each changed group and each least or greatest that the index shows.
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source"}

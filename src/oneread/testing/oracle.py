@@ -21,12 +21,12 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
-from oneread.models.fields import CREATED, UPDATED, Marker, is_rollup
+from oneread.models.fields import CREATED, UPDATED, Marker, defaults_of, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
-from oneread.models.types import types_of
+from oneread.models.types import Named, types_of
 from oneread.testing.naive import FOLDS, comparable, key_value, look, sort_by_keys
 
 __all__ = ["Oracle", "look", "written_at"]
@@ -72,7 +72,7 @@ class Oracle:
     def __init__(self, *declarations: type) -> None:
         self.models = tuple(cls for cls in declarations if issubclass(cls, Model))
         self.views: tuple[type[View[Any]], ...] = tuple(cls for cls in declarations if issubclass(cls, View))
-        self._names = {cls.__name__: cls for cls in declarations}
+        self._names = Named(declarations)
         self._types: dict[type, dict[str, Any]] = {}
         self._fields: dict[type, dict[str, OracleField]] = {cls: self._referring(cls) for cls in self.models}
         self._fields |= {view: {} for view in self.views}  # a group refers, and has nothing of what it refers to
@@ -600,7 +600,7 @@ def _far(field: OracleField, route: Route) -> Route:
     """A route behind a reference by the source's own names: a copy may rename a field."""
     if field.copy is None or route[0] not in copied_names(field.copy):
         return route
-    default = next(each.default for each in msgspec.structs.fields(field.copy) if each.name == route[0])
+    default = defaults_of(field.copy)[route[0]]
     return (*(default.names if isinstance(default, Path) else (route[0],)), *route[1:])
 
 
