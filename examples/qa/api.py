@@ -149,9 +149,11 @@ async def answer(db: Db, new: NewAnswer) -> Answer:
 
 @api.post("/comments", status_code=201)
 async def comment(db: Db, new: NewComment) -> Comment:
-    post = await db.get(Post, new["post"])
-    thread = Question.at(post.question.ref.key[0] if isinstance(post, Answer) else post.number)
-    return await db.create(new.entity(thread=thread, written_at=datetime.now(UTC)))
+    post = await db.find(Post, new["post"])
+    thread = Question.at(*post.question.ref.key) if isinstance(post, Answer) else Question.at(*new["post"].key)
+    return await db.create(
+        new.entity(thread=thread, written_at=datetime.now(UTC))
+    )  # refused where there is no such post
 
 
 @api.post("/votes", status_code=201)
