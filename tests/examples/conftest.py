@@ -1,11 +1,14 @@
-"""A file like online-retail with every kind of dirt in it, and a command line that runs in this process."""
+"""A file like online-retail with every kind of dirt in it, a generated site, and command lines in this process."""
 
 import gzip
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from examples.qa import loading, source, stores
+from examples.qa.__main__ import main as qa_main
 from examples.shop.__main__ import main
 
 HEADER = "InvoiceNo,StockCode,Description,Quantity,InvoiceDate,UnitPrice,CustomerID,Country"
@@ -54,6 +57,43 @@ def shop(capsys, monkeypatch):
         capsys.readouterr()
         try:
             code = main([str(each) for each in arguments])
+        except SystemExit as exited:
+            code = exited.code
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return run
+
+
+SITE = "generated:7:40"
+"""What most tests of the questions-and-answers site are about."""
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The URL of a store of a generated site, which no test changes, and its records."""
+    url = f"lmdb://{tmp_path_factory.mktemp('site')}/qa"
+    data = source.read(SITE)
+    with stores.for_loading(url) as db:
+        loading.load(db, data, lambda *_: None)
+    return url, data
+
+
+@pytest.fixture
+def site_copy(site, tmp_path):
+    """A copy of that store, to be changed."""
+    shutil.copytree(site[0].removeprefix("lmdb://"), tmp_path / "qa")
+    return f"lmdb://{tmp_path}/qa"
+
+
+@pytest.fixture
+def qa(capsys):
+    """Runs a command of the site; what it returned and wrote."""
+
+    def run(*arguments) -> Ran:
+        capsys.readouterr()
+        try:
+            code = qa_main([str(each) for each in arguments])
         except SystemExit as exited:
             code = exited.code
         out, err = capsys.readouterr()

@@ -288,6 +288,44 @@ class GiftsGiven(Aggregate[Gift]):
     gifts: int = count()
 
 
+class ProductsByMean(Index[ProductSales]):
+    """Over groups: by a mean and an extremum, which may be None; it shows the copy of the key, which only refers."""
+
+    mean_price: Decimal | None = ascending(ProductSales.mean_price, none="first")
+    last: datetime | None = newest(ProductSales.last)
+    product: Sold = shown(ProductSales.product)
+    dearest: Decimal | None = shown(ProductSales.dearest)
+
+
+class TownsByUnits(Index[SalesOfTown]):
+    """Over groups of which one may have no town."""
+
+    where = field(SalesOfTown.units) != 0
+
+    state: State = by(SalesOfTown.state)
+    units: int = descending(SalesOfTown.units)
+    town: str | None = by(SalesOfTown.town, none="first", hashed=True)
+    first_buyer: str | None = shown(SalesOfTown.first_buyer)
+
+
+class WeeksByPrice(Index[SalesOfWeek]):
+    price: Decimal = descending(SalesOfWeek.price)
+    week: datetime = shown(SalesOfWeek.week)
+
+
+class WeeksOfMonth(Index[SalesOfWeek]):
+    """By buckets of buckets."""
+
+    month: datetime = bucket(SalesOfWeek.week, "month")
+    orders: int = descending(SalesOfWeek.orders)
+    week: datetime = newest(SalesOfWeek.week)
+
+
+class Givers(Index[GiftsGiven]):
+    giver: Giver | None = by(GiftsGiven.giver, none="last")
+    gifts: int = ascending(GiftsGiven.gifts)
+
+
 MODELS = (Region, City, Customer, Product, Tag, Purchase, Gift)
 INDEXES = (
     PurchasesOfBuyer,
@@ -309,4 +347,5 @@ INDEXES = (
     CustomerNames,
 )
 AGGREGATES = (ProductSales, EverythingSold, SalesOfTown, SalesOfRegion, SalesOfWeek, TagUse, GiftsGiven)
-EVERYTHING = (*MODELS, *INDEXES, *AGGREGATES)
+INDEXES_OVER_GROUPS = (ProductsByMean, TownsByUnits, WeeksByPrice, WeeksOfMonth, Givers)
+EVERYTHING = (*MODELS, *INDEXES, *AGGREGATES, *INDEXES_OVER_GROUPS)

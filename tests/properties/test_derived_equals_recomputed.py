@@ -36,6 +36,7 @@ from tests.properties.schema_of_everything import (
     AGGREGATES,
     EVERYTHING,
     INDEXES,
+    INDEXES_OVER_GROUPS,
     MODELS,
     Buyer,
     City,
@@ -556,6 +557,10 @@ class Machine(RuleBasedStateMachine):
         self.checked_page(of.SalesOfTown, (), self.oracle.groups(of.SalesOfTown), chance)
         some = [each for each in self.oracle.groups(of.SalesOfTown) if each.town == town]
         self.checked_page(of.SalesOfTown, (town,), some, chance)
+        self.checked_page(of.WeeksByPrice, (), self.oracle.rows(of.WeeksByPrice), chance)
+        for row in self.oracle.rows(of.WeeksOfMonth)[:1]:
+            in_month = self.oracle.rows(of.WeeksOfMonth, row.month)
+            self.checked_page(of.WeeksOfMonth, (row.month + timedelta(days=27, hours=3),), in_month, chance)
 
     @rule(card=names)
     def unique_rows(self, card):
@@ -574,12 +579,14 @@ class Machine(RuleBasedStateMachine):
             assert look([row for page in self.db.pages(model) for row in page]) == look(expected)
             for entity in expected:
                 assert look(self.db.get(model, *entity.ref().key)) == look(entity)
-        for view in INDEXES:
+        for view in (*INDEXES, *INDEXES_OVER_GROUPS):
             found, expected = self.rows(view), self.oracle.rows(view)
             if view is of.PurchasesOfNote:
                 found, expected = (
                     sorted(rows, key=lambda row: (repr(row.note), row.source.key)) for rows in (found, expected)
                 )
+            if view is of.TownsByUnits:
+                found, expected = (sorted(rows, key=repr) for rows in (found, expected))
             assert look(found) == look(expected), view
         for view in AGGREGATES:
             assert look(self.rows(view)) == look(self.oracle.groups(view)), view

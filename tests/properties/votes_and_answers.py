@@ -13,6 +13,7 @@ from oneread import (
     Model,
     Ref,
     Schema,
+    ascending,
     by,
     count,
     descending,
@@ -146,6 +147,35 @@ class PointsOfBadges(Aggregate[Badge]):
     badges: int = count()
 
 
+class AuthorsByPoints(Index[Points]):
+    """Over groups whose numbers are two levels up; it shows the copy of the key, which only refers."""
+
+    points: int = descending(Points.points)
+    author: Author = shown(Points.author)
+
+
+class QuestionsByWorst(Index[AnswersOf]):
+    """Over groups that entities show, too, by values that may be None."""
+
+    where = field(AnswersOf.answers) > 1
+
+    worst: int | None = ascending(AnswersOf.worst, none="first")
+    best: int | None = descending(AnswersOf.best, none="last")
+    question: Ref["Question"] = shown(AnswersOf.question)
+
+
+class AnswersByWeight(Index[VotesOf]):
+    weight: Decimal | None = descending(VotesOf.weight, none="last")
+    votes: int = shown(VotesOf.votes)
+
+
+class MostBadges(Index[PointsOfBadges]):
+    """Groups without a question are listed as well."""
+
+    badges: int = descending(PointsOfBadges.badges)
+    best: Ref[Question] | None = by(PointsOfBadges.best, none="last")
+
+
 class Comment(Model[int]):
     """Counts its own replies."""
 
@@ -179,6 +209,12 @@ class Visits(Aggregate[Visit]):
     visits: int = count()
 
 
+class BusyDays(Index[Visits]):
+    user: int = by(Visits.user)
+    visits: int = descending(Visits.visits)
+    day: int = ascending(Visits.day)
+
+
 class Day(Model[int, int]):
     user: Key[int]
     day: Key[int]
@@ -188,5 +224,5 @@ class Day(Model[int, int]):
 SITE = Schema(
     Vote, VotesOf, Answer, AnswersOf, GoodAnswersOf, Points, AnswersByScore, AnswersWithScore, Question,
     QuestionsByBest, TagUse, Tag, User, TopUsers, Badge, PointsOfBadges, Comment, Replies, DeepReplies, Visit, Visits,
-    Day,
+    Day, AuthorsByPoints, QuestionsByWorst, AnswersByWeight, MostBadges, BusyDays,
 )  # fmt: skip

@@ -6,6 +6,7 @@ backfill is brought to its end, and the audit compares every row of the store wi
 """
 
 from random import Random
+from typing import ClassVar
 
 from msgspec.structs import replace
 
@@ -73,20 +74,25 @@ class Process:
 class TwoSchemas:
     """One history."""
 
+    views = VIEWS
+    over: ClassVar[dict[type, type]] = {}
+    """Indexes over groups, and the aggregate of each: it is new or changed when that is."""
+
     def __init__(self, seed, *, changed=True):
         self.seed, self.chance, self.now = seed, Random(seed), START
         self.lines = []
         self.engine = MemoryEngine()
         self.driver = SyncDriver(self.engine, lambda: self.now, self.chance.random)
-        lacking = set(self.chance.sample(VIEWS, self.chance.randint(1, 5)))
-        self.old = self.open(*(view for view in VIEWS if view not in lacking))
+        lacking = set(self.chance.sample(self.views, self.chance.randint(1, 5)))
+        lacking.update(index for index, aggregate in self.over.items() if aggregate in lacking)
+        self.old = self.open(*(view for view in self.views if view not in lacking))
         for step in (*beginning(), *PENDING[: seed % 3]):
             self.drive(step.plan(self.old))
         self.added = lacking
-        self.new = self.open(*VIEWS)
+        self.new = self.open(*self.views)
         self.changed = set()
         if changed and self.chance.random() < 0.3:
-            self.change(self.chance.choice([view for view in VIEWS if view not in lacking]))
+            self.change(self.chance.choice([view for view in self.views if view not in lacking]))
         self.building = lacking | self.changed
         self.results, self.is_built, self.overtaken = [], False, False
         self.processes = self.programs()
@@ -100,9 +106,12 @@ class TwoSchemas:
     def change(self, view):
         """What opening a store with a changed view comes to: one generation more, and older code may not write."""
 
+        changed = {view, *(index for index, aggregate in self.over.items() if aggregate is view)}
+
         def changing():
             stored = yield from stored_schema()
-            names = [name for name in stored.views if name.split(".")[0] == stored_name(view)]
+            several = {stored_name(each) for each in changed}
+            names = [name for name in stored.views if name.split(".")[0] in several]
             views = dict(stored.views)
             retired = [Retired(name, views[name].number, views[name].generation) for name in names]
             for name in names:
@@ -111,8 +120,8 @@ class TwoSchemas:
             yield from replace_schema(stored, self.now)
 
         self.drive(Atomically(changing).__iter__())
-        self.changed.add(view)
-        self.new = self.open(*VIEWS)
+        self.changed |= changed
+        self.new = self.open(*self.views)
 
     def programs(self):
         def writer():
@@ -281,7 +290,7 @@ class TwoSchemas:
         while self.drive(self.new.drain_step(2)):
             pass
         self.drive(self.new.refresh())
-        for view in VIEWS:
+        for view in self.views:
             self.new.fence.check(view)
         self.audited()
         self.old_code_is_refused()

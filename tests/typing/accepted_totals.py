@@ -1,8 +1,28 @@
 """Totals that entities show, with the types that an editor shows."""
 
+from datetime import datetime
 from typing import assert_type
 
-from oneread import Aggregate, Database, Index, Key, Model, Ref, by, count, descending, greatest, rollup, shown
+from oneread import (
+    CREATED,
+    Aggregate,
+    Database,
+    Index,
+    Key,
+    Model,
+    Ref,
+    ascending,
+    bucket,
+    by,
+    count,
+    descending,
+    field,
+    greatest,
+    newest,
+    rollup,
+    shown,
+    total,
+)
 
 
 class Reply(Model[int]):
@@ -10,6 +30,7 @@ class Reply(Model[int]):
     to: Ref["Topic"]
     above: Ref["Reply"] | None = None
     score: int = 0
+    made_at: datetime = CREATED
     replies: int = rollup(lambda: RepliesTo.replies)
 
 
@@ -36,9 +57,36 @@ class TopicsByBest(Index[Topic]):
     replies: int = shown(Topic.replies)
 
 
-def used(db: Database) -> None:
+class TopicsByReplies(Index[RepliesOf]):
+    replies: int = descending(RepliesOf.replies)
+    best: int | None = ascending(RepliesOf.best, none="last")
+    topic: Ref[Topic] = shown(RepliesOf.topic)
+
+
+class RepliesOfMonth(Aggregate[Reply]):
+    month: datetime = bucket(Reply.made_at, "month")
+    topic: Ref["Topic"] = by(Reply.to)
+    score: int = total(Reply.score)
+
+
+class TopicsOfMonth(Index[RepliesOfMonth]):
+    where = field(RepliesOfMonth.score) > 0
+
+    month: datetime = newest(RepliesOfMonth.month)
+    topic: Ref[Topic] = by(RepliesOfMonth.topic)
+    score: int = descending(RepliesOfMonth.score)
+
+
+def used(db: Database, now: datetime) -> None:
     topic = db.save(Topic(number=1, title="?"))
     assert_type(topic.replies, int)
     assert_type(topic.best, int | None)
     assert_type(db.get(Reply, 1).replies, int)
     assert_type(db.page(TopicsByBest).rows[0].best, int | None)
+    row = db.page(TopicsByReplies, limit=10).rows[0]
+    assert_type(row, TopicsByReplies)
+    assert_type(row.source, Ref[RepliesOf])
+    assert_type(db.get(RepliesOf, row.source), RepliesOf)
+    assert_type(db.get_many(RepliesOf, [row.source]), list[RepliesOf | None])
+    assert_type(db.get(Topic, row.topic), Topic)
+    assert_type(db.page(TopicsOfMonth, now, Topic.at(1)).rows[0].source, Ref[RepliesOfMonth])

@@ -1,6 +1,6 @@
 """Mistakes about totals that an editor shows before anything runs."""
 
-from oneread import Aggregate, Copy, Database, Index, Key, Model, Ref, by, count, descending, greatest, rollup
+from oneread import Aggregate, Copy, Database, Index, Key, Model, Ref, by, count, descending, greatest, rollup, shown
 
 
 class Reply(Model[int]):
@@ -36,6 +36,25 @@ class WrongIndex(Index[Topic]):
     best: int = descending(Topic.best, none="last")  # rejected
 
 
+class WrongGroups(Index[RepliesOf]):
+    replies: str = descending(RepliesOf.replies)  # rejected
+    topic: Ref[Reply] = by(RepliesOf.topic)  # rejected
+    best: int = descending(RepliesOf.best, none="last")  # rejected
+    title: str = shown(RepliesOf.title)  # rejected
+
+
+class OfIndex(Index[WrongIndex]):  # rejected
+    best: int = by(WrongIndex.best)
+
+
+class OfGroups(Aggregate[RepliesOf]):  # rejected
+    groups: int = count()
+
+
+class TopicsByReplies(Index[RepliesOf]):
+    replies: int = descending(RepliesOf.replies)
+
+
 class Shown(Copy[Topic]):
     replies: int
 
@@ -47,4 +66,8 @@ def wrong(db: Database) -> None:
     topic = db.get(Topic, 1)
     topic.replies = 7  # rejected
     best: int = topic.best  # rejected
+    row = db.page(TopicsByReplies).rows[0]
+    db.get(Topic, row.source)  # rejected
+    db.get(Reply, row.source)  # rejected
+    row.best  # rejected
     print(best)

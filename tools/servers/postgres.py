@@ -15,9 +15,11 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tools import debian
+
 DEBIAN = Path("/usr/lib/postgresql")  # Debian keeps the servers of all versions here, off PATH
 PROGRAMS = ("initdb", "pg_ctl", "postgres")
-INSTALL = "apt-get update && apt-get install -y --no-install-recommends postgresql"
+INSTALL = debian.command("postgresql")
 NO_SETTINGS: Mapping[str, str] = {}
 
 
@@ -110,11 +112,7 @@ def install() -> int:
     """Make sure that a server is installed: nothing when it is, Debian's package when we are root, else say how."""
     if find_programs():
         return 0
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        return subprocess.run(["sh", "-c", INSTALL], check=False, env=environment, stdin=subprocess.DEVNULL).returncode
-    print(f"PostgreSQL is missing, which benchmarks compare with. As root: {INSTALL}", file=sys.stderr)
-    return 1
+    return debian.install(INSTALL, "PostgreSQL is missing, which benchmarks compare with")
 
 
 if __name__ == "__main__":

@@ -36,6 +36,10 @@ _DIGEST: Final = Size(25, 20)
 """What a record has of a selection: its name and the digest of its values."""
 
 
+_ONLY_REFERS: Final = Size(4 * KEY_BYTES + 20 * HEADER, 12)
+"""A copy in a row that only refers."""
+
+
 class ViewCost(NamedTuple):
     """What one entity has in one keyspace."""
 
@@ -228,13 +232,11 @@ class EntityCosts:
         return self._sizes.field(given).plus(FLAG)
 
     def _of_form(self, view: CompiledView, form: RowForm) -> ViewCost:
-        kind = self.catalog.kinds[view.model]
-        values = NOTHING.plus(*map(self._element, view.key.parts)).within(VALUES_BYTES)
-        suffix = self._suffix(kind)
+        values, suffix = self._key_values(view), self._owner_key(view)
         if form.ends is not None:
             values = values.plus(element(form.ends[0])).within(VALUES_BYTES)
         value, recorded = self._value_sizes(view, form)
-        is_owned = form.holds in ("row", "value")  # the key ends in that of its entity
+        is_owned = form.holds in ("row", "value")  # the key ends in that of its entity or group
         place = values.plus(suffix) if is_owned else values
         count, undeclared = self._rows_of(view.key.parts)
         return ViewCost(
@@ -250,17 +252,40 @@ class EntityCosts:
 
     def _value_sizes(self, view: CompiledView, form: RowForm) -> tuple[Size, Size]:
         """The value of a row, and what the record has of it besides the row's key."""
-        kind = self.catalog.kinds[view.model]
         if form.holds == "row":
-            shown = [self._shown(view.cls, name, rule) for name, rule in rules_of(view.cls).items()]
-            reference = Size(4 * KEY_BYTES, self._suffix(kind).typical)
+            rules = rules_of(view.cls).items()
+            shown = (
+                [self._shown(view.cls, name, rule) for name, rule in rules]
+                if view.groups is None
+                else [self._of_group(view.groups, path_of(rule.field)) for _name, rule in rules]
+            )
+            owner = self._owner_key(view)
+            reference = Size(4 * KEY_BYTES if view.groups is None else 4 * VALUES_BYTES, owner.typical)
             return Size(2 * HEADER, 3).plus(reference, *shown), Size(16 + 3 * HEADER, 18)
         if form.holds == "owner":
-            return self.key(kind), Size(HEADER, 2)
+            return self.key(self.catalog.kinds[view.model]), Size(HEADER, 2)
         if form.ends is not None:
             return Size(HEADER, 1).plus(self._at(form.ends[1])), Size(2 * HEADER, 3)
         amounts = Size(HEADER + 9, 3).plus(*map(self._amount, form.numbers))
         return amounts, amounts.plus(Size(2 * HEADER, 3))
+
+    def _key_values(self, view: CompiledView) -> Size:
+        return NOTHING.plus(*map(self._element, view.key.parts)).within(VALUES_BYTES)
+
+    def _owner_key(self, view: CompiledView) -> Size:
+        """The key of what a row of a view is of: an entity, or a group."""
+        return self._suffix(self.catalog.kinds[view.model]) if view.groups is None else self._key_values(view.groups)
+
+    def _of_group(self, groups: CompiledView, path: Path) -> Size:
+        """What an index row shows of a group: a value of its key, a number, or a value that is in a key elsewhere."""
+        rule, given = rules_of(groups.cls)[path.names[0]], self._type(Path(path.steps[:1]))
+        if given.present.kind == "copy":
+            return _ONLY_REFERS
+        if rule.fold == "count":
+            return Size(9, 2)
+        if rule.fold in ("total", "mean"):
+            return self._amount(path_of(rule.field)) if rule.fold == "total" else AMOUNT
+        return self._sizes.field(given).plus(FLAG).within(4 * KEY_BYTES + HEADER)._replace(open=frozenset())
 
     def _amount(self, path: Path | None) -> Size:
         """A number of a group's row: a count, or the sum of the values at a path."""
@@ -292,7 +317,7 @@ class EntityCosts:
         path = path_of(rule.field)
         given = types_of(view, self._names)[name]
         if rule.kind == "key" and given.present.kind == "copy":
-            return Size(4 * KEY_BYTES + 20 * HEADER, 12)  # it only refers there
+            return _ONLY_REFERS
         found = self._sizes.field(given) if path.every else self._at(path)
         if rule.kind != "key" or rule.hashed:
             return found

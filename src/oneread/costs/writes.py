@@ -115,7 +115,7 @@ class Writes:
         rows = {cost.form.name: rows for cost, rows in own}  # a new extremum touches a group, too
         return Counter(
             {each: rows[each.name] * entities for each in self._shown if each.name in rows}
-            | {each: rows[name] * entities for each in self._shown for name in each.extrema if name in rows}
+            | {each: rows[name] * entities for each in self._shown for name in each.watched if name in rows}
         )
 
     def _groups_of_holders(self, fan: FanOut | None, following: int) -> Counter[ShownAggregate]:
@@ -133,7 +133,10 @@ class Writes:
                 return
             shown = min(touched, key=lambda each: each.rank)
             groups = touched.pop(shown)
-            self._add_groups(total, f"groups {step}", shown, groups, 1)
+            if shown.indexed is not None:
+                self._add_index_rows(total, f"indexed {step}", shown, groups)
+            if shown.kinds:
+                self._add_groups(total, f"groups {step}", shown, groups, 1)
             for kind in shown.kinds:
                 write = WriteCall("patch", kind.cls, self._fields_showing(kind, shown), groups)
                 read = Rows("read", "roots", "entities that show", shown.name)
@@ -150,10 +153,25 @@ class Writes:
 
     def _add_groups(self, total: BoundBuilder, request: str, shown: ShownAggregate, groups: int, requests: int) -> None:
         """Reads groups, and the first row of each extremum that is shown, behind rows that the commit has changed."""
-        sums, *extrema = self._costs.views[shown.view]
+        sums = self._costs.views[shown.view][0]
         total.add(request, Rows("read", "counts", "groups shown", shown.name), groups, sums.value, requests)
-        for cost in extrema:
-            if cost.form.name in shown.extrema:
+        self._add_extrema(total, request, shown.extrema, (shown, groups))
+
+    def _add_index_rows(self, total: BoundBuilder, request: str, shown: ShownAggregate, groups: int) -> None:
+        """The rows of indexes over groups: each changed group may leave one and get another, once in a commit."""
+        assert shown.indexed is not None
+        self._add_extrema(total, request, shown.indexed.extrema_names, (shown, groups))
+        for index in shown.indexed.indexes:
+            (cost,) = self._costs.views[index.cls]
+            total.add("views", Rows("write", "views", "index rows of groups", cost.form.name), 2 * groups, cost.row)
+
+    def _add_extrema(
+        self, total: BoundBuilder, request: str, names: Sequence[str], of: tuple[ShownAggregate, int]
+    ) -> None:
+        """Scans for the first row of these extrema of groups, behind rows that the commit has changed."""
+        shown, groups = of
+        for cost in self._costs.views[shown.view]:
+            if cost.form.name in names:
                 rows = Rows("scan", "views", "extremum", cost.form.name)
                 total.add(f"{request} {cost.form.name}", rows, groups * (1 + 2 * cost.rows), cost.row, groups)
 

@@ -105,7 +105,7 @@ def _encoders(codec: Codec) -> tuple[Callable[[tuple[Any, ...]], bytes], ...]:
 def _of_view(view: CompiledView, names: Names) -> Listed:
     number, generation = number_and_generation(view.prefix)
     key, limit = view.key, view.cls.max_limit
-    referring = frozenset(each.field for each in key.parts if each.access.copy or each.access.stands_for)
+    referring = view.referring.union(each.field for each in key.parts if each.access.copy or each.access.stands_for)
     conditions = ConditionChecks(names, view.cls, referring)
     return Listed(
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,

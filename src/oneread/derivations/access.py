@@ -8,12 +8,12 @@ entity's own row. See "Semantics" of the decisions page.
 from __future__ import annotations
 
 from types import MemberDescriptorType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from oneread.derivations.rules import rules_of
-from oneread.derivations.views import Aggregate, View
+from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.models.expressions import Expression
 from oneread.models.fields import FACTORY, Marker, defaults_of, is_rollup
@@ -22,6 +22,16 @@ from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, is_copied
 from oneread.models.registry import reference_target, target_of
 from oneread.models.types import FieldType, Names, type_of, types_of
+
+_OF_ROWS: Final = "an index lists entities or the groups of an aggregate, not the rows of another index"
+_OF_GROUPS: Final = (
+    "only an index lists the groups of an aggregate; to count or sum their numbers, let an entity show them with "
+    "rollup(...), and aggregate that entity"
+)
+_GROUP_REFERS: Final = (
+    "a group only refers to an entity, and holds no fields of it: let the entity show the group's numbers with "
+    "rollup(...), and index the entity"
+)
 
 FieldRoute: TypeAlias = tuple[str, ...]
 """Field names from a model to a value."""
@@ -189,14 +199,18 @@ class Accesses:
         given += [("where", path) for path in (view.where.paths() if isinstance(view.where, Expression) else ())]
         return max((self.of_path(view, name, path, model).rank for name, path in given), default=0)
 
-    def viewed(self, view: type[View[Any]]) -> type[Model[Any]]:
-        """The entity class that a view is about. Raises InvalidDeclaration."""
+    def viewed(self, view: type[View[Any]]) -> type[Model[Any] | Aggregate[Any]]:
+        """What a view is about: an entity class; of an index, an aggregate too. Raises InvalidDeclaration."""
         given = view.type_arguments[0] if view.type_arguments else None
         name = getattr(given, "__forward_arg__", given)
-        model = self.names.get(name) if isinstance(name, str) else given
-        if not (isinstance(model, type) and issubclass(model, Model)):
+        found = self.names.get(name) if isinstance(name, str) else given
+        if isinstance(found, type) and issubclass(found, Model):
+            return found
+        if not (isinstance(found, type) and issubclass(found, View)):
             raise InvalidDeclaration("a view names its model: class Recent(Index[Purchase])", view=view, given=given)
-        return model
+        if issubclass(view, Index) and issubclass(found, Aggregate):
+            return found
+        raise InvalidDeclaration(_OF_ROWS if issubclass(view, Index) else _OF_GROUPS, view=view, given=found)
 
     def _inside(self, model: type, access: Access, name: str) -> Access:
         """A field of a nested struct."""
@@ -214,6 +228,8 @@ class Accesses:
         """Through a copy or a reference."""
         assert access.target is not None
         copy = access.copy
+        if issubclass(model, Aggregate) and (copy is None or rest != ("ref",)):
+            raise InvalidDeclaration(_GROUP_REFERS, aggregate=model, path=".".join((first, *rest)))
         if copy is None or not is_copied(copy, rest[0]):
             if rest == ("ref",) and copy is not None:
                 return _reference(access)._replace(stands_for=None)

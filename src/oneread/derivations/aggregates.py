@@ -17,6 +17,7 @@ import msgspec
 
 from oneread.derivations.access import Access
 from oneread.derivations.derivation import (
+    CompiledView,
     Compiling,
     Keyspace,
     LocalFind,
@@ -118,6 +119,7 @@ class AggregateView:
 
     table: Table = "counts"
     can_find = True
+    groups: CompiledView | None = None
     decode_rows: Callable[[list[bytes]], list[Any]] | None = None
 
     def __init__(self, cls: type[Aggregate[Any]], compiling: Compiling) -> None:
@@ -138,6 +140,7 @@ class AggregateView:
             compiling.kinds,
         )
         self._copies = {part.field: copy_shown(cls, part.field, accesses.names) for part in self.key.parts}
+        self.referring = frozenset(field for field, copy in self._copies.items() if copy is not None)
         for part in self.key.parts:
             check_type(cls, part.field, self._types[part.field], part.access, optional=part.rule.none is not None)
             if part.rule.descending or part.rule.hashed:
@@ -243,6 +246,13 @@ class AggregateView:
             field=field,
             limit=VALUES_BYTES,
         )
+
+    def row_of(self, group: bytes, numbers: GroupNumbers, extrema: Sequence[Extremum]) -> Any:
+        """The row of the group with this key, of the numbers that were read; other least and greatest are None."""
+        found: dict[str, Any] = dict.fromkeys([each.field for each in self.extrema])
+        for each, packed in zip(extrema, numbers.extrema, strict=True):
+            found[each.field] = None if packed is None else self.decode_extremum(each, packed)
+        return self.make_row(self.key.codec.decode(group), decode_amounts(numbers.sums), found)
 
     def make_row(self, group: tuple[Any, ...], numbers: list[Number], extrema: Mapping[str, Any]) -> Any:
         """The row as the user sees it; `group` are the key's values, `numbers` are empty for an empty group."""

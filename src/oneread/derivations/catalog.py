@@ -83,9 +83,10 @@ class Catalog:
         accesses = Accesses(self.names)
         references = ReferenceBuilder({stored_name(cls): cls for cls in models}, self.kinds, accesses)
         self._nullable = references.nullable_copies()
-        self.views: dict[type, CompiledView] = {view: self._compile_view(view, accesses) for view in views}
+        self.views: dict[type, CompiledView] = self._compile_views(views, accesses)
         for view in self.views.values():
-            references.add_view(view)
+            if view.groups is None:
+                references.add_view(view)
         rollups = Rollups(models, self.views, self.kinds, accesses)
         self.entity_types: dict[type, EntityType] = {
             cls: self._compile_model(cls, references, rollups) for cls in models
@@ -102,14 +103,28 @@ class Catalog:
         kinds = {cls: EntityKind(cls, numbers[stored_name(cls)], self.names, last) for cls in roots}
         return {**kinds, **{cls: kinds[root_model(cls)] for cls in self.models}}
 
-    def _compile_view(self, view: type[View[Any]], accesses: Accesses) -> CompiledView:
+    def _compile_views(self, views: tuple[type[View[Any]], ...], accesses: Accesses) -> dict[type, CompiledView]:
+        """The compiled views in the order of declaration; those of groups are compiled after their aggregates."""
+        viewed = {view: accesses.viewed(view) for view in views}
+        made = {view: self._compile_view(view, of, accesses) for view, of in viewed.items() if issubclass(of, Model)}
+        for view, of in viewed.items():
+            if view not in made:
+                if of not in made:
+                    raise InvalidDeclaration(
+                        "the aggregate of this index is not in the schema", view=view, aggregate=of
+                    )
+                made[view] = self._compile_view(view, made[of].model, accesses, made[of])
+        return {view: made[view] for view in views}
+
+    def _compile_view(
+        self, view: type[View[Any]], model: type[Model[Any]], accesses: Accesses, groups: CompiledView | None = None
+    ) -> CompiledView:
         numbers = self._numbers.views
         prefixes = {field: view_prefix(*numbers[name]) for field, name in keyspace_names(view).items()}
         prefix = view_prefix(*numbers[stored_name(view)])
-        model = accesses.viewed(view)
         if model not in self.kinds:
             raise InvalidDeclaration("the model of this view is not in the schema", view=view, model=model)
-        compiling = Compiling(model, prefix, prefixes, accesses, self.kinds, self._nullable)
+        compiling = Compiling(model, prefix, prefixes, accesses, self.kinds, self._nullable, groups)
         return kind_of_view(view).compile(view, compiling)
 
     def _compile_model(self, cls: type[Model[Any]], references: ReferenceBuilder, rollups: Rollups) -> EntityType:
@@ -120,7 +135,8 @@ class Catalog:
         kind.layouts.add(layout)
         for older in self._numbers.older.get(stored_name(cls), ()):
             kind.layouts.add_older(OlderLayout(older, layout, self.names))
-        derivations = tuple(view for view in self.views.values() if self.kinds[view.model] is kind)
+        emitted = [view for view in self.views.values() if view.groups is None]
+        derivations = tuple(view for view in emitted if self.kinds[view.model] is kind)
         for reference in references.references(cls).values():
             rollups.check_reference(cls, reference)
         return EntityType(cls, kind, layout, references, derivations, rollups)

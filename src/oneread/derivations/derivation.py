@@ -58,6 +58,8 @@ class Keyspace(NamedTuple):
     """From a row's value to its values by field, for people; None for groups, and rows that name their owner."""
     numbers: tuple[str, ...] = ()
     """What the numbers of a group's row are, for people."""
+    groups: bytes = b""
+    """For rows that belong to one group each: the prefix of the groups, whose keys they end in."""
 
 
 class RowForm(NamedTuple):
@@ -97,16 +99,22 @@ class Compiling(NamedTuple):
     kinds: Mapping[type, EntityKind]
     nullable: frozenset[type]
     """Copy classes whose fields may be None although their annotations do not say so."""
+    groups: CompiledView | None = None
+    """The aggregate whose groups the view lists; None for a view of entities."""
 
 
 class CompiledView(Protocol):
     """One view, compiled with the numbers of one store.
 
     `tokens` are its tokens in the record, present even if the entity contributes nothing; `can_find` says whether `get`
-    finds a row by all values of the key; `table` holds the rows of its pages.
+    finds a row by all values of the key; `table` holds the rows of its pages. `model` is the class of the entities that
+    its rows come from, through `groups` if it lists the groups of an aggregate: no entity emits such a view.
     """
 
     model: type[Model[Any]]
+    groups: CompiledView | None
+    referring: frozenset[str]
+    """The fields of its rows that are copies which only refer."""
     prefix: bytes
     key: ViewKey
     tokens: tuple[bytes, ...]

@@ -7,12 +7,13 @@ index class, so a page is one range read. See docs/formats/rows.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.derivation import (
+    CompiledView,
     Compiling,
     Keyspace,
     LocalFind,
@@ -26,12 +27,11 @@ from oneread.derivations.keyed import STARTS, Emit, KeyRule, ViewKey, in_utc
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
 from oneread.encoding.codegen import function, indented
-from oneread.errors import InvalidDeclaration, OnereadError
+from oneread.errors import InvalidDeclaration, InvalidKey, OnereadError
 from oneread.errors import shown as text_of
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
-from oneread.models.model import Model
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import EntityKind
@@ -42,6 +42,7 @@ from oneread.models.wide import pack_wide
 from oneread.plans.effects import Together
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
+from oneread.store.limits import KEY_BYTES, VALUES_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import RowRange, Table
 from oneread.transactions.unit_of_work import VALUE, first_row
@@ -55,20 +56,25 @@ class IndexView:
     table: Table = "views"
 
     def __init__(self, cls: type[Index[Any]], compiling: Compiling) -> None:
-        model, prefix, accesses = compiling.model, compiling.prefix, compiling.accesses
+        prefix, accesses = compiling.prefix, compiling.accesses
         self.cls = cls
-        self.model = model
+        self.model = compiling.model
+        self.groups = compiling.groups
         self.prefix = prefix
+        self._source: type = self.model if self.groups is None else self.groups.cls
         rules = rules_of(cls)
         if any(rule.kind == "fold" for rule in rules.values()):
             raise InvalidDeclaration("an index has no totals; declare an Aggregate", view=cls)
-        self.key = ViewKey(
-            cls, model, {name: rule for name, rule in rules.items() if rule.kind == "key"}, accesses, compiling.kinds
-        )
+        keyed = {name: self._with_bucket(rule) for name, rule in rules.items() if rule.kind == "key"}
+        self.key = ViewKey(cls, self._source, keyed, accesses, compiling.kinds)
+        if self.groups is not None:
+            _check_groups(cls, self.groups)
         if cls.unique and not self.key.parts:
             raise InvalidDeclaration("a unique index needs a key rule: by(...)", view=cls)
-        copies = {part.field: copy_shown(cls, part.field, accesses.names) for part in self.key.parts}
+        only_refer = keyed if self.groups is None else rules  # a group has no values of its copies
+        copies = {field: copy_shown(cls, field, accesses.names) for field in only_refer}
         referring = {field: copy for field, copy in copies.items() if copy is not None}
+        self.referring = frozenset(referring)
         self.layout: Layout[Any] = Layout(
             cls, None, nullable=compiling.nullable | set(referring.values()), names=accesses.names
         )
@@ -82,16 +88,26 @@ class IndexView:
         self.tokens: tuple[bytes, ...] = (rows, claims) if self.unique else (rows,)
         self.emit: Emit = self._emitter(accesses)
 
+    def _with_bucket(self, rule: Rule) -> Rule:
+        """A rule that takes a time bucket of groups, as one of that size: any instant finds its bucket."""
+        steps = path_of(rule.field).names
+        group = None if self.groups is None or len(steps) != 1 else rules_of(self.groups.cls).get(steps[0])
+        if group is None or group.size is None or rule.size is not None or rule.hashed:
+            return rule
+        return msgspec.structs.replace(rule, size=group.size)
+
     def _emitter(self, accesses: Accesses) -> Emit:
         """Generates the function that adds the entity's index rows, and its claims if the index is unique."""
-        row, scope = _row_code(self.cls, self.model, accesses, self.key)
+        row, scope = _row_code(self, self._source, accesses)
         scope |= {"pack": _pack, "wide": self._wide, "hashed": short_hash, "PREFIX": self.prefix, "TOKENS": self.tokens}
+        scope |= {"refuse_long": self._refuse_long}
         before = ["rows = record[TOKENS[0]] = []"]
         each = [
             f"row = {row}",
             "try: doc = pack(row)",
             "except OverflowError: doc = wide(row)",
             "place = found + suffix",
+            *([] if self.groups is None else [f"if len(place) > {VALUES_BYTES + KEY_BYTES}: refuse_long(len(place))"]),
             "rows.append([place, hashed(doc)])",
             "shown[PREFIX + place] = doc",
         ]
@@ -99,7 +115,15 @@ class IndexView:
             present = " and ".join(f"{part.access.code} is not None" for part in self.key.parts)
             before.append("claimed = record[TOKENS[1]] = []")
             each += [f"if {present}:", "    claimed.append(found)", "    claims.append(PREFIX + found)"]
-        return self.key.emitter(scope, compile_where(self.cls, self.model, accesses), before, each)
+        return self.key.emitter(scope, compile_where(self.cls, self._source, accesses), before, each)
+
+    def _refuse_long(self, length: int) -> NoReturn:
+        raise InvalidKey(
+            "the values of an index row and the key of its group are too long together",
+            view=self.cls,
+            length=length,
+            limit=VALUES_BYTES + KEY_BYTES,
+        )
 
     def _wide(self, row: tuple[Any, ...]) -> bytes:
         return self.layout.wide_prefix + pack_wide(row)
@@ -127,7 +151,7 @@ class IndexView:
         in_order = self._in_order if self._had_no_order else None
         rows = Keyspace(
             self.prefix, "views", name, kind, values, owner_offset(self.key.codec), in_order=in_order,
-            fields=self._named_values,
+            fields=self._named_values, groups=b"" if self.groups is None else self.groups.prefix,
         )  # fmt: skip
         return (rows, Keyspace(self.prefix, "counts", name, kind, values)) if self.unique else (rows,)
 
@@ -184,25 +208,33 @@ def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]],
     return function("empty", "rows", ["for row in rows:", *indented(lines or ["pass"])], scope)
 
 
-def _row_code(
-    cls: type[Index[Any]], model: type[Model[Any]], accesses: Accesses, key: ViewKey
-) -> tuple[str, dict[str, Any]]:
+def _row_code(index: IndexView, source: type, accesses: Accesses) -> tuple[str, dict[str, Any]]:
     """The expression of a row's value, in the order of the class's fields, and the functions that it calls."""
+    cls = index.cls
     codes = ["(k,)"]
     scope: dict[str, Any] = {"in_utc": in_utc, "in_order": order_sets}
     types = field_types(cls, accesses.names)
-    parts = {part.field: place for place, part in enumerate(key.parts)}
+    parts = {part.field: place for place, part in enumerate(index.key.parts)}
     for name, rule in rules_of(cls).items():
         if name in parts:
-            part = key.parts[parts[name]]
+            part = index.key.parts[parts[name]]
             check_type(cls, name, types[name], part.access, optional=rule.none is not None)
-            if rule.size is not None:
-                scope[f"start{parts[name]}"] = STARTS[rule.size]
+            if part.rule.size is not None:
+                scope[f"start{parts[name]}"] = STARTS[part.rule.size]
             codes.append(_key_code(part, parts[name], copy_shown(cls, name, accesses.names)))
         else:
-            access = accesses.of_path(cls, name, rule.field, model)
-            codes.append(_shown_code(cls, name, rule, access, types[name], accesses))
+            access = accesses.of_path(cls, name, rule.field, source)
+            code = _shown_code(cls, name, rule, access, types[name], accesses)
+            codes.append(code if name not in index.referring else _referring_code(access.code, access, access.copy))
     return f"({', '.join(codes)},)", scope
+
+
+def _check_groups(cls: type[Index[Any]], groups: CompiledView) -> None:
+    """Refuses what an index over groups cannot be."""
+    if not groups.key.parts:
+        raise InvalidDeclaration("this aggregate has one group only: read it with get", view=cls, aggregate=groups.cls)
+    if cls.unique:
+        raise InvalidDeclaration("an index over groups is never unique: a group is found by its own key", view=cls)
 
 
 def copy_shown(view: type[View[Any]], field: str, names: Names) -> type[Copy[Any]] | None:
@@ -216,12 +248,17 @@ def _key_code(part: KeyRule, place: int, copy: type[Copy[Any]] | None) -> str:
     """A key rule's value as the row shows it; a copy only refers, else its fields would have to follow their source."""
     value = "m" if part.access.many else part.access.code
     if copy is not None:
-        ref = "v" if part.access.copy is None else "v.ref"
-        empty = "None, " * len(copied_names(copy))
-        return f"(None if (v := {value}) is None else ({ref}, False, {empty}))"
+        return _referring_code(value, part.access, copy)
     if part.rule.size is None:
         return value
     return f"(None if (v := {value}) is None else start{place}(in_utc(v)))"
+
+
+def _referring_code(value: str, access: Access, copy: type[Copy[Any]] | None) -> str:
+    """A copy that only refers."""
+    ref = "v" if access.copy is None else "v.ref"
+    empty = "None, " * (0 if copy is None else len(copied_names(copy)))
+    return f"(None if (v := {value}) is None else ({ref}, False, {empty}))"
 
 
 def _shown_code(
@@ -266,7 +303,7 @@ def check_type(cls: type[View[Any]], name: str, annotation: object, access: Acce
         raise InvalidDeclaration("this value may be None: declare it as `| None`", view=cls, field=name)
 
 
-def compile_where(cls: type[View[Any]], model: type[Model[Any]], accesses: Accesses) -> Callable[[Any], bool] | None:
+def compile_where(cls: type[View[Any]], model: type, accesses: Accesses) -> Callable[[Any], bool] | None:
     """Compiles the `where` of a view; None without one."""
     if cls.where is None:
         return None

@@ -19,7 +19,6 @@ from oneread.encoding.codegen import function, indented
 from oneread.encoding.parts import WRONG_TYPE
 from oneread.encoding.values import digest, put_value
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
-from oneread.models.model import Model
 from oneread.models.references import OTHER_CLASS, Ref
 from oneread.models.registry import EntityKind, element
 from oneread.models.shadow import Fitting, fitting
@@ -204,7 +203,7 @@ class ViewKey:
     def __init__(
         self,
         view: type,
-        model: type[Model[Any]],
+        model: type,
         rules: Mapping[str, Rule],
         accesses: Accesses,
         kinds: Mapping[type, EntityKind],

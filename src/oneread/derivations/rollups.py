@@ -14,6 +14,7 @@ from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import Record
+from oneread.derivations.group_indexes import IndexedGroups, indexed_groups
 from oneread.errors import InvalidDeclaration
 from oneread.models.fields import defaults_of, is_rollup
 from oneread.models.model import Model
@@ -24,13 +25,24 @@ from oneread.transactions.unit_of_work import Group, GroupNumbers
 
 
 class ShownAggregate:
-    """An aggregate whose groups entities show: `fields` are the numbers they show, `kinds` the entities' kinds."""
+    """An aggregate whose groups entities show, or indexes.
 
-    def __init__(self, view: AggregateView, rank: int, fields: tuple[str, ...], kinds: tuple[EntityKind, ...]) -> None:
+    `rank` is that of the `fields` that entities show, `kinds` are the entities' kinds.
+    """
+
+    def __init__(
+        self,
+        view: AggregateView,
+        rank: int,
+        fields: tuple[str, ...],
+        kinds: tuple[EntityKind, ...],
+        indexed: IndexedGroups | None,
+    ) -> None:
         self.view = view.cls
         self.name = view.cls.__name__
         self.rank = rank
         self.kinds = kinds
+        self.indexed = indexed
         self._view = view
         self._extrema = tuple(each for each in view.extrema if each.field in fields)
         self._sums, *_hidden = view.tokens
@@ -41,12 +53,18 @@ class ShownAggregate:
         """The group with this key, as it is behind the view's prefix."""
         view = self._view
         extrema = tuple(view.range_of(each, suffix) for each in self._extrema)
-        return Group(view.prefix + suffix, self.rank, extrema, tuple(kind.prefix + suffix for kind in self.kinds))
+        holders = tuple(kind.prefix + suffix for kind in self.kinds)
+        return Group(view.prefix + suffix, self.rank, extrema, holders, self.indexed)
 
     @property
     def extrema(self) -> list[str]:
         """The least and greatest values that entities show: each is the first row of a keyspace of this name."""
         return [f"{self.name}.{each.field}" for each in self._extrema]
+
+    @property
+    def watched(self) -> list[str]:
+        """The extrema whose rows change what entities or indexes show."""
+        return [*self.extrema, *(() if self.indexed is None else self.indexed.extrema_names)]
 
     def touched(self, before: Record, after: Record) -> Iterable[Group]:
         """The groups whose numbers may differ after a commit that turns one record into another.
@@ -87,7 +105,9 @@ class Rollups:
         self._accesses = accesses
         self._fields = {cls: self._declared(cls) for cls in models}
         groups = [(cls, name, found) for cls, fields in self._fields.items() for name, found in fields.items()]
-        self._shown = {view: self._compile(view, groups) for view in dict.fromkeys(each.view for *_, each in groups)}
+        indexed = indexed_groups(views.values())
+        shown = dict.fromkeys([*(each.view for *_, each in groups), *indexed])
+        self._shown = {view: self._compile(view, groups, indexed.get(view)) for view in shown}
 
     def of_model(self, cls: type[Model[Any]]) -> tuple[Rollup, ...]:
         """The rollups of an entity class."""
@@ -95,7 +115,7 @@ class Rollups:
         return tuple(Rollup(name, each, shown, shown.reader(each.field)) for name, each, shown in found)
 
     def made_of(self, kind: EntityKind) -> tuple[ShownAggregate, ...]:
-        """The aggregates of entities of this kind whose groups are shown anywhere."""
+        """The aggregates of entities of this kind whose groups are shown anywhere, by entities or indexes."""
         return tuple(shown for view, shown in self._shown.items() if self._kinds[self._views[view].model] is kind)
 
     def check_reference(self, cls: type[Model[Any]], reference: Reference) -> None:
@@ -165,12 +185,14 @@ class Rollups:
             model=cls, field=name, aggregate=aggregate, key=kind.names, groups=[part.field for part in parts],
         )  # fmt: skip
 
-    def _compile(self, view: type, groups: list[tuple[type[Model[Any]], str, GroupField]]) -> ShownAggregate:
+    def _compile(
+        self, view: type, groups: list[tuple[type[Model[Any]], str, GroupField]], indexed: IndexedGroups | None
+    ) -> ShownAggregate:
         """`groups` are the rollups of all models: (model, field, number)."""
         compiled = self._views[view]
         assert isinstance(compiled, AggregateView), "a rollup names a field of an aggregate"
         here = [(cls, name, found.field) for cls, name, found in groups if found.view is view]
-        rank = max(self._accesses.of_route(cls, (name,)).rank for cls, name, _field in here)
+        rank = max((self._accesses.of_route(cls, (name,)).rank for cls, name, _field in here), default=0)
         fields = tuple(dict.fromkeys(field for _cls, _name, field in here))
         kinds = tuple(dict.fromkeys(self._kinds[cls] for cls, _name, _field in here))
-        return ShownAggregate(compiled, rank, fields, kinds)
+        return ShownAggregate(compiled, rank, fields, kinds, indexed)

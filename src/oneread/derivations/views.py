@@ -56,12 +56,16 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
 
 
 class Index(View[V], Generic[V], frozen=True):
-    """Entities of V in another order, each row with the fields that a list shows.
+    """Entities of V in another order, each row with the fields that a list shows; V may be an aggregate.
 
     Key rules (`by`, `newest`, `ascending`, ...) in the order of declaration make the order; ties are in ascending order
     of the source's key, and without any key rule that is the whole order. An entity with None in one of them is not in
     the index. `source` refers to the entity. Class option `unique`: the values of the key rules belong to one entity at
     most; None is never taken.
+
+    Of an aggregate, each group in which an entity counts has a row: `class TagsOfMonth(Index[QuestionsOfTag])`. The
+    rules name the aggregate's fields, and `source` refers to the group. A commit writes two rows at most for each group
+    that it changes, and makes one request for each changed group and each least or greatest that the index shows.
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source"}

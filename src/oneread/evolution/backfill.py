@@ -11,12 +11,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from oneread.derivations.catalog import Catalog
+from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.changes import Reemit
+from oneread.derivations.group_indexes import IndexedGroups, indexed_groups
 from oneread.derivations.schema_rows import fence, fence_unchanged, replace_schema, schema_and_fence, stored_schema
 from oneread.errors import (
     Conflict,
@@ -26,20 +28,20 @@ from oneread.errors import (
     SchemaMismatch,
     UsageError,
 )
-from oneread.models.versions import Retired, StoredSchema, mark_built
+from oneread.models.versions import StoredSchema, mark_built
 from oneread.plans.arguments import check_function
 from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
 from oneread.plans.progress import QUIET_SECONDS, WAIT_SECONDS, Progress, Reporter, no_progress
 from oneread.plans.scans import check_ascending
-from oneread.store.keys import kind_part
-from oneread.store.requests import Found, Read, Scan
-from oneread.store.rows import Row, RowRange, Table
+from oneread.store.keys import kind_part, row_part, view_part
+from oneread.store.requests import Found, Read, Replace, Scan
+from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions.commit import Change, Commit, Committer
 from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
 from oneread.transactions.tasks import TaskRunner
-from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE
+from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, GroupNumbers, first_row
 
 BATCH: Final = 200
 """Root rows of one step: other writers wait while it commits."""
@@ -75,7 +77,8 @@ class BackfillPosition(msgspec.Struct, frozen=True):
 
     In pass number `passes`, from 1, `looked` root rows are done, the last at `place`; the pass before had `total`, and
     `refused` rows of this one could not be written. `recommitted` counts rows written by all passes. `old_place` and
-    `old_version` are the row of this pass that older code committed last, and its version.
+    `old_version` are the row of this pass that older code committed last, and its version. In the phase "ending",
+    `place` is the last group whose index rows were built, and `refused` counts groups.
     """
 
     version: int
@@ -147,6 +150,15 @@ class _Overtaken(Conflict):
     """Another backfill moved the position, or the schema changed: this one continues from there."""
 
 
+class _GroupRefused(Exception):
+    """An index cannot show the numbers of a group."""
+
+    def __init__(self, group: bytes, error: OnereadError) -> None:
+        super().__init__(group, error)
+        self.group = group
+        self.error = error
+
+
 _decode = msgspec.msgpack.Decoder(BackfillPosition).decode
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -204,8 +216,8 @@ class Backfill:
                     return stopped
             self._report()
             yield from self._sleep(rows, began)
-        yield from self._end(stored)
-        return self._result(done=True)
+        refused = yield from self._end(stored)
+        return self._result(done=True) if refused is None else refused
 
     def _resume(self, stored: StoredSchema) -> Plan[None]:
         (row,) = yield from Read("system", [BACKFILL_ROW])
@@ -335,7 +347,7 @@ class Backfill:
             yield from self._move(at.next_pass(at.phase))
             return stopped
         if at.phase == "closed":
-            yield from self._move(msgspec.structs.replace(at, phase="ending"))
+            yield from self._move(msgspec.structs.replace(at, phase="ending", place=b""))
             return None
         now = yield from Now()
         if at.old_version > now + AHEAD_MILLISECONDS:  # written under a clock that was ahead: count from now
@@ -370,25 +382,99 @@ class Backfill:
 
     # The end: nothing is missing, and nothing can become missing any more.
 
-    def _end(self, stored: StoredSchema) -> Plan[None]:
+    def _end(self, stored: StoredSchema) -> Plan[Backfilled | None]:
+        """Makes the views readable; returns the result when groups are refused."""
         yield from self._outbox.finish_waiting()  # tasks added later are of code that knows the views
+        yield from self._build_group_indexes(stored)
+        if self._at.refused:
+            stopped = self._result(done=False)
+            yield from self._move(msgspec.structs.replace(self._at, place=b"", refused=0, refusals=()))
+            return stopped
         for retired in stored.retired:
-            yield from self._sweep("views", retired)
-            yield from self._sweep("counts", retired)
+            yield from self._sweep("views", retired.name, retired.prefix)
+            yield from self._sweep("counts", retired.name, retired.prefix)
         yield from self._committer.together(_mark_built, self._swaps(None))
+        return None
 
-    def _sweep(self, table: Table, retired: Retired) -> Plan[None]:
-        """Removes the rows of a generation that no schema declares any more."""
+    def _sweep(self, table: Table, name: str, prefix: bytes) -> Plan[None]:
+        """Removes the rows of a view, or of a generation of one that no schema declares any more."""
         swept = 0
         while True:
             began = yield from Now()
             unchanged = self._swaps(self._row)
-            count = yield from self._committer.sweep(table, RowRange.under(retired.prefix), _SWEPT, unchanged)
+            count = yield from self._committer.sweep(table, RowRange.under(prefix), _SWEPT, unchanged)
             swept += count
             if count < _SWEPT:
                 return
-            self._options.progress(Progress(f"removing old rows of {retired.name}", swept))
+            self._options.progress(Progress(f"removing old rows of {name}", swept))
             yield from self._sleep(count, began)
+
+    # Indexes over groups: a pass over the groups, when all of them are right and no older code changes them.
+
+    def _build_group_indexes(self, stored: StoredSchema) -> Plan[None]:
+        """Writes the rows of all groups again; older code may have left some of former numbers."""
+        every = indexed_groups(self._catalog.views.values()).values()
+        for indexed in sorted(every, key=lambda each: each.aggregate.prefix):
+            found = [each for each in indexed.indexes if stored.views[stored_name(each.cls)].state == "building"]
+            building, groups = IndexedGroups(indexed.aggregate, tuple(found)), indexed.aggregate.prefix
+            if not found or view_part(self._at.place) > groups:
+                continue
+            if view_part(self._at.place) < groups:
+                for each in found:
+                    yield from self._sweep("views", each.cls.__name__, each.prefix)
+                yield from self._move(msgspec.structs.replace(self._at, place=groups))
+            yield from self._build_rows(building)
+
+    def _build_rows(self, indexed: IndexedGroups) -> Plan[None]:
+        """Continues the pass over the groups of one aggregate, which is at `place`."""
+        name, done = ", ".join(each.cls.__name__ for each in indexed.indexes), 0
+        while True:
+            began = yield from Now()
+            within = RowRange.under(indexed.aggregate.prefix).behind(self._at.place)
+            found = yield from Scan("counts", within, BATCH)
+            check_ascending("counts", within, found)
+            if not found:
+                return
+            yield from self._write_rows(indexed, [key for key, _row in found])
+            done += len(found)
+            self._options.progress(Progress(f"building {name}", done))
+            yield from self._sleep(len(found), began)
+
+    def _write_rows(self, indexed: IndexedGroups, groups: list[bytes]) -> Plan[None]:
+        """Writes the index rows of some groups as they are now, and moves behind them; refused ones are noted."""
+        position = msgspec.structs.replace(self._at, place=groups[-1])
+        while True:
+            data = _encode(position)
+            try:
+                yield from self._committer.together(partial(_write_rows_of, indexed, groups), self._swaps(data))
+            except _GroupRefused as refused:
+                groups = [key for key in groups if key != refused.group]
+                values = indexed.aggregate.key.codec.decode(row_part(refused.group))
+                name = f"{indexed.aggregate.cls.__name__}({', '.join(map(repr, values))})"
+                error = refused.error
+                position = position.refusing(BackfillRefusal(name, f"{type(error).__name__}: {error}"))
+                continue
+            self._at, self._row = position, data
+            return
+
+
+def _write_rows_of(indexed: IndexedGroups, groups: Sequence[bytes]) -> Plan[None]:
+    """Inside a transaction: writes the index rows of groups as they are. One read, one scan an extremum, one write."""
+    written: dict[bytes, Row | None] = {}
+    for key, row in zip(groups, (yield from Read("counts", list(groups), "dm")), strict=True):
+        if row is None:
+            continue
+        extrema: list[bytes | None] = []
+        for within in indexed.extrema(key):
+            first = yield from first_row("views", within)
+            extrema.append(None if first is None else first[1][VALUE].value)
+        try:
+            shown = indexed.rows(key, GroupNumbers(row[VALUE].value, tuple(extrema)))
+        except _REFUSALS as error:
+            raise _GroupRefused(key, error) from error
+        written |= {place: {VALUE: Cell(value, row[VALUE].stamp)} for place, value in shown.items()}
+    if written:
+        yield from Replace("views", written)
 
 
 def _mark_built() -> Plan[StoredSchema]:

@@ -101,6 +101,7 @@ class DeclaredRule(msgspec.Struct, frozen=True):
 class DeclaredView(msgspec.Struct, frozen=True):
     """A view as declared; `name`, `kind` and `model` are stored names.
 
+    `model` is the class that its rules are about: of an index over groups the aggregate, and then `is_of_groups`.
     `hidden` are the stored names of its least and greatest fields, `condition` is its `where`, `conditions` are the
     ways to the values that the condition reads, by path, and `options` the class options that its rows depend on.
     """
@@ -114,6 +115,7 @@ class DeclaredView(msgspec.Struct, frozen=True):
     condition: Expression | None = None
     conditions: dict[str, Description] = {}
     options: Description = ()
+    is_of_groups: bool = False
 
 
 class DeclaredSchema(msgspec.Struct, frozen=True):
@@ -233,34 +235,30 @@ class _Declarer:
         )
 
     def view(self, view: type[View[Any]], described: Mapping[str, dict[str, str]]) -> DeclaredView:
-        model = self._viewed(view)
-        rules = tuple(self._rule(name, rule, model) for name, rule in rules_of(view).items())
-        fields = [(rule.name, rule_text(rule, rule.path, described[stored_name(model)])) for rule in rules]
+        of, compiled = self._accesses.viewed(view), self._catalog.views[view]
+        rules = tuple(self._rule(name, rule, of) for name, rule in rules_of(view).items())
+        types = described.get(stored_name(of), {})  # those of a group are in the rules of its aggregate
+        fields = [(rule.name, rule_text(rule, rule.path, types)) for rule in rules]
         if view.where is not None:
             fields.append(("where", view.where.canonical().hex()))
         options = kind_of_view(view).options(view)
         fields.extend(options)
         return DeclaredView(
             stored_name(view),
-            stored_name(root_model(model)),
-            stored_name(model),
+            stored_name(root_model(compiled.model)),
+            stored_name(of),
             tuple(fields),
             tuple(keyspace_names(view).values()),
             rules,
             view.where,
             {}
             if view.where is None
-            else {".".join(path.names): self._way(model, path.names) for path in view.where.paths()},
+            else {".".join(path.names): self._way(of, path.names) for path in view.where.paths()},
             options,
+            compiled.groups is not None,
         )
 
-    def _viewed(self, view: type[View[Any]]) -> type[Model[Any]]:
-        given = view.type_arguments[0]
-        name = getattr(given, "__forward_arg__", given)
-        model: type[Model[Any]] = self._names[name] if isinstance(name, str) else given
-        return model
-
-    def _rule(self, name: str, rule: Rule, model: type[Model[Any]]) -> DeclaredRule:
+    def _rule(self, name: str, rule: Rule, model: type[Model[Any] | View[Any]]) -> DeclaredRule:
         path = None if rule.field is None else path_of(rule.field)
         after: list[str] = [rule.size or "", rule.none or ""]
         after.extend(word for word, is_set in (("descending", rule.descending), ("hashed", rule.hashed)) if is_set)
@@ -274,7 +272,7 @@ class _Declarer:
             () if path is None else self._way(model, path.names),
         )
 
-    def _way(self, model: type[Model[Any]], route: tuple[str, ...]) -> Description:
+    def _way(self, model: type[Model[Any] | View[Any]], route: tuple[str, ...]) -> Description:
         """The way to a value through references: (model, path) for each entity on it."""
         hidden = self._accesses.of_route(model, route).hidden
         if hidden is None:

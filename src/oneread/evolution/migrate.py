@@ -154,7 +154,8 @@ def _described(stored: StoredSchema, declared: DeclaredSchema, evolved: Evolved,
     building = {
         name: view for name, view in after.views.items() if view.state == "building" and stored.views.get(name) != view
     }
-    for kind in sorted(rewritten | {view.kind for view in building.values()}):
+    emitted = {view.kind for view in building.values() if view.model not in after.views}  # others are of groups
+    for kind in sorted(rewritten | emitted):
         if count and kind in stored.kinds:
             rows[kind] = yield from _count(_rows_of(stored.kinds, kind))
     names = {each.name for each in declared.views}

@@ -344,7 +344,9 @@ class _Evolution:
 
     def _is_same_view(self, known: StoredView, view: DeclaredView) -> bool:
         """Whether a view's rows can stay: the same rules, names apart, on values that did not change."""
-        if known.kind != view.kind or known.model not in ("", view.model) or view.model not in self._compared:
+        if known.kind != view.kind or known.model not in ("", view.model):
+            return False
+        if not self._keeps_groups(view.model) if view.is_of_groups else view.model not in self._compared:
             return False
         ways = [rule.way for rule in view.rules if rule.way] + list(view.conditions.values())
         for *through, (model, path) in ways:
@@ -363,18 +365,25 @@ class _Evolution:
 
     def _as_before(self, view: DeclaredView) -> tuple[tuple[str, str], ...]:
         """A view's rules as the store would describe them with the stored names and types."""
-        types = dict(self._compared[view.model].stored.fields)
+        types = {} if view.is_of_groups else dict(self._compared[view.model].stored.fields)
         rules = [(rule.name, rule_text(rule, self._path_before(rule.way, rule.path), types)) for rule in view.rules]
         if view.condition is not None:
             names = {path: self._path_before(way, path) for path, way in view.conditions.items()}
             rules.append(("where", rerouted(view.condition, names).canonical().hex()))
         return (*rules, *view.options)
 
+    def _routes_of(self, name: str) -> Mapping[str, str]:
+        """The fields of an entity class that had another name, by that one; those of an aggregate that is kept."""
+        view, known = self._declared_views.get(name), self._stored.views.get(name)
+        if view is None or known is None:
+            return self._routes.get(name, {})
+        return {old: rule.name for (old, _text), rule in zip(known.fields, view.rules, strict=False)}
+
     def _path_before(self, way: Iterable[tuple[str, str]], path: str) -> str:
         """The stored name of a path."""
         parts = []
         for model, step in way:
-            former = {after: before for before, after in self._routes.get(model, {}).items()}
+            former = {after: before for before, after in self._routes_of(model).items()}
             parts.append(renamed_route(step, former))
         return ".".join(parts) or path
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from types import NoneType
+from types import GenericAlias, NoneType
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -17,10 +17,11 @@ import msgspec
 
 from oneread.errors import InvalidDeclaration, InvalidKey
 from oneread.models.expressions import Condition, Expression, Joined, Negated
+from oneread.models.model import Model
 from oneread.models.paths import Path
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import key_codec
-from oneread.models.shadow import fitting
+from oneread.models.shadow import Shapes, fitting
 from oneread.models.types import Annotation, FieldType, Names, types_of
 
 Accepts: TypeAlias = Callable[[str, Any], bool]
@@ -174,7 +175,10 @@ def _equal(given: FieldType) -> Callable[[Any], bool]:
 
 
 def _refers(given: FieldType) -> Callable[[Any], bool]:
-    codec = key_codec(given.target(), given.names)
+    target = given.target()
+    if not issubclass(target, Model):
+        return _refers_to_group(given)
+    codec = key_codec(target, given.names)
 
     def is_key(operand: object) -> bool:
         if not isinstance(operand, Ref) or len(operand.key) != len(codec.elements):
@@ -182,6 +186,21 @@ def _refers(given: FieldType) -> Callable[[Any], bool]:
         try:
             codec.encode(operand.key)
         except InvalidKey:
+            return False
+        return True
+
+    return is_key
+
+
+def _refers_to_group(given: FieldType) -> Callable[[Any], bool]:
+    types = Shapes(given.names, frozenset()).key_types(given)
+
+    def is_key(operand: object) -> bool:
+        if not isinstance(operand, Ref):
+            return False
+        try:
+            msgspec.convert(operand.key, GenericAlias(tuple, types))
+        except (TypeError, msgspec.ValidationError):
             return False
         return True
 

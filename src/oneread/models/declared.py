@@ -6,6 +6,7 @@ It makes fields keyword-only (msgspec does not inherit that option), keeps the t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final, Generic
@@ -21,6 +22,7 @@ _RESERVED: Final = (
     "`origin: str = shown(Visit.source)`, and msgspec.field(name=...) keeps a name in JSON"
 )
 _NOT_A_NAME: Final = "a field's name is a Python identifier in normal form (NFKC) and not a keyword"
+_IN_THE_BODY: Final = "an option of a class is written in its body: `max_limit = 50`"
 _HIDES: Final = "this attribute hides a field of a base class; give it another name"
 
 
@@ -58,6 +60,7 @@ else:
             if written:
                 space["__orig_bases__"] = tuple(base.cls if isinstance(base, _KeyedBase) else base for base in written)
             _check_names(name, bases, space)
+            _check_options(name, bases, config)
             try:
                 made = super().__new__(mcs, name, bases, space, **config | {"kw_only": True})
             except (TypeError, ValueError) as error:
@@ -124,3 +127,9 @@ else:
 
         def __class_getitem__(cls, key_types: Any) -> Any:
             return _KeyedBase(cls, key_types)
+
+
+def _check_options(name: str, bases: tuple[type, ...], options: Mapping[str, object]) -> None:
+    """Raises InvalidDeclaration for an option of the declaration that is in the head of its class."""
+    for option in sorted(options.keys() & {each for base in bases for each in getattr(base, "reserved_names", ())}):
+        raise InvalidDeclaration(_IN_THE_BODY, declaration=name, option=option)

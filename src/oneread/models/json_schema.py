@@ -42,6 +42,7 @@ def define(cls: type, stand_in: Annotation, defaults: Mapping[str, object]) -> D
         raise InvalidDeclaration(
             "a field of this class has no JSON schema", declaration=cls, reason=str(error)
         ) from error
+    _drop_false_items(parts)
     for part in parts.values():
         part.pop("title", None)  # the name says it, and generators of clients take two equal titles for one class
     schema: Json = parts.pop(found["$ref"])
@@ -59,7 +60,20 @@ def define(cls: type, stand_in: Annotation, defaults: Mapping[str, object]) -> D
 
 def _of_reference(_type: object) -> Json:
     """The schema of a reference deep inside another type: msgspec's own form, a list of the key's list."""
-    return {"type": "array", "prefixItems": [{"type": "array"}], "items": False}
+    return {"type": "array", "prefixItems": [{"type": "array"}], "minItems": 1, "maxItems": 1}
+
+
+def _drop_false_items(schema: object) -> None:
+    """Takes `"items": false` from lists of a fixed length: `maxItems` says the same, and generators know that."""
+    if isinstance(schema, dict):
+        given = cast("Json", schema)
+        if given.get("items") is False:
+            del given["items"]
+        for each in given.values():
+            _drop_false_items(each)
+    elif isinstance(schema, (list, tuple)):
+        for each in cast("Sequence[object]", schema):
+            _drop_false_items(each)
 
 
 def replace_refs(schema: object, point: Callable[[str], Json]) -> Any:

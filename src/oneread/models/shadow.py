@@ -18,7 +18,7 @@ import msgspec
 
 from oneread.errors import InvalidDeclaration
 from oneread.models.differences import difference, is_abstract
-from oneread.models.fields import Marker
+from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy, Ref, ref_class, refuse_copy_in_copy
 from oneread.models.types import Annotation, FieldType, Names, types_of, written_annotations
@@ -167,6 +167,8 @@ class Shapes:
     def key_types(self, reference: FieldType) -> tuple[Any, ...]:
         """The types of the key's parts in a reference, as msgspec is to see them."""
         target = reference.target()
+        if reference.field == "source" and _groups_by(target):
+            return self._group_key_types(target)
         if not (isinstance(target, type) and issubclass(target, Model)):
             _refuse("write which model is referred to: Ref[Customer], Copy[Customer]", reference)
         if target in self._open:
@@ -176,6 +178,20 @@ class Shapes:
         types = tuple(self.concrete(fields[part]) for part in key_names(target))
         self._open.remove(target)
         return types
+
+    def _group_key_types(self, aggregate: type) -> tuple[Any, ...]:
+        """Those of a group's key, which a row of an index refers to: a reference is the parts of its own key."""
+        fields = types_of(aggregate, self.names)
+        types: list[Any] = []
+        for name in _groups_by(aggregate):
+            present, optional = fields[name].present, fields[name].optional
+            if present.kind == "copy":
+                present = types_of(present.cls, self.names)["ref"].present
+            if present.kind == "reference":
+                types += [wrapped(each, optional=optional) for each in self.key_types(present)]
+            else:
+                types.append(self.concrete(fields[name]))
+        return tuple(types)
 
     def concrete(self, given: FieldType) -> Annotation:
         """The type for msgspec: resolved, instants aware, without markers, references typed by their keys."""
@@ -209,6 +225,14 @@ class Shapes:
                 _refuse(_NOT_AWARE, each)
             if is_inside and each.kind == "reference" and get_args(each.bare) and not _are_exact(self.key_types(each)):
                 _refuse("a nested class cannot hold a reference with such a key; declare it in the model", each)
+
+
+def _groups_by(cls: Any) -> list[str]:
+    """The fields of an aggregate that its groups are found by; none for other classes."""
+    if not (isinstance(cls, type) and issubclass(cls, msgspec.Struct)):
+        return []
+    rules = defaults_of(cls).items()  # a rule is of a higher room
+    return [name for name, rule in rules if getattr(rule, "kind", None) == "key"]
 
 
 def _are_exact(types: tuple[Any, ...]) -> bool:

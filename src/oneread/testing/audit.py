@@ -7,6 +7,7 @@ sources when no task is left. See rules 3-5 and 13-17 of the commit protocol.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -14,6 +15,7 @@ from oneread.database.operations import Operations
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import NO_SOURCE, Reference, Source
 from oneread.derivations.entity_type import EntityState, FillInputs
+from oneread.derivations.group_indexes import indexed_groups
 from oneread.models.references import Copy
 from oneread.store.engine import Engine
 from oneread.store.requests import Scan
@@ -21,7 +23,7 @@ from oneread.store.rows import TABLES, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
 from oneread.transactions.root import BODY, Root, parse_root
-from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import VALUE, GroupNumbers
 from oneread.transactions.unit_of_work import DerivedWrites as Derived
 
 Stored: TypeAlias = dict[Table, dict[bytes, Row]]
@@ -145,8 +147,27 @@ class Audit:
 
     def _check_views(self, entities: dict[bytes, _Entity]) -> None:
         expected = {place: shown for each in entities.values() for place, shown in each.derived.puts.items()}
+        expected |= self._group_rows()
         found = {place: row[VALUE].value for place, row in self.stored["views"].items()}
         _compare("a row of a view", expected, found)
+
+    def _group_rows(self) -> dict[bytes, bytes]:
+        """The rows of indexes over groups, as the stored groups make them; those are compared with the entities."""
+        found: dict[bytes, bytes] = {}
+        places = sorted(self.stored["views"])
+        for indexed in indexed_groups(self._catalog.views.values()).values():
+            for key, row in self.stored["counts"].items():
+                if key.startswith(indexed.aggregate.prefix):
+                    extrema = [self._first(places, within) for within in indexed.extrema(key)]
+                    found |= indexed.rows(key, GroupNumbers(row[VALUE].value, tuple(extrema)))
+        return found
+
+    def _first(self, places: list[bytes], within: RowRange) -> bytes | None:
+        """The value of the first row of a range of `views`."""
+        place = bisect_left(places, within.start)
+        if place == len(places) or not (within.start <= places[place] < within.stop):
+            return None
+        return self.stored["views"][places[place]][VALUE].value
 
     def _check_counts(self, entities: dict[bytes, _Entity]) -> None:
         sums: dict[bytes, Delta] = {}

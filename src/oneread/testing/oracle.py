@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -21,12 +21,12 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
-from oneread.models.fields import CREATED, UPDATED, Marker, is_rollup
+from oneread.models.fields import CREATED, UPDATED, Marker, defaults_of, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
-from oneread.models.types import types_of
+from oneread.models.types import Named, types_of
 from oneread.testing.naive import FOLDS, comparable, key_value, look, sort_by_keys
 
 __all__ = ["Oracle", "look", "written_at"]
@@ -60,9 +60,9 @@ class OracleField(NamedTuple):
 
 
 class Held(NamedTuple):
-    """An entity, and the values that it last saw of its sources, by field and route."""
+    """An entity, and the values that it last saw of its sources, by field and route; a group saw none."""
 
-    entity: AnyModel
+    entity: Any
     seen: dict[tuple[str, Route], Any]
 
 
@@ -72,9 +72,10 @@ class Oracle:
     def __init__(self, *declarations: type) -> None:
         self.models = tuple(cls for cls in declarations if issubclass(cls, Model))
         self.views: tuple[type[View[Any]], ...] = tuple(cls for cls in declarations if issubclass(cls, View))
-        self._names = {cls.__name__: cls for cls in declarations}
+        self._names = Named(declarations)
         self._types: dict[type, dict[str, Any]] = {}
-        self._fields = {cls: self._referring(cls) for cls in self.models}
+        self._fields: dict[type, dict[str, OracleField]] = {cls: self._referring(cls) for cls in self.models}
+        self._fields |= {view: {} for view in self.views}  # a group refers, and has nothing of what it refers to
         self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
         self._collect_wanted()
         self._rollups = {cls: self._rolled_up(cls) for cls in self.models}
@@ -99,14 +100,14 @@ class Oracle:
 
     def _collect_wanted(self) -> None:
         """Collects the values that entities of each model need of others: for their copies and for their views."""
-        for cls, fields in self._fields.items():
-            for field in fields.values():
+        for cls in self.models:
+            for field in self._fields[cls].values():
                 if field.copy is not None:
                     self._want(cls, (field.name, "deleted"))
                     for name in copied_names(field.copy):
                         self._want(cls, (field.name, name))
         for view in self.views:
-            for rule in _rules(view).values():
+            for rule in () if self.lists_groups(view) else _rules(view).values():
                 if rule.field is not None:
                     for cls in self.models:
                         if issubclass(cls, self._viewed(view)):
@@ -370,23 +371,58 @@ class Oracle:
         Rows that differ only in a hashed field have no defined order.
         """
         entries = self.entries(view)
-        entries.sort(key=lambda entry: _in_order(entry[1]))
+        if not self.lists_groups(view):  # groups come in their own order
+            entries.sort(key=lambda entry: _in_order(entry[1]))
         sort_by_keys(entries, [rule for rule in _rules(view).values() if rule.kind == "key"])
         return [row for values, _place, row in entries if list(values[: len(equal)]) == list(equal)]
 
     def entries(self, view: type[View[Any]]) -> list[tuple[tuple[Any, ...], Place, Any]]:
-        """(values of the key rules, the place of the entity, the row) of everything in a view, in no order."""
-        rules = _rules(view)
+        """(values of the key rules, the place of the entity, the row) of everything in a view, in no order.
+
+        Of an index over groups: in the order of the groups, with a place for each group.
+        """
+        rules = self._sized(view)
         found: list[tuple[tuple[Any, ...], Place, Any]] = []
-        for place, held in self.held.items():
-            if not isinstance(held.entity, self._viewed(view)):
-                continue
+        for place, held in self._listed(view):
             if view.where is not None and not view.where.test(held.entity):
                 continue
             for values in self._keys(held, {name: rule for name, rule in rules.items() if rule.kind == "key"}):
-                row = self._row(view, rules, held, values)
+                row = self._row(view, (place, held), values)
                 found.append((tuple(values.values()), place, row))
         return found
+
+    def lists_groups(self, view: type[View[Any]]) -> bool:
+        """Whether a view is an index over the groups of an aggregate."""
+        return issubclass(self._viewed(view), Aggregate)
+
+    def _listed(self, view: type[View[Any]]) -> Iterable[tuple[Place, Held]]:
+        """What a view is about: entities, or groups that have entities."""
+        of = self._viewed(view)
+        if not self.lists_groups(view):
+            return [(place, held) for place, held in self.held.items() if isinstance(held.entity, of)]
+        aggregate: type[Aggregate[Any]] = of
+        groups = [(values, self._fold(aggregate, values, several)) for values, several in self.members(aggregate)]
+        return [((aggregate, self._flat(aggregate, values)), Held(group, {})) for values, group in groups]
+
+    def _flat(self, aggregate: type[Aggregate[Any]], values: tuple[Any, ...]) -> KeyParts:
+        """The values of a group by elements of its key: those of a reference one by one."""
+        parts: list[Any] = []
+        keys = [name for name, rule in _rules(aggregate).items() if rule.kind == "key"]
+        for name, value in zip(keys, values, strict=True):
+            target = reference_target(types_of(aggregate, self._names)[name])
+            parts += [value] if target is None else [None] * len(key_names(target[0])) if value is None else value.key
+        return tuple(parts)
+
+    def _sized(self, view: type[View[Any]]) -> dict[str, Rule]:
+        """The rules of a view; those that take a time bucket of groups are of its size."""
+        rules = dict(_rules(view))
+        if self.lists_groups(view):
+            sizes = {name: rule.size for name, rule in _rules(cast("Any", self._viewed(view))).items()}
+            for name, rule in rules.items():
+                size = sizes.get(path_of(rule.field).names[0])
+                if rule.kind == "key" and rule.size is None and size is not None and not rule.hashed:
+                    rules[name] = msgspec.structs.replace(rule, size=size)
+        return rules
 
     def _keys(self, held: Held, rules: Mapping[str, Rule]) -> Iterable[dict[str, Any]]:
         """The values of the key rules: once, never, or once for each distinct element of each(...)."""
@@ -399,16 +435,17 @@ class Oracle:
             several = [{**known, name: each} for known in several for each in dict.fromkeys(shown)]
         return several
 
-    def _row(self, view: type[View[Any]], rules: Mapping[str, Rule], held: Held, values: dict[str, Any]) -> object:
+    def _row(self, view: type[View[Any]], of: tuple[Place, Held], values: dict[str, Any]) -> object:
+        place, held = of
         if not issubclass(view, Index):
             return held
         fields = dict(values)
-        for name, rule in rules.items():
+        for name, rule in _rules(view).items():
             if rule.kind == "shown":
                 fields[name] = self.value(held, path_of(rule.field).names)
             else:
                 fields[name] = self._as_declared(view, name, fields[name])
-        return view(source=Ref(_place(held.entity)[1]), **fields)
+        return view(source=Ref(place[1]), **fields)
 
     def _as_declared(self, view: type[View[Any]], name: str, value: object) -> object:
         """A reference in a key in the type of the view's field; a copy there is not filled."""
@@ -563,7 +600,7 @@ def _far(field: OracleField, route: Route) -> Route:
     """A route behind a reference by the source's own names: a copy may rename a field."""
     if field.copy is None or route[0] not in copied_names(field.copy):
         return route
-    default = next(each.default for each in msgspec.structs.fields(field.copy) if each.name == route[0])
+    default = defaults_of(field.copy)[route[0]]
     return (*(default.names if isinstance(default, Path) else (route[0],)), *route[1:])
 
 

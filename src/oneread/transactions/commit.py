@@ -32,7 +32,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
     `root` is the new root row, None to leave it as it is. With `fans_out` the holders of copies must follow, but for
     those of `unchanged` selections. Each range of `unreferenced`, in `views`, must be empty at the end, else
-    StillReferenced. The entities that show one of `groups` must follow its new numbers.
+    StillReferenced. The entities and indexes that show one of `groups` must follow its new numbers.
     """
 
     root: Root | None

@@ -474,8 +474,11 @@ class Cascade:
                 self._changed.append((key, decision.root.version, decision.unchanged))
             self._unreferenced.extend([(key, within) for within in decision.unreferenced])
             for group in decision.groups:
-                self._groups.setdefault(group.rank, {})[group.key] = group
-                self._causes.setdefault(group.key, {})[key] = None
+                if group.indexes is not None:
+                    self._unit.note_indexed(group.key, group.indexes)
+                if group.holders:
+                    self._groups.setdefault(group.rank, {})[group.key] = group
+                    self._causes.setdefault(group.key, {})[key] = None
 
 
 def _until_written(attempt: Callable[[RefusedHolders], Plan[T]]) -> Plan[T]:

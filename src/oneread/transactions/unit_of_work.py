@@ -9,8 +9,8 @@ time it will be a tombstone, a value that says "removed" (rule 18 of the commit 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -59,8 +59,24 @@ class GroupNumbers(NamedTuple):
     extrema: tuple[bytes | None, ...]
 
 
+class GroupIndexes(Protocol):
+    """The indexes over the groups of one aggregate."""
+
+    def extrema(self, key: bytes, /) -> Sequence[RowRange]:
+        """The rows of `views` whose first ones the indexes show, for the group with this row in `counts`."""
+        ...
+
+    def rows(self, key: bytes, numbers: GroupNumbers, /) -> Mapping[bytes, bytes]:
+        """The index rows of a group. Raises OnereadError for numbers that cannot be shown."""
+        ...
+
+    def row_writes(self, key: bytes, before: GroupNumbers, after: GroupNumbers, /) -> DerivedWrites:
+        """The writes that follow from new numbers of a group. Raises OnereadError as `rows` of the new ones."""
+        ...
+
+
 class Group(NamedTuple):
-    """A group of an aggregate whose numbers entities show.
+    """A group of an aggregate whose numbers entities or indexes show.
 
     `rank` orders what follows from one commit: a group settles when everything of lower rank has settled.
     """
@@ -72,6 +88,8 @@ class Group(NamedTuple):
     """In `views`: the rows of its least and greatest values."""
     holders: tuple[bytes, ...]
     """The root keys of the entities that show it; not all of them exist."""
+    indexes: GroupIndexes | None = None
+    """What lists it; None if nothing does."""
 
 
 class RowCache(dict[bytes, "Row | None"]):
@@ -155,6 +173,8 @@ class UnitOfWork:
         self._deltas: dict[bytes, Delta] = {}
         self._released: dict[bytes, bytes] = {}
         self._claimed: dict[bytes, tuple[bytes, ...]] = {}  # several may claim a value until the unit is settled
+        self._indexed: dict[bytes, GroupIndexes] = {}  # changed groups that indexes list
+        self._sums_before: dict[bytes, bytes | None] = {}  # of those that were settled
         self._applied: list[tuple[bytes, DerivedWrites]] = []
         self._log: list[tuple[dict[bytes, Any], bytes, Any]] | None = None
 
@@ -226,8 +246,12 @@ class UnitOfWork:
             for within in each.extrema:
                 first = yield from self.scan("views", within, 1)
                 extrema.append(first[0][1][VALUE].value if first else None)
-            row = self.get("counts", each.key)
-            numbers[each.key] = GroupNumbers(None if row is None else row[VALUE].value, tuple(extrema))
+            numbers[each.key] = GroupNumbers(_value_of(self.get("counts", each.key)), tuple(extrema))
+
+    def note_indexed(self, key: bytes, indexes: GroupIndexes) -> None:
+        """Notes a group that a decision changes: its index rows follow once, when the unit is settled."""
+        self._log_values(self._indexed, (key,))
+        self._indexed[key] = indexes
 
     def get(self, table: Table, key: bytes) -> Row | None:
         """A row that was loaded or put before."""
@@ -255,6 +279,10 @@ class UnitOfWork:
 
     def scan(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
         """The first rows of a range, this unit's changes included. One request."""
+        return (yield from self._scan_both(table, within, limit))[1]
+
+    def _scan_both(self, table: Table, within: RowRange, limit: int) -> Plan[tuple[list[Found], list[Found]]]:
+        """The first rows of a range, as they are stored and with this unit's changes. One request."""
         changed = {
             key: row
             for key, row in self._changed[table].items()
@@ -262,7 +290,7 @@ class UnitOfWork:
         }
         stored = yield from Scan(table, within, limit + len(changed), families="dm")
         merged = dict(stored) | changed
-        return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
+        return stored, [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
 
     def apply(self, operations: DerivedWrites, version: int, owner: bytes = b"") -> None:
         """Applies the derived operations of one commit of root row `owner`; rows they put get its version as stamp."""
@@ -304,18 +332,21 @@ class UnitOfWork:
         yield from self.write()
 
     def settle(self, now: int) -> Plan[None]:
-        """Makes rows of deltas and claims; writes nothing. At most one request.
+        """Makes rows of deltas and claims, and of groups that indexes list; writes nothing.
+
+        At most one request, and one for each least or greatest value of a group that an index shows.
 
         Raises:
             HoldersRefused: the deltas and claims of holders that followed a source are refused.
             OnereadError: those of other changes are.
         """
-        yield from self.load(
-            "counts", [key for key, delta in self._deltas.items() if delta.changes] + [*self._released, *self._claimed]
-        )
+        changed = [key for key, delta in self._deltas.items() if delta.changes]
+        yield from self.load("counts", [*changed, *self._released, *self._claimed, *self._indexed])
         refused: dict[bytes, Exception] = {}
         self._apply_deltas(list(self._deltas), now, refused)
         self._apply_claims(now, refused)
+        if self._indexed and not refused:
+            yield from self._index_groups(refused)
         if refused:
             raise HoldersRefused(refused)
 
@@ -326,7 +357,10 @@ class UnitOfWork:
                 yield from Replace(table, self._changed[table])
 
     def check_since(self, mark: Mark) -> Plan[None]:
-        """Raises what `settle` would raise for the deltas and claims that were applied after a mark. One request."""
+        """Raises what `settle` would raise for the deltas and claims that were applied after a mark.
+
+        One request, and one for each least or greatest value of a group that an index shows.
+        """
         applied = [operations for _owner, operations in self._applied[mark.applied :]]
         changed = dict.fromkeys([key for each in applied for key, _amounts, _sign in each.deltas])
         groups = [key for key in changed if key in self._deltas]  # others were settled when they were read
@@ -337,6 +371,9 @@ class UnitOfWork:
             self._new_sum(key, self._deltas[key], refused)
         for key in claims:
             self._new_owner(key, refused)
+        for key in changed:
+            if key in self._indexed and not refused:
+                yield from self._check_indexed(key, refused)
         if refused:
             raise HoldersRefused(refused)
 
@@ -348,7 +385,50 @@ class UnitOfWork:
             if delta.changes:
                 shown = self._new_sum(key, delta, refused)
                 row = self.get("counts", key)
+                if key in self._indexed and key not in self._sums_before:
+                    self._log_values(self._sums_before, (key,))
+                    self._sums_before[key] = _value_of(row)
                 self._put("counts", key, None if shown is None else {VALUE: Cell(shown, later(row, now))})
+
+    # Indexes over groups.
+
+    def _index_groups(self, refused: dict[bytes, Exception]) -> Plan[None]:
+        """Makes the index rows of every group that changed, whose sums are settled."""
+        for key, indexes in self._indexed.items():
+            row = self.get("counts", key)
+            sums = _value_of(row)
+            before, after = yield from self._extrema_of(indexes.extrema(key))
+            was, now = GroupNumbers(self._sums_before.get(key, sums), before), GroupNumbers(sums, after)
+            if was == now:
+                continue
+            try:
+                writes = indexes.row_writes(key, was, now)
+            except OnereadError as error:
+                self._refuse(error, self._contributing(key), refused)
+            else:
+                self.apply(writes, 0 if row is None else row[VALUE].stamp)
+
+    def _extrema_of(
+        self, ranges: Sequence[RowRange]
+    ) -> Plan[tuple[tuple[bytes | None, ...], tuple[bytes | None, ...]]]:
+        """The values of the first rows of ranges, without this unit's changes and with them. One request each."""
+        before: list[bytes | None] = []
+        after: list[bytes | None] = []
+        for within in ranges:
+            stored, merged = yield from self._scan_both("views", within, 1)
+            before.append(stored[0][1][VALUE].value if stored else None)
+            after.append(merged[0][1][VALUE].value if merged else None)
+        return tuple(before), tuple(after)
+
+    def _check_indexed(self, key: bytes, refused: dict[bytes, Exception]) -> Plan[None]:
+        """Notes what `_index_groups` would refuse of one group, whose row was loaded."""
+        indexes, delta = self._indexed[key], self._deltas.get(key)
+        sums = _value_of(self.get("counts", key)) if delta is None else self._new_sum(key, delta, refused)
+        _before, after = yield from self._extrema_of(indexes.extrema(key))
+        try:
+            indexes.rows(key, GroupNumbers(sums, after))
+        except OnereadError as error:
+            self._refuse(error, self._contributing(key), refused)
 
     def _new_sum(self, key: bytes, delta: Delta, refused: dict[bytes, Exception]) -> bytes | None:
         """What the row of a group shows with its delta; None when it is refused, or no entity contributes."""
@@ -391,6 +471,11 @@ class UnitOfWork:
         if not holders:
             raise error
         refused.update(dict.fromkeys(holders, error))
+
+
+def _value_of(row: Row | None) -> bytes | None:
+    """What a group's row shows; None for an empty group."""
+    return None if row is None else row[VALUE].value
 
 
 def later(row: Row | None, now: int) -> int:

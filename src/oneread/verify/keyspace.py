@@ -14,6 +14,7 @@ import msgspec
 
 from oneread.derivations.catalog import Catalog, stored_name
 from oneread.derivations.derivation import CompiledView, Keyspace
+from oneread.derivations.group_indexes import indexed_groups
 from oneread.errors import Corrupt, OnereadError, SchemaMismatch, UsageError
 from oneread.models.registry import EntityKind
 from oneread.models.versions import StoredSchema
@@ -45,7 +46,10 @@ class StoreKeyspaces:
             if each not in catalog.kinds and each not in catalog.views:
                 raise UsageError("this class is not a view or model of the schema", given=each)
         self._refuse_newer(catalog, stored)
-        self._wanted = frozenset(wanted)
+        self.indexed = {each.aggregate.prefix: each for each in indexed_groups(catalog.views.values()).values()}
+        """The aggregates whose groups indexes list, by the prefix of the groups."""
+        listed = {catalog.views[each].groups for each in wanted if each in catalog.views}
+        self._wanted = frozenset(wanted) | {each.cls for each in listed if each is not None}
         self.kinds: tuple[EntityKind, ...] = tuple(dict.fromkeys(catalog.kinds.values()))
         views = tuple(catalog.views.values())
         self.keyspaces: dict[tuple[Table, bytes], Keyspace] = {
@@ -103,7 +107,24 @@ class StoreKeyspaces:
         return {prefix: tuple(sorted(kinds, key=lambda kind: kind.prefix)) for prefix, kinds in found.items()}
 
     def of_kind(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        return tuple(keyspace for keyspace in self.keyspaces.values() if keyspace.kind is kind)
+        """Those whose rows entities of this kind emit."""
+        return tuple(each for each in self.keyspaces.values() if each.kind is kind and not each.groups)
+
+    def of_groups(self, prefix: bytes) -> tuple[Keyspace, ...]:
+        """Those whose rows are of the groups under a prefix."""
+        return tuple(each for each in self.keyspaces.values() if each.groups == prefix)
+
+    def group_of(self, key: bytes) -> bytes | None:
+        """The row in `counts` of the group that a row of `views` is of; None for other rows and damaged keys."""
+        keyspace = self.keyspace_of("views", key)
+        if keyspace is None or not keyspace.groups or keyspace.offset is None:
+            return None
+        try:
+            group = key[keyspace.offset(key) :]
+            self.indexed[keyspace.groups].aggregate.key.codec.decode(group)
+        except (Corrupt, ValueError, IndexError):
+            return None
+        return keyspace.groups + group
 
     def keyspace_of(self, table: Table, key: bytes) -> Keyspace | None:
         """The keyspace of a row; None for a back-reference, a hold, and a row outside of all of them."""

@@ -26,6 +26,7 @@ from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, DerivedWrites, UnitOfWork
 from oneread.verify.expected import RowReader, deleted_record, has_own_stamp, recorded_in
+from oneread.verify.group_rows import GroupRows
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.report import Finding
 from oneread.verify.scanner import Scanner
@@ -41,6 +42,7 @@ class Mender:
         self._committer = committer
         self._fence = fence
         self._reader = RowReader(keyspaces, scanner)
+        self._groups = GroupRows(keyspaces, scanner)
         self._kinds = frozenset(kind.prefix for kind in keyspaces.kinds)
 
     def mend(self, findings: Sequence[Finding]) -> Plan[list[bool]]:
@@ -80,13 +82,19 @@ class Mender:
         if not any(fault.what == "entity" and not fault.mendable for fault in expected.faults):
             return False
         now = yield from Now()
-        version = next_version(now, _newest_stamp(row, now))
-        record = deleted_record(self._catalog.any_type_of(key), row.get(EMITTED))
+        version, entity_type = next_version(now, _newest_stamp(row, now)), self._catalog.any_type_of(key)
+        record = deleted_record(entity_type, row.get(EMITTED))
         unit = UnitOfWork(self._catalog.name_of)
         unit.put("roots", key, encode_root(Root(version, None, emitted_record.encode_record(record))))
-        unit.apply(_taken_back(key, row.get(EMITTED)), version, key)
+        taken = _taken_back(key, row.get(EMITTED))
+        unit.apply(taken, version, key)
+        groups = entity_type.touched(recorded_in(row.get(EMITTED)), record) if taken.deltas else []
+        for group in groups:
+            if group.indexes is not None:
+                unit.note_indexed(group.key, group.indexes)
         outbox.add_task(unit, key, version)
         yield from unit.flush(now)
+        yield from self._committer.show_groups(groups)
         return True
 
     def _repair_for(self, finding: Finding) -> Callable[[Finding], Plan[bool]]:
@@ -104,6 +112,8 @@ class Mender:
         keyspace = self._keyspaces.keyspace_of(fault.table, fault.key)
         if keyspace is not None and keyspace.width:
             return self._correct_group
+        if keyspace is not None and keyspace.groups:
+            return self._follow_group
         return self._delete_orphan if fault.kind == "dangling" else self._write_row
 
     # Root rows.
@@ -192,6 +202,16 @@ class Mender:
         if row is not None and (owner is None or (yield from self._reader.is_owned_by(owner, key)) is False):
             yield from self._write(table, key, None)
         return True
+
+    def _follow_group(self, finding: Finding) -> Plan[bool]:
+        """Makes a row of an index over groups what its group says; removes one that no group has."""
+        key = finding.fault.key
+        expected, is_known = yield from self._groups.expected_row(key)
+        if not is_known:
+            return False
+        (row,) = yield from self._scanner.read("views", [key])
+        is_right = row is None if expected is None else row is not None and shown_of(row) == expected[VALUE].value
+        return True if is_right else (yield from self._write("views", key, expected))
 
     def _write(self, table: Table, key: bytes, row: Row | None) -> Plan[bool]:
         unit = UnitOfWork(self._catalog.name_of)

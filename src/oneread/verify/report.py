@@ -32,7 +32,7 @@ class Finding(NamedTuple):
 
     fault: Fault
     owner: bytes = b""
-    """Key of the root row that it comes from; empty where there is none."""
+    """Key of the root row that it comes from, or of the group's row; empty where there is none."""
     source: bytes = b""
     """Of a copy: key of the root row that it is copied from."""
     amounts: tuple[Number, ...] = ()
@@ -45,7 +45,7 @@ Report: TypeAlias = Callable[[Finding], None]
 
 
 class DerivedRow(NamedTuple):
-    """A derived row and the key of the entity that it comes from, empty where that is not known."""
+    """A derived row and the key of the entity, or group, that it comes from, empty where that is not known."""
 
     table: Table
     key: bytes
@@ -108,7 +108,7 @@ class FaultReporter:
         self._report(Finding(fault, key, source))
 
     def differing(self, row: DerivedRow, expected: bytes, found: Row | None) -> None:
-        """Reports a derived row that does not show what its entity emits."""
+        """Reports a derived row that does not show what its entity emits, or its group holds."""
         kind: FaultKind = "missing" if found is None else "unreadable" if shown_of(found) is None else "different"
         self._derived(kind, row, self._side(row, expected), found)
 
@@ -117,7 +117,7 @@ class FaultReporter:
         self._derived("different", row, self._side(row, row.owner), found, mendable=False)
 
     def dangling(self, row: DerivedRow, found: Row) -> None:
-        """Reports a derived row that no entity emits."""
+        """Reports a derived row that no entity emits, or no group has."""
         self._derived("dangling", row, Side(), found)
 
     def _side(self, row: DerivedRow, shown: bytes | None) -> Side:
@@ -135,20 +135,26 @@ class FaultReporter:
             if kind == "different" and expected.values is not None and has.values is not None
             else ()
         )
-        has_owner = owner and table == "views" and self._keyspaces.keyspace_of(table, key) is not None
-        of = f" of {spell_entity(self._keyspaces, owner)}" if has_owner else ""
+        keyspace = self._keyspaces.keyspace_of(table, key)
+        is_of_group = keyspace is not None and bool(keyspace.groups)
+        of = name = ""
+        if owner and is_of_group:
+            of, name = spell_row(self._keyspaces, "counts", owner), row_name(self._keyspaces, "counts", owner)
+        elif owner:
+            of = spell_entity(self._keyspaces, owner) if table == "views" and keyspace is not None else ""
+            name = self._keyspaces.name_of(owner)
         said = {
             "missing": "the row is missing",
-            "dangling": "no entity has this row",
+            "dangling": f"no {'group' if is_of_group else 'entity'} has this row",
             "unreadable": f"the row cannot be read: {has.text}",
             "different": spell_differences(differences) or "the row holds another value",
         }[kind]
         fault = Fault(
-            f"{spell_row(self._keyspaces, table, key)}{of}: {said}",
+            f"{spell_row(self._keyspaces, table, key)}{f' of {of}' if of else ''}: {said}",
             kind,
             self._view_of(table, key),
             row_name(self._keyspaces, table, key),
-            self._keyspaces.name_of(owner) if owner else "",
+            name,
             expected.text,
             has.text,
             differences,

@@ -7,7 +7,6 @@ and repair of aggregates" of the decisions page and docs/decisions/0013-verify-b
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from bisect import bisect_left
 from typing import Final
 
 import msgspec
@@ -20,9 +19,10 @@ from oneread.plans.arguments import check_function
 from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.progress import KEEP, MAX_AGE, Ahead, Fault, FaultKind, OnFault, Reporter, no_progress
-from oneread.store.rows import RowRange, Table
+from oneread.store.rows import Table
 from oneread.verify.digest_pass import DigestPass
 from oneread.verify.expected import StaleTotal
+from oneread.verify.group_rows import FaultyRows, GroupRowsCheck
 from oneread.verify.keyspace import StoreKeyspaces
 from oneread.verify.locate_pass import LocatePass
 from oneread.verify.orphans import Orphans
@@ -125,12 +125,10 @@ class Verifier:
 
     def _report_totals(self, keyspaces: StoreKeyspaces) -> None:
         """Reports totals that differ from their groups, unless the groups are wrong: those were reported."""
-        reporter = FaultReporter(keyspaces, self._count)
-        sums = {key for table, key in self._faulty if table == "counts"}
-        rows = sorted(key for table, key in self._faulty if table == "views")
+        reporter, faulty = FaultReporter(keyspaces, self._count), FaultyRows(self._faulty)
         for owner, (fault, groups) in self._stale_totals:
             ranges = [within for each in groups for within in each.extrema]
-            if sums.isdisjoint([each.key for each in groups]) and not any(_has_row(rows, within) for within in ranges):
+            if not faulty.has_any([each.key for each in groups], ranges):
                 reporter.entity(owner, fault)
 
     def _compare_part(self, name: str, kind: EntityKind | None) -> Plan[None]:
@@ -161,6 +159,10 @@ class Verifier:
         yield from digested.run()
         yield from LocatePass(digested).run()
         self._stale_totals += reporter.stale_totals
+        faulty = FaultyRows(self._faulty)
+        for indexed in keyspaces.indexed.values():
+            if keyspaces.catalog.kinds[indexed.aggregate.model] is kind:
+                yield from GroupRowsCheck(keyspaces, self._scanner, reporter).run(indexed, faulty)
         return digested
 
     def _count(self, finding: Finding) -> None:
@@ -176,12 +178,6 @@ class Verifier:
             self._options.on_fault(fault)
         if self._report is not None:
             self._report(finding)
-
-
-def _has_row(rows: list[bytes], within: RowRange) -> bool:
-    """Whether any of these keys, in order, is in a range."""
-    place = bisect_left(rows, within.start)
-    return place < len(rows) and (not within.stop or rows[place] < within.stop)
 
 
 def _check_options(options: VerifyOptions) -> None:

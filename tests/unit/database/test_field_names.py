@@ -155,6 +155,13 @@ def test_only_options_of_the_class_are_refused():
             declared(Model[int], {"number": (Key[int],), name: (str,)})
 
 
+def test_an_option_in_the_head_of_a_class_is_refused_with_what_to_write():
+    for base, option in ((Copy[Everything], {"on_delete": "keep"}), (Model[int], {"max_limit": 5})):
+        with pytest.raises(InvalidDeclaration, match="an option of a class is written in its body") as refused:
+            types.new_class("Wrong", (base,), option)
+        assert refused.value.facts == {"declaration": "Wrong", "option": next(iter(option))}
+
+
 def test_every_verb_takes_every_name(db):
     saved = db.save(everything(1, "a"))
     assert db.save(Holder(number=1, held=Held.of(1))).held.self == "a"

@@ -48,6 +48,8 @@ def bits(field) -> Any:
 class BitmapView:
     table = "counts"
     can_find = True
+    groups = None
+    referring = frozenset()
     decode_rows = None
 
     def __init__(self, cls, compiling):

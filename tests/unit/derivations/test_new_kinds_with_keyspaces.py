@@ -63,6 +63,8 @@ def keyed(cls, compiling):
 class ToyView:
     table = "counts"
     can_find = True
+    groups = None
+    referring = frozenset()
     decode_rows = None
 
     def __init__(self, cls, compiling):
