@@ -9,6 +9,7 @@ time it will be a tombstone, a value that says "removed" (rule 18 of the commit 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -246,7 +247,8 @@ class UnitOfWork:
             for within in each.extrema:
                 first = yield from self.scan("views", within, 1)
                 extrema.append(first[0][1][VALUE].value if first else None)
-            numbers[each.key] = GroupNumbers(_value_of(self.get("counts", each.key)), tuple(extrema))
+            row = self.get("counts", each.key)
+            numbers[each.key] = GroupNumbers(None if row is None else row[VALUE].value, tuple(extrema))
 
     def note_indexed(self, key: bytes, indexes: GroupIndexes) -> None:
         """Notes a group that a decision changes: its index rows follow once, when the unit is settled."""
@@ -279,10 +281,6 @@ class UnitOfWork:
 
     def scan(self, table: Table, within: RowRange, limit: int) -> Plan[list[Found]]:
         """The first rows of a range, this unit's changes included. One request."""
-        return (yield from self._scan_both(table, within, limit))[1]
-
-    def _scan_both(self, table: Table, within: RowRange, limit: int) -> Plan[tuple[list[Found], list[Found]]]:
-        """The first rows of a range, as they are stored and with this unit's changes. One request."""
         changed = {
             key: row
             for key, row in self._changed[table].items()
@@ -290,7 +288,7 @@ class UnitOfWork:
         }
         stored = yield from Scan(table, within, limit + len(changed), families="dm")
         merged = dict(stored) | changed
-        return stored, [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
+        return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
 
     def apply(self, operations: DerivedWrites, version: int, owner: bytes = b"") -> None:
         """Applies the derived operations of one commit of root row `owner`; rows they put get its version as stamp."""
@@ -394,10 +392,11 @@ class UnitOfWork:
 
     def _index_groups(self, refused: dict[bytes, Exception]) -> Plan[None]:
         """Makes the index rows of every group that changed, whose sums are settled."""
+        places = sorted(self._changed["views"])
         for key, indexes in self._indexed.items():
             row = self.get("counts", key)
             sums = _value_of(row)
-            before, after = yield from self._extrema_of(indexes.extrema(key))
+            before, after = yield from self._extrema_of(indexes.extrema(key), places)
             was, now = GroupNumbers(self._sums_before.get(key, sums), before), GroupNumbers(sums, after)
             if was == now:
                 continue
@@ -409,22 +408,29 @@ class UnitOfWork:
                 self.apply(writes, 0 if row is None else row[VALUE].stamp)
 
     def _extrema_of(
-        self, ranges: Sequence[RowRange]
+        self, ranges: Sequence[RowRange], places: Sequence[bytes]
     ) -> Plan[tuple[tuple[bytes | None, ...], tuple[bytes | None, ...]]]:
-        """The values of the first rows of ranges, without this unit's changes and with them. One request each."""
+        """The values of the first rows of ranges, without this unit's changes and with them. One request each.
+
+        `places` are the changed keys of `views` in order.
+        """
+        changed = self._changed["views"]
         before: list[bytes | None] = []
         after: list[bytes | None] = []
         for within in ranges:
-            stored, merged = yield from self._scan_both("views", within, 1)
+            stop = bisect_left(places, within.stop) if within.stop else len(places)
+            own = {key: changed[key] for key in places[bisect_left(places, within.start) : stop]}
+            stored = yield from Scan("views", within, 1 + len(own), families="dm")
+            merged = sorted((dict(stored) | own).items())
             before.append(stored[0][1][VALUE].value if stored else None)
-            after.append(merged[0][1][VALUE].value if merged else None)
+            after.append(next((row[VALUE].value for _key, row in merged if row is not None), None))
         return tuple(before), tuple(after)
 
     def _check_indexed(self, key: bytes, refused: dict[bytes, Exception]) -> Plan[None]:
         """Notes what `_index_groups` would refuse of one group, whose row was loaded."""
         indexes, delta = self._indexed[key], self._deltas.get(key)
         sums = _value_of(self.get("counts", key)) if delta is None else self._new_sum(key, delta, refused)
-        _before, after = yield from self._extrema_of(indexes.extrema(key))
+        _before, after = yield from self._extrema_of(indexes.extrema(key), sorted(self._changed["views"]))
         try:
             indexes.rows(key, GroupNumbers(sums, after))
         except OnereadError as error:
