@@ -26,7 +26,10 @@ _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 """How msgspec says where a value is wrong: "Expected `int`, got `str` - at `$.lines[2].price`"."""
 _NAMED: Final = re.compile(r"field `([^`]+)`")
 """The field that is missing or unknown."""
+NOT_FITTING: Final = "the JSON does not fit the model"
 _MOST_FAULTS: Final = 20
+_TAG: Final = "_tag"
+"""The discriminator's field in a struct: no declared field begins with an underscore."""
 _NAME_LENGTH: Final = 64
 """The most characters of an unknown field's name in an error."""
 
@@ -36,6 +39,13 @@ class FieldFault(NamedTuple):
 
     place: tuple[str | int, ...]
     reason: str
+
+
+class Tag(NamedTuple):
+    """The discriminator in the JSON of one class: its name, and the value that says this class."""
+
+    name: str
+    value: str
 
 
 class BodyRules(NamedTuple):
@@ -49,6 +59,8 @@ class BodyRules(NamedTuple):
     """The type of what is sent for a field."""
     count_parts: Callable[[FieldShape], int] | None
     """The parts of the key that a field refers by; None in dumps, which have lists of parts and name one fault only."""
+    tag: Tag | None
+    """What may be sent to say the class; None for a model without variants, and in dumps."""
 
 
 class JsonBody:
@@ -60,6 +72,7 @@ class JsonBody:
         self.partial = partial
         self.optional = frozenset(each.name for each in fields) if partial else rules.optional
         self.spelled = {each.name: rules.spelled[each.name] for each in fields}
+        self.tag = rules.tag
         self._rules = rules
 
     @functools.cached_property
@@ -70,12 +83,15 @@ class JsonBody:
     @functools.cached_property
     def struct(self) -> Annotation:
         """A class that takes the whole body; a field that was not sent is UNSET, because None is a value."""
-        fields: list[Any] = []
+        spelled, fields = dict(self.spelled), list[Any]()
+        if self.tag is not None:
+            spelled[_TAG] = self.tag.name
+            fields.append((_TAG, Any, msgspec.UNSET))
         for each in self.fields:
             inner = self._rules.type_of(each)
             may_lack = each.name in self.optional
             fields.append((each.name, inner | msgspec.UnsetType, msgspec.UNSET) if may_lack else (each.name, inner))
-        return msgspec.defstruct(self.name, fields, rename=self.spelled, forbid_unknown_fields=True, kw_only=True)
+        return msgspec.defstruct(self.name, fields, rename=spelled, forbid_unknown_fields=True, kw_only=True)
 
     @functools.cached_property
     def decode_struct(self) -> Callable[[bytes], Any]:
@@ -153,6 +169,8 @@ class JsonBody:
         }
 
     def _held(self, sent: object) -> Iterator[tuple[str, Any]]:
+        if self.tag is not None and getattr(sent, _TAG) not in (msgspec.UNSET, self.tag.value):
+            raise ValueError(f"expected {self.tag.value!r} - at `$.{self.tag.name}`")
         for field in self.fields:
             value = getattr(sent, field.name, msgspec.UNSET)
             if value is not msgspec.UNSET:
@@ -168,12 +186,15 @@ class JsonBody:
             facts["faults"] = found or [first]
             first = first if first.place or not found else found[0]
         field = first.place[0] if first.place else None
-        return InvalidValue("the JSON does not fit the model", model=self.name, field=field, reason=reason, **facts)
+        return InvalidValue(NOT_FITTING, model=self.name, field=field, reason=reason, **facts)
 
     def _find_faults(self, given: object) -> Iterator[FieldFault]:
         if not isinstance(given, Mapping):
             return
         sent = cast("Mapping[object, object]", given)
+        tag = self.tag
+        if tag is not None and sent.get(tag.name, tag.value) != tag.value:
+            yield FieldFault((tag.name,), f"expected {tag.value!r}")
         for each in self.fields:
             name = self.spelled[each.name]
             if name in sent:
@@ -185,7 +206,7 @@ class JsonBody:
             elif each.name not in self.optional:
                 yield FieldFault((name,), "this field is required")
         for given_name in sent:
-            if given_name not in self.types:
+            if given_name not in self.types and (tag is None or given_name != tag.name):
                 yield FieldFault((str(given_name)[:_NAME_LENGTH],), "there is no such field")
 
 
