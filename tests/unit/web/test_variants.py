@@ -83,7 +83,7 @@ def test_what_names_no_class_is_refused_where_it_is_and_not_repeated(client, giv
     assert refused(client.put("/questions", json=ASKED | {"type": given})).keys() == {("body", "type")}
 
 
-def test_a_body_that_names_none_is_told_which_there_are(client):
+def test_a_body_that_names_none_learns_which_there_are(client):
     for path, message in (("/posts", ANY), ("/questions", "expected 'Question' or 'vote'")):
         body = {name: each for name, each in ASKED.items() if name != "type"}
         assert refused(client.put(path, json=body)) == {("body", "type"): message}
@@ -104,7 +104,7 @@ def test_of_two_names_the_last_counts_for_the_class_and_for_its_fields(client):
     assert client.put("/posts", content=escaped, headers={"Content-Type": "application/json"}).status_code == 200
 
 
-def test_every_wrong_field_of_the_named_class_is_told(client):
+def test_every_wrong_field_of_the_named_class_is_listed(client):
     found = refused(client.put("/posts", json={"type": "Answer", "number": "x", "title": "t", "question": []}))
     assert set(found) == {("body", each) for each in ("number", "author", "title", "question")}
 
@@ -343,7 +343,7 @@ def test_a_field_that_is_called_as_the_discriminator_is_refused():
 
 
 @pytest.mark.parametrize("given", ["", 3, None, b"type"])
-def test_a_discriminator_that_is_no_name_is_refused(given):
+def test_a_discriminator_without_a_name_is_refused(given):
     base = root(discriminator=given)
     with pytest.raises(InvalidDeclaration, match="expected a name"):
         Schema(base, declare("Leaf", base))
