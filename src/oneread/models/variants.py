@@ -17,8 +17,8 @@ from oneread.models.model import Model, key_names, stored_name
 from oneread.models.registry import root_model
 
 _TAKEN: Final = (
-    "the JSON of a model with variants says in this field which one it is: set another name in the model, as "
-    'discriminator = "kind", or give the declared field one by msgspec.field(name=...)'
+    "the JSON of a model with variants says in this field which one it is; set another name in the model: "
+    'discriminator = "kind"'
 )
 
 
@@ -84,7 +84,7 @@ def discriminator_of(cls: type) -> Discriminator | None:
     """The discriminator of an entity class; None where the model has no variants.
 
     Raises:
-        InvalidDeclaration: the class has a field that is called so in JSON, or the option is wrong.
+        InvalidDeclaration: the class has a field that is called so, here or in JSON, or the option is wrong.
     """
     if not (issubclass(cls, Model) and key_names(cls)):
         return None
@@ -101,7 +101,7 @@ def discriminator_of(cls: type) -> Discriminator | None:
             "discriminator: all variants have that of their model; set it there",
             variant=cls, model=root, given=cls.discriminator,
         )  # fmt: skip
-    if name in cls.__struct_encode_fields__:
+    if name in (*cls.__struct_fields__, *cls.__struct_encode_fields__):
         raise InvalidDeclaration(_TAKEN, declaration=cls, field=name)
     return Discriminator(cls, name)
 
