@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar, get_args, get_origin
 
-import msgspec
-
 from oneread.database.patches import as_arguments
 from oneread.errors import InvalidDeclaration, UsageError
 from oneread.models.declared import FORMS, Declared
@@ -20,6 +18,7 @@ from oneread.models.model import Model
 from oneread.models.pydantic_hook import (
     SchemaHandler,
     body_schema,
+    note_written,
     ref_of,
     response_schema,
     sent_schema,
@@ -277,7 +276,7 @@ class PublicShape(_Shape, Generic[D]):
                 raise ValueError("this shape is a response and cannot be in a request")  # noqa: TRY004 - pydantic takes a TypeError for a crash
             return value
 
-        core = response_schema(check, lambda shown: msgspec.to_builtins(shown.plain(), str_keys=True))
+        core = response_schema(check, lambda shown: note_written(shown, shown.plain()))
         return core | {"ref": ref_of(cls)}
 
     @classmethod

@@ -7,6 +7,7 @@ models. Nothing of pydantic is imported: it asks, and gets dicts. See "Web frame
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from hashlib import blake2b
 from typing import Any, Final, Protocol, cast
 
@@ -28,9 +29,22 @@ class SchemaHandler(Protocol):
     def __call__(self, core: Json, /) -> Json: ...
 
 
+WRITTEN: Final[ContextVar[list[tuple[object, object]] | None]] = ContextVar("WRITTEN", default=None)
+"""What pydantic wrote of entities and shapes, with its JSON, in a context that wants to know."""
+
+
 def builtins(value: object) -> object:
     """A value's JSON as plain lists, dicts and texts."""
-    return msgspec.to_builtins(to_plain(value), str_keys=True)
+    return note_written(value, to_plain(value))
+
+
+def note_written(value: object, form: object) -> object:
+    """The JSON of a value as plain lists, dicts and texts; notes both."""
+    found = msgspec.to_builtins(form, str_keys=True)
+    written = WRITTEN.get()
+    if written is not None:
+        written.append((value, found))
+    return found
 
 
 def written_by(write: Callable[[Any], Any]) -> Json:
