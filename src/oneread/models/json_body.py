@@ -30,8 +30,14 @@ NOT_FITTING: Final = "the JSON does not fit the model"
 _MOST_FAULTS: Final = 20
 _TAG: Final = "_tag"
 """The discriminator's field in a struct: no declared field begins with an underscore."""
-_NAME_LENGTH: Final = 64
+NAME_LENGTH: Final = 64
 """The most characters of an unknown field's name in an error."""
+
+
+_REASON_LENGTH: Final = 300
+_REASON_START: Final = 100
+_REASON_END: Final = 150
+"""The end of a message says the place."""
 
 
 class FieldFault(NamedTuple):
@@ -131,7 +137,7 @@ class JsonBody:
             value = self._shorten_field(spelled, given)
             return msgspec.convert(value, self.types[spelled], str_keys=True, dec_hook=revive)
         except FAULTS as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(reason_of(error)) from error
 
     @functools.cached_property
     def _of_one_part(self) -> dict[str, FieldShape]:
@@ -178,7 +184,7 @@ class JsonBody:
 
     def _refusal(self, error: Exception, given: object) -> InvalidValue:
         """The error that names every wrong field; fields are converted one by one only after all at once failed."""
-        reason = str(error)
+        reason = reason_of(error)
         first = located(reason)
         facts: dict[str, object] = {}
         if self._rules.count_parts is not None:
@@ -207,7 +213,7 @@ class JsonBody:
                 yield FieldFault((name,), "this field is required")
         for given_name in sent:
             if given_name not in self.types and (tag is None or given_name != tag.name):
-                yield FieldFault((str(given_name)[:_NAME_LENGTH],), "there is no such field")
+                yield FieldFault((str(given_name)[:NAME_LENGTH],), "there is no such field")
 
 
 def _only_part(key: object) -> object:
@@ -227,6 +233,12 @@ def _decode_loosely(body: bytes) -> object:
         return _LOOSE.decode(body)
     except FAULTS:
         return None
+
+
+def reason_of(error: Exception) -> str:
+    """What an error says, without the middle where it is long: msgspec repeats a text that is not of an enum."""
+    text = str(error)
+    return text if len(text) <= _REASON_LENGTH else f"{text[:_REASON_START]} ... {text[-_REASON_END:]}"
 
 
 def located(reason: str) -> FieldFault:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from oneread.errors import InvalidDeclaration, InvalidValue
-from oneread.models.json_body import FAULTS, NOT_FITTING, FieldFault, located
+from oneread.models.json_body import FAULTS, NOT_FITTING, FieldFault, located, reason_of
 from oneread.models.model import Model, key_names, stored_name
 from oneread.models.registry import root_model
 
@@ -59,7 +59,7 @@ class Discriminator:
         try:
             given: object = self._decoder.decode(body).given
         except FAULTS as error:
-            raise self._refusal(located(str(error))) from error
+            raise self._refusal(located(reason_of(error))) from error
         if patches and given is msgspec.UNSET:
             return self.cls
         known = self.patched if patches else self.variants

@@ -5,7 +5,8 @@ from types import new_class
 
 import msgspec
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from openapi_spec_validator import validate
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from oneread import Aggregate, Index, Key, Model, Page, Ref, Schema, by, connect, count, to_json
 from oneread.database import shapes
@@ -265,6 +266,34 @@ def test_a_document_has_the_choice_by_the_name_of_the_model(schemas):
         "propertyName": "@kind", "mapping": {"Praise": AT + "Praise-Input", "Doubt": AT + "Doubt-Input"},
     }  # fmt: skip
     assert "PlainComment" not in str(schemas)
+
+
+def test_documents_with_variants_are_valid_and_whole():
+    document = fastapi().openapi()
+    validate(document)
+    by_hand = {"openapi": "3.1.0", "info": {"title": "Posts", "version": "1"}, "paths": {}}
+    found = component_schemas(Page[Post], PublicPost, Comment, sent=[Post, NewPost, PatchShape[Post], Comment])
+    validate(json.loads(msgspec.json.encode(by_hand | {"components": {"schemas": found}})))
+    text = json.dumps(document)
+    assert {each.split('"')[0] for each in text.split(AT)[1:]} == set(document["components"]["schemas"])
+
+
+class Talk(BaseModel):
+    posts: list[Post]
+    first: Question | None = None
+
+
+def test_a_pydantic_model_may_hold_any_variant():
+    found = Talk.model_validate({"posts": [ASKED, ANSWERED], "first": POLLED})
+    assert [type(each) for each in (*found.posts, found.first)] == [Question, Answer, Poll]
+    assert [each["type"] for each in json.loads(to_json(found))["posts"]] == ["Question", "Answer"]
+    assert json.loads(to_json(found)) == found.model_dump(mode="json")
+    with pytest.raises(ValidationError) as error:
+        Talk.model_validate({"posts": [ASKED, {"number": 1}], "first": ANSWERED})
+    assert [each["loc"] for each in error.value.errors()] == [("posts", 1, "type"), ("first", "type")]
+    schema = Talk.model_json_schema()
+    assert schema["properties"]["posts"]["items"] == {"$ref": "#/$defs/Post"}
+    assert schema["$defs"]["Post"]["discriminator"]["mapping"]["vote"] == "#/$defs/Poll"
 
 
 def test_each_component_says_its_class(schemas):
