@@ -141,7 +141,7 @@ def test_what_is_encoded_comes_back(name, data):
 @pytest.mark.parametrize("name", KINDS)
 @given(data=st.data())
 def test_many_come_back_in_their_order(name, data):
-    entities = data.draw(st.lists(MADE[name][2], max_size=4))
+    entities = data.draw(st.lists(MADE[name][2], max_size=3))
     layout = LAYOUTS[name]
     layouts = Layouts()
     layouts.add(layout)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from oneread.errors import InvalidDeclaration
 from oneread.models.types import FieldType
 
@@ -17,7 +19,12 @@ _NOT_KEPT: Final = (
     "a reference stands in a field by itself, optional at most, or in a list: Ref[Tag], Ref[Tag] | None, "
     "Annotated[list[Ref[Tag]], msgspec.Meta(max_length=20)]"
 )
+_UNREADABLE: Final = (
+    "msgspec reads no value that is either constrained or a tuple of fixed length; leave the constraint to check(), "
+    "or use tuple[..., ...] or a NamedTuple"
+)
 _NO_HASH: Final = "elements of a set and keys of a dict are hashable: tuple[...] for list[...], a frozen class"
+_CONSTRAINTS: Final = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
 
 
 def check_storable(given: FieldType) -> None:
@@ -37,11 +44,22 @@ def check_storable(given: FieldType) -> None:
             reason = _NOT_KEPT
         elif each.kind in ("set", "mapping") and each.parts and not _is_hashable(each.parts[0]):
             reason = _NO_HASH
+        elif each.kind == "union" and any(map(_is_fixed_tuple, each.parts)) and any(map(_is_constrained, each.parts)):
+            reason = _UNREADABLE
         elif each.kind == "other":
             reason = _NOT_STORED
         if reason:
             refused = each.cls if reason is _NOT_STORED else each.bare
             raise InvalidDeclaration(reason, model=given.owner, field=given.field, type=refused)
+
+
+def _is_fixed_tuple(given: FieldType) -> bool:
+    return given.kind == "tuple" and all(each.kind != "ellipsis" for each in given.parts)
+
+
+def _is_constrained(given: FieldType) -> bool:
+    metas = [each for layer in given.layers for each in layer if isinstance(each, msgspec.Meta)]
+    return given.kind == "scalar" and any(getattr(meta, name) is not None for meta in metas for name in _CONSTRAINTS)
 
 
 def _is_hashable(given: FieldType) -> bool:

@@ -23,7 +23,15 @@ from oneread.derivations.emitted_record import (
 from oneread.errors import shown
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.plans.progress import ValueDifference
-from oneread.store.keys import PREFIX_BYTES, kind_part, number_and_generation, pointed_part, pointer_part, view_part
+from oneread.store.keys import (
+    PREFIX_BYTES,
+    holder_part,
+    kind_part,
+    number_and_generation,
+    pointed_part,
+    pointer_part,
+    view_part,
+)
 from oneread.store.rows import Table
 from oneread.transactions.deltas import Number, from_wire
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
@@ -81,7 +89,7 @@ def row_name(keyspaces: StoreKeyspaces, table: Table, key: bytes) -> str:
         source = keyspaces.source_of(key)
     except DAMAGED:
         return damaged_row(keyspaces, table, key)
-    return f"{keyspaces.name_of(source)} <- {keyspaces.name_of(pointed_part(key)[len(source) :])}"
+    return f"{keyspaces.name_of(source)} <- {keyspaces.name_of(holder_part(pointed_part(key)[len(source) :]))}"
 
 
 def spell_row(keyspaces: StoreKeyspaces, table: Table, key: bytes) -> str:
@@ -93,7 +101,7 @@ def spell_row(keyspaces: StoreKeyspaces, table: Table, key: bytes) -> str:
         source = keyspaces.source_of(key)
     except DAMAGED:
         return damaged_row(keyspaces, table, key)
-    holder = spell_entity(keyspaces, pointed_part(key)[len(source) :])
+    holder = spell_entity(keyspaces, holder_part(pointed_part(key)[len(source) :]))
     return f"{_POINTERS[pointer_part(key)]} from {spell_entity(keyspaces, source)} to {holder}"
 
 

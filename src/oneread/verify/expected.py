@@ -121,7 +121,7 @@ class RowExaminer:
             return _unknown(RootFault("unreadable", "entity", "", "the row cannot be read", mendable=False))
         version, body, record = row.get(VERSION), row.get(BODY), row.get(EMITTED)
         expected = self._from_tombstone(record) if body is None else self._from_body(key, body.value, record, known)
-        if version is None or not has_own_stamp(version) or (body is not None and body.stamp > version.stamp):
+        if version is None or not has_own_stamp(version) or _is_stamped_later(body, version, expected.faults):
             expected = expected._replace(faults=(_version_fault(version, body), *expected.faults))
         return expected
 
@@ -396,6 +396,11 @@ def _keep_pointers(record: Cell | None, into: Record) -> None:
 
 def _unknown(*faults: RootFault) -> ExpectedRows:
     return ExpectedRows(None, {}, {}, NO_DERIVED_WRITES, faults, is_known=False)
+
+
+def _is_stamped_later(body: Cell | None, version: Cell, faults: Sequence[RootFault]) -> bool:
+    """Whether an own version is later than its row's; the stamp of what cannot be read says nothing."""
+    return body is not None and body.stamp > version.stamp and all(each.kind != "unreadable" for each in faults)
 
 
 def _version_fault(version: Cell | None, body: Cell | None) -> RootFault:

@@ -333,3 +333,26 @@ def test_an_aggregate_that_folds_nothing_is_refused():
 
     with pytest.raises(InvalidDeclaration):
         Schema(City, Person, Towns)
+
+
+FEW = Annotated[int, msgspec.Meta(le=3)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [FEW | tuple[int], tuple[()] | FEW | None, list[Annotated[str, msgspec.Meta(pattern="a")] | tuple[int, int]]],
+    ids=str,
+)
+def test_a_union_that_msgspec_cannot_read_without_crashing_is_refused(given):
+    with pytest.raises(InvalidDeclaration, match="either constrained or a tuple"):
+        Schema(declared(Model, number=(Key[int],), value=(given,)))
+
+
+@pytest.mark.parametrize(
+    "given", [FEW | tuple[int, ...], int | tuple[int], FEW | list[int], FEW | tuple[FEW, ...]], ids=str
+)
+def test_a_union_of_a_constrained_value_and_another_container_is_stored(given):
+    model = declared(Model, number=(Key[int],), value=(given,))
+    with connect("memory://", Schema(model)) as db:
+        db.save(model(number=1, value=3))
+        assert db.get(model, 1).value == 3

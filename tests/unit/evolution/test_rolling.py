@@ -441,22 +441,6 @@ def test_nothing_is_learned_from_a_time_when_this_program_may_not_write(store):
             assert old.get(OLD, 1).a == "x"
 
 
-def test_the_schema_row_keeps_earlier_releases_out_while_older_layouts_are_written(store):
-    """They would take the newest layout for that of their own classes."""
-    with store.open(OLD) as old:
-        assert old.run(stored_schema()).format == 1
-        with store.open(NEW) as new:
-            assert new.run(stored_schema()).format == 2
-            assert new.backfill(fence=True).done
-            assert new.run(stored_schema()).format == 1
-    more = note({"first": int | None, "a": str, "b": list[int], "c": int, "d": int}, first=None, b=[], c=0, d=0)
-    with store.open(more) as db:
-        assert db.run(stored_schema()).format == 2
-    store.open(note({"c": int, "d": int}, c=0, d=0)).close()
-    with store.open(note({"c": int, "d": int}, c=0, d=0)) as db:
-        assert db.run(stored_schema()).format == 1
-
-
 def test_variants_of_a_newer_program_are_kept_each_under_its_own_layout(store):
     def world(more):
         extra, default = ({"x": int}, {"x": 0}) if more else ({}, {})
