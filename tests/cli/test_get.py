@@ -6,6 +6,7 @@ import msgspec
 
 from oneread import connect
 from tests.cli import notes
+from tests.unit.web import questions
 
 
 class Cost(msgspec.Struct, forbid_unknown_fields=True):
@@ -106,3 +107,20 @@ def test_a_list_that_is_not_unique_is_refused_before_its_values_are_counted(oner
             2,
             "error: get needs a unique index; `oneread page` shows this one (view=NotesOfAuthor)\n",
         )
+
+
+def test_an_entity_of_a_model_with_variants_says_which_it_is(bare, tmp_path):
+    url = f"lmdb://{tmp_path}/posts"
+    with connect(url, questions.SCHEMA) as db:
+        db.save(questions.User(number=1, name="Ada"))
+        db.save(questions.Question(number=1, author=questions.Author.of(1), title="t"))
+        db.save(questions.Post(number=2, author=questions.Author.of(1)))
+    options = ("--schema", "tests.unit.web.questions:SCHEMA", "--db", url)
+    assert bare("get", "Post", 1, *options).out.splitlines()[0].split() == ["type", "Question"]
+    assert bare("get", "User", 1, *options).out.splitlines()[0].split() == ["number", "1"]
+    assert bare("get", "Post", 2, "--json", *options).document(Got).entity["type"] == "Post"
+    assert [line.split("\t")[0] for line in bare("page", "Post", *options).out.splitlines()] == [
+        "type",
+        "Question",
+        "Post",
+    ]

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from oneread import Schema
 from oneread.database.open import opened
-from oneread.derivations.catalog import stored_name
 from oneread.derivations.schema_rows import replace_schema, stored_schema
 from oneread.engines.memory import MemoryEngine
 from oneread.errors import Conflict, NotReady, OnereadError, SchemaMismatch, UsageError
 from oneread.evolution.backfill import BackfillOptions
+from oneread.models.model import stored_name
 from oneread.models.versions import Retired
 from oneread.plans.effects import Atomically, Now, Sleep
 from oneread.plans.effects import Random as Chance

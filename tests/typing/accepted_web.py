@@ -1,8 +1,9 @@
 """Shapes as annotations of routes: type checkers know the entity that is made, and what a public shape shows."""
 
 from datetime import datetime
-from typing import assert_type
+from typing import Annotated, assert_type
 
+from fastapi import Body
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
@@ -27,6 +28,11 @@ class Post(Model[int]):
     made_at: datetime = CREATED
 
 
+class Question(Post):
+    discriminator = "type"
+    headline: str
+
+
 class NewPost(CreateShape[Post], exclude=("author",)):
     pass
 
@@ -46,6 +52,16 @@ async def create(db: AsyncDatabase, user: CreateShape[User], new: NewPost) -> Pu
 
 async def change(db: AsyncDatabase, number: int, changes: PatchShape[Post]) -> Post:
     return await db.patch(Post, number, **changes)
+
+
+async def change_any(db: AsyncDatabase, number: int, changes: PatchShape[Post]) -> Post:
+    assert_type(changes.model, type[Post])
+    return await db.patch(changes.model, number, **changes)
+
+
+async def save(db: AsyncDatabase, post: Annotated[Post, Body()], question: Annotated[Question, Body()]) -> Post:
+    assert_type(await db.save(question), Question)
+    return await db.save(post)
 
 
 async def users(db: AsyncDatabase, query: PageQuery) -> Page[PublicUser]:

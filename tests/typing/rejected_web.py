@@ -3,7 +3,7 @@
 from starlette.requests import Request
 
 from oneread import Key, Model, Page
-from oneread.web import CreateShape, PublicShape, body_of
+from oneread.web import CreateShape, PatchShape, PublicShape, body_of
 
 
 class User(Model[int]):
@@ -31,6 +31,15 @@ def wrong_entity(new: NewUser, tag: Tag) -> Tag:
     PublicUser(tag)  # rejected
     new["name"] = "Ada"  # rejected
     return new.entity(name="Ada")  # rejected
+
+
+class Note(Model[int]):
+    discriminator = 3  # rejected
+    number: Key[int]
+
+
+def wrong_model(changes: PatchShape[User]) -> type[Tag]:
+    return changes.model  # rejected
 
 
 def wrong_page(page: Page[Tag]) -> Page[PublicUser]:

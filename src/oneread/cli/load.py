@@ -20,8 +20,8 @@ from oneread.cli.files import STANDARD, lines, open_file, share_read
 from oneread.cli.loading import LoadJob, Make, Numbered, load
 from oneread.cli.options import Invocation, find_declared, with_shared_options, writing
 from oneread.database._sync.database import Database
-from oneread.derivations.catalog import stored_name
 from oneread.errors import Corrupt, InvalidValue, StoreError, UsageError
+from oneread.models.model import stored_name
 from oneread.transfer.bulk import BATCH
 from oneread.transfer.content import Content, checkpoint_of
 from oneread.transfer.dump import Head

@@ -29,9 +29,9 @@ from oneread.connect import connect, migration
 from oneread.costs.numbers import MachineNumbers, read_numbers
 from oneread.database._sync.database import Database
 from oneread.database.migration import Migration
-from oneread.derivations.catalog import stored_name
 from oneread.errors import InvalidDeclaration, InvalidUrl, OnereadError, UsageError
 from oneread.evolution.schema import Schema
+from oneread.models.model import stored_name
 
 
 def complete_names(context: typer.Context, incomplete: str) -> list[str]:

@@ -5,6 +5,7 @@ See "Output" in docs/reference/command-line.md.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +22,7 @@ from oneread.derivations.views import View
 from oneread.errors import shown
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref, copied_names
+from oneread.models.variants import discriminator_of
 from oneread.plans.trace import Cost
 
 
@@ -32,7 +34,7 @@ def plain(value: object) -> object:
         shown = {name: plain(getattr(value, name)) for name in copied_names(type(value)) if hasattr(value, name)}
         return {"ref": plain(value.ref), "deleted": value.deleted, **shown}
     if isinstance(value, (Model, View)):
-        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
+        return _variant(type(value)) | {name: plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
     return value
@@ -40,7 +42,7 @@ def plain(value: object) -> object:
 
 def fields(record: msgspec.Struct) -> dict[str, object]:
     """A record's values by name; after a copy's key follow its copied fields, as `buyer.name`."""
-    found: dict[str, object] = {}
+    found = dict(_variant(type(record)))
     for name in record.__struct_fields__:
         value = getattr(record, name)
         if isinstance(value, Copy):
@@ -50,6 +52,13 @@ def fields(record: msgspec.Struct) -> dict[str, object]:
         else:
             found[name] = _cell(value)
     return found
+
+
+@functools.cache
+def _variant(cls: type) -> dict[str, object]:
+    """What says of which variant an entity is; empty for a model without variants and for views."""
+    found = discriminator_of(cls)
+    return {} if found is None else {found.name: found.value}
 
 
 def _listed(values: Iterable[object]) -> str:

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from oneread.database.operations import Operations
-from oneread.derivations.catalog import stored_name
 from oneread.derivations.schema_rows import fence, replace_schema, stored_schema
 from oneread.errors import SchemaMismatch
 from oneread.evolution.declare import DeclaredSchema
@@ -20,6 +19,7 @@ from oneread.evolution.migrate import evolve_schema
 from oneread.evolution.plan import refuse, refuse_undeclared
 from oneread.evolution.rolling import numbers_of
 from oneread.evolution.schema import Schema
+from oneread.models.model import stored_name
 from oneread.models.versions import FORMAT, Past, StoredSchema
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan

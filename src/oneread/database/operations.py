@@ -101,7 +101,7 @@ class Operations:
 
     def generated(self, entity: Any) -> Plan[Any]:
         """The entity with a generated key where none was given, and with blank references where they were left out."""
-        names = self.catalog.type_of(entity).generated
+        names = self.catalog.stored_type_of(entity).generated
         blank = self._blank[type(entity)]
         if blank:
             omitted = {name: value for name, value in blank.items() if type(getattr(entity, name)) is Marker}

@@ -8,16 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar, get_args, get_origin
 
-import msgspec
-
 from oneread.database.patches import as_arguments
 from oneread.errors import InvalidDeclaration, UsageError
-from oneread.models.declared import Declared
+from oneread.models.declared import FORMS, Declared
 from oneread.models.json_body import JsonBody
 from oneread.models.json_form import JsonForm, form
 from oneread.models.json_schema import Definition, Json
 from oneread.models.model import Model
-from oneread.models.pydantic_hook import SchemaHandler, body_schema, ref_of, response_schema, with_definitions
+from oneread.models.pydantic_hook import (
+    SchemaHandler,
+    body_schema,
+    note_written,
+    ref_of,
+    response_schema,
+    sent_schema,
+    with_definitions,
+    written_by,
+)
 from oneread.models.shadow import FieldShape
 from oneread.models.types import Annotation
 
@@ -30,16 +37,19 @@ _NO_FIELD: Final = "this shape leaves out a field that its model does not have"
 
 
 class _ShapeForm(NamedTuple):
-    """A shape as its annotation says: the name in a document, the JSON form of the class, and the fields it has."""
+    """A shape for one class: the name in a document, the JSON form of the class, and the fields it has."""
 
     name: str
     of: JsonForm[Any]
     fields: tuple[FieldShape, ...]
     body: JsonBody
     write: Callable[[Any], dict[str, object]]
+    is_choice: bool
+    """Whether an entity that is read as the class may be of another one, for which `form_for` makes the shape."""
 
 
 _FORMS: Final[dict[Any, _ShapeForm]] = {}
+FORMS.append(_FORMS)
 
 
 def form_of(annotation: Annotation) -> _ShapeForm:
@@ -51,18 +61,32 @@ def form_of(annotation: Annotation) -> _ShapeForm:
     known = _FORMS.get(annotation)
     if known is not None:
         return known
-    cls = _class_of(annotation)
     model = _model_of(annotation)
-    of = form(model)
-    unknown = cls.excluded - {each.name for each in of.fields}
+    excluded, of = _class_of(annotation).excluded, form(model)
+    classes = (model, *(of.discriminator.variants.values() if of.discriminator is not None else ()))
+    unknown = excluded.difference(*(each.__struct_fields__ for each in classes))
     if unknown:
         raise InvalidDeclaration(_NO_FIELD, shape=annotation, fields=sorted(unknown), model=model)
-    is_alias = get_origin(annotation) is not None
-    name = model.__name__ + cls.__name__.removesuffix("Shape") if is_alias else cls.__name__
+    _FORMS[annotation] = made = form_for(annotation, model)
+    return made
+
+
+def form_for(annotation: Annotation, variant: type[Any]) -> _ShapeForm:
+    """The form of a shape for its model, or for one of the variants; made once."""
+    known = _FORMS.get((annotation, variant))
+    if known is not None:
+        return known
+    cls, model = _class_of(annotation), _model_of(annotation)
+    of = form(variant)
+    if get_origin(annotation) is not None:
+        name = variant.__name__ + cls.__name__.removesuffix("Shape")
+    else:
+        name = cls.__name__ if variant is model else cls.__name__ + variant.__name__
     apart = cls.excluded | cls.leave_out(of)
     fields = tuple(each for each in of.fields if each.name not in apart)
     body = of.body(name, fields, partial=issubclass(cls, PatchShape))
-    _FORMS[annotation] = made = _ShapeForm(name, of, fields, body, of.make_writer(fields))
+    made = _ShapeForm(name, of, fields, body, of.make_writer(fields), of.is_choice)
+    _FORMS[annotation, variant] = made
     return made
 
 
@@ -119,14 +143,19 @@ class _SentShape(_Shape, Mapping[str, Any]):
     @classmethod
     def __get_pydantic_core_schema__(cls, annotation: Annotation, _handler: object) -> Json:
         shape = form_of(annotation)
-        core = body_schema(shape.body, lambda sent: cls(shape, sent), cls, dict)
+
+        def own(variant: type[Any]) -> Json:
+            of = form_for(annotation, variant)
+            return body_schema(of.body, lambda sent: cls(of, sent), cls, dict)
+
+        core = sent_schema(shape.of, own, cls, patches=issubclass(cls, PatchShape))
         ref = f"{shape.of.cls.__module__}.{shape.name}:{id(annotation)}"
-        return core | {"ref": ref, "metadata": {"oneread_shape": shape}}
+        return core | {"ref": ref, "serialization": written_by(dict), "metadata": {"oneread_shape": annotation}}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: Json, handler: SchemaHandler) -> Json:
-        shape: _ShapeForm = core["metadata"]["oneread_shape"]
-        return with_definitions(shape.of.sent_schema(shape.body), shape.of.cls.__module__, handler)
+        annotation: Annotation = core["metadata"]["oneread_shape"]
+        return with_definitions(sent_definition(annotation), _model_of(annotation).__module__, handler)
 
 
 class CreateShape(_SentShape, Generic[M]):
@@ -167,6 +196,12 @@ class PatchShape(_SentShape, Generic[M]):
     def __init__(self, shape: _ShapeForm, sent: Mapping[str, Any]) -> None:
         super().__init__(shape, as_arguments(sent))
 
+    @property
+    def model(self) -> type[M]:
+        """The class that the discriminator names, whose fields may have been sent; the shape's model without one."""
+        found: type[M] = self._shape.of.cls
+        return found
+
     @classmethod
     def leave_out(cls, of: JsonForm[Any]) -> frozenset[str]:
         return of.stamped.union(of.keys)
@@ -176,6 +211,9 @@ def decode(annotation: type[S], body: bytes) -> S:
     """Decodes what was sent as `CreateShape[Post]`. Raises InvalidValue with every field that is wrong."""
     shape = form_of(annotation)
     cls = _class_of(annotation)
+    found = shape.of.discriminator
+    if found is not None and found.is_choice:
+        shape = form_for(annotation, found.choose(body, patches=issubclass(cls, PatchShape)))
     made: S = cls(shape, shape.body.decode(body))
     return made
 
@@ -183,7 +221,12 @@ def decode(annotation: type[S], body: bytes) -> S:
 def sent_definition(annotation: Annotation) -> Definition:
     """The JSON schema of what is sent as `CreateShape[Post]`."""
     shape = form_of(annotation)
-    return shape.of.sent_schema(shape.body)
+
+    def own(variant: type[Any]) -> Definition:
+        found = form_for(annotation, variant)
+        return found.of.sent_schema(found.body)
+
+    return shape.of.choice(shape.name, own, patches=issubclass(_class_of(annotation), PatchShape))
 
 
 class PublicShape(_Shape, Generic[D]):
@@ -208,13 +251,21 @@ class PublicShape(_Shape, Generic[D]):
 
     def plain(self) -> dict[str, object]:
         """The fields that are shown, as msgspec's JSON encoder takes them."""
-        return form_of(type(self)).write(self.entity)
+        shape, kind = form_of(type(self)), type(self.entity)
+        if shape.is_choice and issubclass(kind, shape.of.cls):
+            shape = form_for(type(self), kind)
+        return shape.write(self.entity)
 
     @classmethod
     def definition(cls) -> Definition:
         """The JSON schema of what is shown."""
         shape = form_of(cls)
-        return shape.of.shown_schema(shape.name, shape.fields)
+
+        def own(variant: type[Any]) -> Definition:
+            found = form_for(cls, variant)
+            return found.of.shown_schema(found.name, found.fields)
+
+        return shape.of.choice(shape.name, own)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _annotation: object, _handler: object) -> Json:
@@ -225,7 +276,7 @@ class PublicShape(_Shape, Generic[D]):
                 raise ValueError("this shape is a response and cannot be in a request")  # noqa: TRY004 - pydantic takes a TypeError for a crash
             return value
 
-        core = response_schema(check, lambda shown: msgspec.to_builtins(shown.plain(), str_keys=True))
+        core = response_schema(check, lambda shown: note_written(shown, shown.plain()))
         return core | {"ref": ref_of(cls)}
 
     @classmethod

@@ -23,11 +23,12 @@ from oneread.derivations.rollups import Rollups
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey, SchemaMismatch, UsageError
 from oneread.models.layout import Layout
-from oneread.models.model import Model
+from oneread.models.model import Model, stored_name
 from oneread.models.older import NewerLayout, OlderLayout
 from oneread.models.references import OTHER_CLASS, Copy, Ref
 from oneread.models.registry import EntityKind, root_model, target_of
 from oneread.models.types import Named
+from oneread.models.variants import is_variants_only
 from oneread.models.versions import StoredLayout, StoredSchema
 from oneread.store.keys import kind_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
@@ -55,12 +56,6 @@ class SchemaNumbers(msgspec.Struct, frozen=True):
     """Layouts before that one, which rows of an entity class may still have."""
     last: int = LAST_NUMBER
     """The last number that was given."""
-
-
-def stored_name(cls: type[Model[Any] | View[Any]]) -> str:
-    """The name of a declaration in the store."""
-    own = cls.__dict__.get("stored_as")
-    return own if isinstance(own, str) else cls.__name__
 
 
 def keyspace_names(view: type[View[Any]]) -> dict[str, str]:
@@ -91,6 +86,7 @@ class Catalog:
         self.entity_types: dict[type, EntityType] = {
             cls: self._compile_model(cls, references, rollups) for cls in models
         }
+        self._stored = {cls: each for cls, each in self.entity_types.items() if not is_variants_only(cls)}
         self.probes = self._add_probes(accesses)
         self._references = tuple(each for cls in models for each in self.entity_types[cls].references)
         self._with_hidden = frozenset(each.kind.prefix for each in self.entity_types.values() if each.has_hidden)
@@ -215,6 +211,13 @@ class Catalog:
             return self.entity_types[type(entity)]
         except KeyError:
             raise UsageError("not an entity of a model of the schema", given=type(entity)) from None
+
+    def stored_type_of(self, entity: object) -> EntityType:
+        """The entity type of an entity that is to be stored."""
+        found = self._stored.get(type(entity))
+        if found is None and type(entity) in self.entity_types:
+            raise UsageError("this model has variants_only: save one of its variants", given=type(entity))
+        return found or self.type_of(entity)
 
     def any_type_of(self, key: bytes) -> EntityType:
         """An entity type of the kind of a root row, for what all variants have in common."""

@@ -24,6 +24,7 @@ from oneread.models.paths import path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import root_model
 from oneread.models.types import Names, field_types, types_of, unwrap
+from oneread.models.variants import discriminator_of
 
 _MADE: Final[dict[str, tuple[type, str]]] = {
     "generated": (UUID, "GENERATED makes a UUID: id: Key[UUID] = GENERATED"),
@@ -51,6 +52,7 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
     for name, default in defaults_of(model).items():
         if isinstance(default, Marker):
             _check_marker(model, name, default, unwrap(types[name]).bare)
+    discriminator_of(model)  # refuses a field that is called like it
     root = root_model(model)
     if model is root:
         return

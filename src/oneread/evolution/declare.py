@@ -13,7 +13,7 @@ from typing import Any, is_typeddict
 import msgspec
 
 from oneread.derivations.access import Accesses
-from oneread.derivations.catalog import Catalog, keyspace_names, stored_name
+from oneread.derivations.catalog import Catalog, keyspace_names
 from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import kind_of_view
 from oneread.derivations.rules import Rule, rules_of
@@ -22,7 +22,7 @@ from oneread.models.evolving import EvolutionStep, Retyped, steps_of
 from oneread.models.expressions import Expression
 from oneread.models.fields import Marker, defaults_of
 from oneread.models.fingerprints import describe, text_of
-from oneread.models.model import Model, key_names
+from oneread.models.model import Model, key_names, stored_name
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, copied_names
 from oneread.models.registry import root_model

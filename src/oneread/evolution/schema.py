@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast
 
-from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names, stored_name
+from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names
 from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.views import View
 from oneread.errors import InvalidDeclaration
 from oneread.evolution.declare import DeclaredSchema, declare_schema
 from oneread.models.evolving import steps_of
-from oneread.models.model import Model
+from oneread.models.model import Model, stored_name
 from oneread.models.references import Copy
 from oneread.models.registry import root_model
 from oneread.models.types import Named, Names, types_of

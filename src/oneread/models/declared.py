@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Final, Generic
 from unicodedata import normalize
+from weakref import WeakSet
 
 import msgspec
 from typing_extensions import TypeVarTuple, Unpack
@@ -21,9 +22,16 @@ _RESERVED: Final = (
     "this field name is reserved; choose another: a copy and a view may show a field under it, "
     "`origin: str = shown(Visit.source)`, and msgspec.field(name=...) keeps a name in JSON"
 )
+_TOO_LATE: Final = "a route takes or shows this model already: declare its variants before, so that they are among them"
 _NOT_A_NAME: Final = "a field's name is a Python identifier in normal form (NFKC) and not a keyword"
 _IN_THE_BODY: Final = "an option of a class is written in its body: `max_limit = 50`"
 _HIDES: Final = "this attribute hides a field of a base class; give it another name"
+
+
+DESCRIBED: Final[WeakSet[type]] = WeakSet()
+"""The classes whose forms a web framework has, which does not ask again when a variant is declared later."""
+FORMS: Final[list[dict[Any, Any]]] = []
+"""What was made of declared classes; emptied when a variant is declared, because the form of its model changes."""
 
 
 def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any]) -> None:
@@ -40,6 +48,17 @@ def _check_names(name: str, bases: tuple[type, ...], space: dict[str, Any]) -> N
             raise InvalidDeclaration(_NOT_A_NAME, declaration=name, field=field)
     for field in sorted(inherited & (space.keys() - annotations.keys())):
         raise InvalidDeclaration(_HIDES, declaration=name, field=field)
+
+
+def _announce_variant(name: str, bases: tuple[type, ...]) -> None:
+    """Empties what was made of models; raises InvalidDeclaration where a web framework has one as it was."""
+    extended = [each for base in bases for each in base.__mro__ if getattr(each, "__struct_fields__", ())]
+    for model in extended:
+        if model in DESCRIBED:
+            raise InvalidDeclaration(_TOO_LATE, variant=name, model=model)
+    if extended:
+        for forms in FORMS:
+            forms.clear()
 
 
 KeyTypes = TypeVarTuple("KeyTypes", default=Unpack[tuple[Any, ...]])
@@ -74,6 +93,10 @@ else:
 
     class DeclaredModel(Declared):
         """The metaclass of models: a constructor that is given other fields says which."""
+
+        def __new__(mcs, name: str, bases: tuple[type, ...], space: dict[str, Any], **config: object) -> Any:
+            _announce_variant(name, bases)
+            return super().__new__(mcs, name, bases, space, **config)
 
         def __call__(self, /, *given: object, **fields: object) -> Any:
             try:

@@ -26,9 +26,18 @@ _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 """How msgspec says where a value is wrong: "Expected `int`, got `str` - at `$.lines[2].price`"."""
 _NAMED: Final = re.compile(r"field `([^`]+)`")
 """The field that is missing or unknown."""
+NOT_FITTING: Final = "the JSON does not fit the model"
 _MOST_FAULTS: Final = 20
-_NAME_LENGTH: Final = 64
+_TAG: Final = "_tag"
+"""The discriminator's field in a struct: no declared field begins with an underscore."""
+NAME_LENGTH: Final = 64
 """The most characters of an unknown field's name in an error."""
+
+
+_REASON_LENGTH: Final = 300
+_REASON_START: Final = 100
+_REASON_END: Final = 150
+"""The end of a message says the place."""
 
 
 class FieldFault(NamedTuple):
@@ -36,6 +45,13 @@ class FieldFault(NamedTuple):
 
     place: tuple[str | int, ...]
     reason: str
+
+
+class Tag(NamedTuple):
+    """The discriminator in the JSON of one class: its name, and the value that says this class."""
+
+    name: str
+    value: str
 
 
 class BodyRules(NamedTuple):
@@ -49,6 +65,8 @@ class BodyRules(NamedTuple):
     """The type of what is sent for a field."""
     count_parts: Callable[[FieldShape], int] | None
     """The parts of the key that a field refers by; None in dumps, which have lists of parts and name one fault only."""
+    tag: Tag | None
+    """What may be sent to say the class; None for a model without variants, and in dumps."""
 
 
 class JsonBody:
@@ -60,6 +78,7 @@ class JsonBody:
         self.partial = partial
         self.optional = frozenset(each.name for each in fields) if partial else rules.optional
         self.spelled = {each.name: rules.spelled[each.name] for each in fields}
+        self.tag = rules.tag
         self._rules = rules
 
     @functools.cached_property
@@ -70,12 +89,15 @@ class JsonBody:
     @functools.cached_property
     def struct(self) -> Annotation:
         """A class that takes the whole body; a field that was not sent is UNSET, because None is a value."""
-        fields: list[Any] = []
+        spelled, fields = dict(self.spelled), list[Any]()
+        if self.tag is not None:
+            spelled[_TAG] = self.tag.name
+            fields.append((_TAG, Any, msgspec.UNSET))
         for each in self.fields:
             inner = self._rules.type_of(each)
             may_lack = each.name in self.optional
             fields.append((each.name, inner | msgspec.UnsetType, msgspec.UNSET) if may_lack else (each.name, inner))
-        return msgspec.defstruct(self.name, fields, rename=self.spelled, forbid_unknown_fields=True, kw_only=True)
+        return msgspec.defstruct(self.name, fields, rename=spelled, forbid_unknown_fields=True, kw_only=True)
 
     @functools.cached_property
     def decode_struct(self) -> Callable[[bytes], Any]:
@@ -115,7 +137,7 @@ class JsonBody:
             value = self._shorten_field(spelled, given)
             return msgspec.convert(value, self.types[spelled], str_keys=True, dec_hook=revive)
         except FAULTS as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(reason_of(error)) from error
 
     @functools.cached_property
     def _of_one_part(self) -> dict[str, FieldShape]:
@@ -153,6 +175,8 @@ class JsonBody:
         }
 
     def _held(self, sent: object) -> Iterator[tuple[str, Any]]:
+        if self.tag is not None and getattr(sent, _TAG) not in (msgspec.UNSET, self.tag.value):
+            raise ValueError(f"expected {self.tag.value!r} - at `$.{self.tag.name}`")
         for field in self.fields:
             value = getattr(sent, field.name, msgspec.UNSET)
             if value is not msgspec.UNSET:
@@ -160,7 +184,7 @@ class JsonBody:
 
     def _refusal(self, error: Exception, given: object) -> InvalidValue:
         """The error that names every wrong field; fields are converted one by one only after all at once failed."""
-        reason = str(error)
+        reason = reason_of(error)
         first = located(reason)
         facts: dict[str, object] = {}
         if self._rules.count_parts is not None:
@@ -168,12 +192,15 @@ class JsonBody:
             facts["faults"] = found or [first]
             first = first if first.place or not found else found[0]
         field = first.place[0] if first.place else None
-        return InvalidValue("the JSON does not fit the model", model=self.name, field=field, reason=reason, **facts)
+        return InvalidValue(NOT_FITTING, model=self.name, field=field, reason=reason, **facts)
 
     def _find_faults(self, given: object) -> Iterator[FieldFault]:
         if not isinstance(given, Mapping):
             return
         sent = cast("Mapping[object, object]", given)
+        tag = self.tag
+        if tag is not None and sent.get(tag.name, tag.value) != tag.value:
+            yield FieldFault((tag.name,), f"expected {tag.value!r}")
         for each in self.fields:
             name = self.spelled[each.name]
             if name in sent:
@@ -185,8 +212,8 @@ class JsonBody:
             elif each.name not in self.optional:
                 yield FieldFault((name,), "this field is required")
         for given_name in sent:
-            if given_name not in self.types:
-                yield FieldFault((str(given_name)[:_NAME_LENGTH],), "there is no such field")
+            if given_name not in self.types and (tag is None or given_name != tag.name):
+                yield FieldFault((str(given_name)[:NAME_LENGTH],), "there is no such field")
 
 
 def _only_part(key: object) -> object:
@@ -206,6 +233,12 @@ def _decode_loosely(body: bytes) -> object:
         return _LOOSE.decode(body)
     except FAULTS:
         return None
+
+
+def reason_of(error: Exception) -> str:
+    """What an error says, without the middle where it is long: msgspec repeats a text that is not of an enum."""
+    text = str(error)
+    return text if len(text) <= _REASON_LENGTH else f"{text[:_REASON_START]} ... {text[-_REASON_END:]}"
 
 
 def located(reason: str) -> FieldFault:

@@ -18,14 +18,16 @@ import msgspec
 
 from oneread.encoding.codegen import function
 from oneread.errors import InvalidValue
+from oneread.models.declared import FORMS
 from oneread.models.fields import Marker, defaults_of, is_rollup
-from oneread.models.json_body import FAULTS, BodyRules, JsonBody, several_references
-from oneread.models.json_schema import Definition, define
+from oneread.models.json_body import FAULTS, NOT_FITTING, BodyRules, JsonBody, Tag, several_references
+from oneread.models.json_schema import Definition, define, define_choice
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, Shapes, wrapped
 from oneread.models.types import Annotation, Named
+from oneread.models.variants import discriminator_of
 
 E = TypeVar("E")
 
@@ -59,6 +61,8 @@ class JsonForm(Generic[E]):
         self.totals = frozenset(name for name, each in defaults.items() if is_rollup(each))
         """The numbers of groups among them, which are left out while they are not built."""
         self.keys = key_names(cls) if issubclass(cls, Model) else ()
+        self.discriminator = discriminator_of(cls) if self.shows_copies else None
+        """The field that says of which variant an entity is; None for a model without variants, and in dumps."""
         made = self._compile(self.fields)
         self.write, self.write_all = made["write"], made["write_all"]
 
@@ -69,7 +73,8 @@ class JsonForm(Generic[E]):
     def _compile(self, fields: tuple[FieldShape, ...]) -> dict[str, Callable[..., Any]]:
         """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
         writer = _JsonWriter(self._count_parts if self.shows_copies else None)
-        parts = "".join(
+        parts = "" if self.discriminator is None else f"{self.discriminator.name!r}: {self.discriminator.value!r}, "
+        parts += "".join(
             writer.total(self.spelled[each.name], each) if each.name in self.totals
             else writer.entry(self.spelled[each.name], f"row.{each.name}", each)
             for each in fields if self.shows_copies or each.name not in self.totals
@@ -82,8 +87,19 @@ class JsonForm(Generic[E]):
 
     def body(self, name: str, fields: Sequence[FieldShape], *, partial: bool) -> JsonBody:
         """What may be sent for some of the fields: those with a default, or all, may be left out."""
-        rules = BodyRules(self.spelled, self.optional, self._sendable, self._count_parts if self.shows_copies else None)
+        count = self._count_parts if self.shows_copies else None
+        rules = BodyRules(self.spelled, self.optional, self._sendable, count, self._tag)
         return JsonBody(name, fields, rules, partial=partial)
+
+    @property
+    def _tag(self) -> Tag | None:
+        found = self.discriminator
+        return None if found is None else Tag(found.name, found.value)
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether an entity that is read as this class may be of another one."""
+        return self.discriminator is not None and self.discriminator.is_choice
 
     @functools.cached_property
     def whole(self) -> JsonBody:
@@ -99,10 +115,15 @@ class JsonForm(Generic[E]):
     def decode(self, body: bytes) -> E:
         """Decodes an entity; its copies are not filled, and fields with a default may be left out.
 
+        Of a class with variants it is the one that the discriminator names.
+
         Raises:
-            InvalidValue: the body is not JSON, or fields are unknown, missing, or of another type; `faults` has them.
+            InvalidValue: the body is not JSON, fields are unknown, missing, or of another type, or the discriminator
+                names no variant; `faults` has them.
         """
-        return self.make(self.whole.decode(body))
+        found = self.discriminator
+        chosen: JsonForm[E] = form(found.choose(body)) if found is not None and found.is_choice else self
+        return chosen.make(chosen.whole.decode(body))
 
     def convert(self, value: object, *, strict: bool = True) -> E:
         """Converts JSON that was parsed before, as `decode` does; unless `strict`, numbers and instants may be text."""
@@ -121,9 +142,7 @@ class JsonForm(Generic[E]):
         try:
             return self.cls(**values)
         except FAULTS as error:  # of `__post_init__`
-            raise InvalidValue(
-                "the JSON does not fit the model", model=self.cls.__name__, field=None, reason=str(error)
-            ) from error
+            raise InvalidValue(NOT_FITTING, model=self.cls.__name__, field=None, reason=str(error)) from error
 
     def _count_parts(self, field: FieldShape) -> int:
         return len(self._key_types(field))
@@ -155,22 +174,42 @@ class JsonForm(Generic[E]):
         Raises:
             InvalidDeclaration: a field has no JSON schema.
         """
+        return self.choice(self.cls.__name__, lambda each: form(each).own_schema(sent=sent))
+
+    def own_schema(self, *, sent: bool) -> Definition:
+        """The JSON schema of entities of exactly this class."""
         return self.sent_schema(self.whole) if sent else self.shown_schema(self.cls.__name__, self.fields)
 
+    def choice(self, name: str, of_class: Callable[[type[Any]], Definition], *, patches: bool = False) -> Definition:
+        """The schema of any entity that is read as this class: its own, or that of one of its variants."""
+        found = self.discriminator
+        if found is None or not found.is_choice:
+            return of_class(self.cls)
+        choices = {value: of_class(each) for value, each in (found.patched if patches else found.variants).items()}
+        # A patch that names no class fits several.
+        return define_choice(self.cls, name, found.name, choices, "anyOf" if patches else "oneOf")
+
+    def _own_name(self, name: str) -> str:
+        """The name of a component for exactly this class, where `name` is that of any of its variants."""
+        return f"Plain{name}" if self.is_choice else name
+
     def sent_schema(self, body: JsonBody) -> Definition:
-        """The JSON schema of what a client may send."""
+        """The JSON schema of what a client may send for exactly this class."""
         defaults = {} if body.partial else self.defaults
-        return define(self.cls, body.struct, {name: each for name, each in defaults.items() if name in body.types})
+        sent = {name: each for name, each in defaults.items() if name in body.types}
+        found = define(self.cls, body.struct, sent, self._tag, may_lack_tag=body.partial and self.is_choice)
+        return found._replace(name=self._own_name(found.name))
 
     def shown_schema(self, name: str, fields: Sequence[FieldShape]) -> Definition:
-        """The JSON schema of what a client reads, of these fields."""
+        """The JSON schema of what a client reads, of these fields of exactly this class."""
         spelled = {each.name: self.spelled[each.name] for each in fields}
         typed: list[Any] = [
             (each.name, self._showable(each) | msgspec.UnsetType, msgspec.UNSET) if each.name in self.totals
             else (each.name, self._showable(each))
             for each in fields
         ]  # fmt: skip
-        return define(self.cls, msgspec.defstruct(name, typed, rename=spelled, kw_only=True), {})
+        found = define(self.cls, msgspec.defstruct(name, typed, rename=spelled, kw_only=True), {}, self._tag)
+        return found._replace(name=self._own_name(found.name))
 
     def _showable(self, field: FieldShape) -> Annotation:
         if field.kind != "copy":
@@ -199,6 +238,9 @@ def form(cls: type[E]) -> JsonForm[E]:
     if known is None:
         known = _FORMS[cls] = JsonForm(cls)
     return known
+
+
+FORMS.append(_FORMS)
 
 
 def to_plain(value: object) -> object:

@@ -13,6 +13,7 @@ import msgspec
 
 from oneread.errors import InvalidDeclaration
 from oneread.models.fields import FACTORY, Marker
+from oneread.models.json_body import Tag
 from oneread.models.set_order import order_sets
 from oneread.models.types import Annotation
 
@@ -30,7 +31,9 @@ class Definition(NamedTuple):
     parts: dict[str, Json]
 
 
-def define(cls: type, stand_in: Annotation, defaults: Mapping[str, object]) -> Definition:
+def define(
+    cls: type, stand_in: Annotation, defaults: Mapping[str, object], tag: Tag | None, *, may_lack_tag: bool = False
+) -> Definition:
     """The schema of a class, taken from a struct with its fields, with its docstring and defaults by name in JSON.
 
     Raises:
@@ -46,6 +49,8 @@ def define(cls: type, stand_in: Annotation, defaults: Mapping[str, object]) -> D
     for part in parts.values():
         part.pop("title", None)  # the name says it, and generators of clients take two equal titles for one class
     schema: Json = parts.pop(found["$ref"])
+    if tag is not None:
+        _add_tag(schema, tag, required=not may_lack_tag)
     if not schema["required"]:
         del schema["required"]
     text = vars(cls).get("__doc__")
@@ -56,6 +61,32 @@ def define(cls: type, stand_in: Annotation, defaults: Mapping[str, object]) -> D
         if not isinstance(default, (Marker, FACTORY)):
             schema["properties"][name]["default"] = msgspec.to_builtins(order_sets(default), str_keys=True)
     return Definition(stand_in.__name__, schema, parts)
+
+
+def _add_tag(schema: Json, tag: Tag, *, required: bool) -> None:
+    """Adds the discriminator; by its default generated clients send it without being asked."""
+    constant = {"type": "string", "const": tag.value}
+    others = {name: each for name, each in schema["properties"].items() if name != tag.name}
+    schema["properties"] = {tag.name: constant | ({"default": tag.value} if required else {}), **others}
+    if required:
+        schema["required"] = [tag.name, *schema["required"]]
+
+
+def define_choice(cls: type, name: str, discriminator: str, choices: Mapping[str, Definition], way: str) -> Definition:
+    """The schema of what is one of several classes, by the value of the discriminator; `way` is oneOf or anyOf.
+
+    Raises:
+        InvalidDeclaration: classes inside two of them have one name.
+    """
+    parts: dict[str, Json] = {}
+    for each in choices.values():
+        for part, schema in (*each.parts.items(), (each.name, each.schema)):
+            if parts.setdefault(part, schema) != schema:
+                raise InvalidDeclaration("two classes in the variants of a model have one name", model=cls, name=part)
+    refs = {value: {"$ref": each.name} for value, each in choices.items()}
+    schema = {way: [*refs.values()], "discriminator": {"propertyName": discriminator, "mapping": refs}}
+    text = vars(cls).get("__doc__")
+    return Definition(name, schema | ({"description": cleandoc(text)} if text else {}), parts)
 
 
 def _of_reference(_type: object) -> Json:
@@ -77,7 +108,10 @@ def _drop_false_items(schema: object) -> None:
 
 
 def replace_refs(schema: object, point: Callable[[str], Json]) -> Any:
-    """A copy of a schema in which `point` makes each reference from the name of what it refers to."""
+    """A copy of a schema in which `point` makes each reference from the name of what it refers to.
+
+    A discriminator's mapping has the same references as text.
+    """
     if isinstance(schema, (list, tuple)):
         return [replace_refs(each, point) for each in cast("Sequence[object]", schema)]
     if not isinstance(schema, dict):
@@ -85,4 +119,6 @@ def replace_refs(schema: object, point: Callable[[str], Json]) -> Any:
     given = cast("Json", schema)
     name = given.get("$ref")
     found = {key: replace_refs(value, point) for key, value in given.items() if key != "$ref"}
+    if isinstance(given.get("propertyName"), str) and "mapping" in given:
+        found["mapping"] = {value: each["$ref"] for value, each in found["mapping"].items()}
     return point(name) | found if isinstance(name, str) else found

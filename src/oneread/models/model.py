@@ -36,16 +36,21 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     `Ref((key,))`.
 
     Class options: `stored_as` (the name in the store, which survives a rename of the class), `max_limit` (the largest
-    page of entities, default 1,000), `evolution` (fields that had another name or type).
+    page of entities, default 1,000), `evolution` (fields that had another name or type), `discriminator` (the field
+    that says in JSON which variant an entity is, default "type"), `variants_only` (no entity is exactly of this class).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(
-        {"stored_as", "max_limit", "evolution", "type_arguments", "reserved_names"}
-    )
+        {
+            "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "type_arguments", "reserved_names",
+        }
+    )  # fmt: skip
     type_arguments: ClassVar[tuple[Any, ...]] = ()
     stored_as: ClassVar[str | None] = None
     max_limit: ClassVar[int] = MAX_LIMIT
     evolution: ClassVar[tuple[EvolutionStep, ...]] = ()
+    discriminator: ClassVar[str] = "type"
+    variants_only: ClassVar[bool] = False
 
     if TYPE_CHECKING:
         # The database's methods take the types of a key from this, because `at` may be a field.
@@ -84,6 +89,12 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
         Called whenever the entity is written, copies that follow their source included. A read checks types and
         constraints, and does not call it.
         """
+
+
+def stored_name(cls: type) -> str:
+    """The name of a declaration in the store, and of a variant in JSON."""
+    own = cls.__dict__.get("stored_as")
+    return own if isinstance(own, str) else cls.__name__
 
 
 def key_of(entity: object) -> tuple[Any, ...]:

@@ -7,16 +7,18 @@ models. Nothing of pydantic is imported: it asks, and gets dicts. See "Web frame
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 
 from oneread.errors import InvalidValue
-from oneread.models.declared import Declared
+from oneread.models.declared import DESCRIBED, Declared
 from oneread.models.json_body import JsonBody
-from oneread.models.json_form import form, to_plain
+from oneread.models.json_form import JsonForm, form, to_plain
 from oneread.models.json_schema import Definition, Json, replace_refs
+from oneread.models.variants import expected
 
 
 class SchemaHandler(Protocol):
@@ -27,9 +29,22 @@ class SchemaHandler(Protocol):
     def __call__(self, core: Json, /) -> Json: ...
 
 
+WRITTEN: Final[ContextVar[list[tuple[object, object]] | None]] = ContextVar("WRITTEN", default=None)
+"""What pydantic wrote of entities and shapes, with its JSON, in a context that wants to know."""
+
+
 def builtins(value: object) -> object:
     """A value's JSON as plain lists, dicts and texts."""
-    return msgspec.to_builtins(to_plain(value), str_keys=True)
+    return note_written(value, to_plain(value))
+
+
+def note_written(value: object, form: object) -> object:
+    """The JSON of a value as plain lists, dicts and texts; notes both."""
+    found = msgspec.to_builtins(form, str_keys=True)
+    written = WRITTEN.get()
+    if written is not None:
+        written.append((value, found))
+    return found
 
 
 def written_by(write: Callable[[Any], Any]) -> Json:
@@ -65,12 +80,64 @@ def body_schema(
         }
         for declared, name in body.spelled.items()
     }
+    if body.tag is not None:
+        own = {"type": "literal", "expected": [body.tag.value]}
+        fields[body.tag.name] = {"type": "typed-dict-field", "required": False, "schema": own}
     return {
         "type": "function-wrap",
         "function": {"type": "no-info", "function": validate},
         "schema": {"type": "typed-dict", "fields": fields, "extra_behavior": "forbid"},
         "serialization": written_by(write),
     }
+
+
+_UNKNOWN: Final = ""
+"""What chooses the schema that refuses a discriminator; no class is called so."""
+
+
+def sent_schema(of: JsonForm[Any], own: Callable[[type[Any]], Json], cls: type, *, patches: bool) -> Json:
+    """The core schema of a body of a model; `own` makes that of one class, of several the body names one.
+
+    From here on the model has the variants that it has.
+    """
+    DESCRIBED.add(of.cls)
+    found = of.discriminator
+    if found is None or not found.is_choice:
+        return own(of.cls)
+    name, known = found.name, found.patched if patches else found.variants
+    unnamed = found.value if patches else _UNKNOWN
+
+    def choose(value: object) -> str:
+        sent = cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {}
+        given = sent.get(name, unnamed)
+        return given if isinstance(given, str) and given in known else _UNKNOWN
+
+    def refuse(_given: object) -> object:
+        raise ValueError(expected(known))
+
+    def validate(value: object, convert: Callable[[object], object]) -> object:
+        if isinstance(value, cls):
+            return value
+        try:
+            return convert(value)
+        except ValueError as error:
+            raise _without_choice(error) from None
+
+    refusing = {"type": "function-plain", "function": {"type": "no-info", "function": refuse}}
+    always = {"type": "default", "schema": refusing, "default": None, "validate_default": True}
+    unknown = {"type": "typed-dict", "fields": {name: {"type": "typed-dict-field", "schema": always}}}
+    choices = {value: own(each) for value, each in known.items()} | {_UNKNOWN: unknown}
+    return {
+        "type": "function-wrap",
+        "function": {"type": "no-info", "function": validate},
+        "schema": {"type": "tagged-union", "discriminator": choose, "choices": choices},
+    }
+
+
+def _without_choice(error: Any) -> Any:
+    """Pydantic's error with each fault's place as it is in the body: in a union it begins with the choice."""
+    found = [each | {"loc": each["loc"][1:]} for each in error.errors(include_url=False)]
+    return type(error).from_exception_data(error.title, found)
 
 
 def _field_schema(body: JsonBody, name: str) -> Json:
@@ -87,8 +154,14 @@ def ref_of(cls: type) -> str:
 
 def core_schema(cls: Any, _source: object, _handler: object) -> Json:
     """Pydantic's `__get_pydantic_core_schema__`."""
+    core = sent_schema(form(cls), _own_schema, cls, patches=False)
+    return core | {"serialization": written_by(builtins), "ref": ref_of(cls)}
+
+
+def _own_schema(cls: Any) -> Json:
+    """The core schema of entities of exactly this class."""
     found = form(cls)
-    return body_schema(found.whole, found.make, cls, builtins) | {"ref": ref_of(cls)}
+    return body_schema(found.whole, found.make, cls, builtins)
 
 
 def json_schema(cls: Any, _core: object, handler: SchemaHandler) -> Json:

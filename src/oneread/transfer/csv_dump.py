@@ -13,9 +13,10 @@ from typing import Final
 
 import msgspec
 
-from oneread.derivations.catalog import Catalog, stored_name
+from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import InvalidValue
+from oneread.models.model import stored_name
 from oneread.plans.arguments import check_function
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter

@@ -12,12 +12,13 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from oneread.derivations.catalog import Catalog, stored_name
+from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference, Source
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
 from oneread.derivations.entity_type import EntityState, EntityType, FillInputs
 from oneread.derivations.pending_tasks import sources_with_pending_tasks
 from oneread.derivations.schema_rows import stored_schema
+from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.plans.arguments import check_function
 from oneread.plans.effects import Snapshot

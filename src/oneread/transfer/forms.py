@@ -14,13 +14,14 @@ from typing import Annotated, Any
 
 import msgspec
 
-from oneread.derivations.catalog import Catalog, stored_name
+from oneread.derivations.catalog import Catalog
 from oneread.derivations.emitted_record import Record, decode_record, encode_record
 from oneread.derivations.entity_type import EntityType
 from oneread.errors import InvalidValue, OnereadError
 from oneread.models.json_body import FAULTS
 from oneread.models.json_form import JsonForm
 from oneread.models.layout import Layout
+from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape

@@ -12,9 +12,10 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from oneread.derivations.catalog import Catalog, stored_name
+from oneread.derivations.catalog import Catalog
 from oneread.derivations.emitted_record import LAST_VALUES
 from oneread.errors import Corrupt, InvalidValue, SchemaMismatch, UsageError
+from oneread.models.model import stored_name
 from oneread.models.shadow import revive
 from oneread.transactions.commit import Change
 from oneread.transfer.dump import FORMAT, End, Head

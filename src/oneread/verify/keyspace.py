@@ -12,10 +12,11 @@ from typing import Final
 
 import msgspec
 
-from oneread.derivations.catalog import Catalog, stored_name
+from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, Keyspace
 from oneread.derivations.group_indexes import indexed_groups
 from oneread.errors import Corrupt, OnereadError, SchemaMismatch, UsageError
+from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.models.versions import StoredSchema
 from oneread.store.keys import KIND_BYTES, holder_part, kind_part, pointed_part, pointer_part, root_key, view_part

@@ -9,6 +9,7 @@ from oneread.database.shapes import CreateShape, PatchShape, PublicShape
 from oneread.web.budgets import BudgetMiddleware
 from oneread.web.conditional import etag, if_version
 from oneread.web.databases import database, database_called, lifespan
+from oneread.web.entity_tags import EntityTagMiddleware
 from oneread.web.openapi import component_schemas, problem_responses
 from oneread.web.problems import exception_handlers, problem
 from oneread.web.queries import PageQuery
@@ -17,6 +18,7 @@ from oneread.web.responses import OnereadResponse, respond
 __all__ = [
     "BudgetMiddleware",
     "CreateShape",
+    "EntityTagMiddleware",
     "OnereadResponse",
     "PageQuery",
     "PatchShape",

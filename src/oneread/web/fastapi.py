@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from oneread.errors import InvalidValue
-from oneread.models.json_body import FieldFault, located
+from oneread.models.json_body import NAME_LENGTH, FieldFault, located
 from oneread.web.openapi import add_problems
 from oneread.web.problems import exception_handlers, problem
 
@@ -52,4 +52,5 @@ async def _refuse(request: Request, error: Exception) -> Response:
 def _fault(found: Mapping[str, Any]) -> FieldFault:
     """A fault as pydantic reports it; the message of a field's conversion says where inside the field it is wrong."""
     inside = located(str(found["msg"]).removeprefix(_PREFIX))
-    return FieldFault((*found["loc"], *inside.place), inside.reason)
+    place = (step[:NAME_LENGTH] if isinstance(step, str) else step for step in (*found["loc"], *inside.place))
+    return FieldFault(tuple(place), inside.reason)

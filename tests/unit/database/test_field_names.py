@@ -44,7 +44,9 @@ IN_GENERATED_CODE = (
     "decode", "settle", "error", "start0", "out0_0", "ordered", "UTC", "parts", "key", "source", "deleted", "of",
 )  # fmt: skip
 TYPES = ("list", "str", "int", "type", "dict", "set", "id", "object", "property", "print", "mro", "format", "datetime")
-REFUSED = {"stored_as", "max_limit", "evolution", "type_arguments", "reserved_names"}
+REFUSED = {
+    "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "type_arguments", "reserved_names",
+}  # fmt: skip
 """The options of a model's class, and what it is known as a declaration by."""
 
 

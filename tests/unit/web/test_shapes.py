@@ -66,6 +66,20 @@ def test_every_field_of_a_body_that_is_wrong_is_named(client):
     assert {each[1] for each in found} == {"title", "topic", "tags", "price", "mood", "place", "colour"}
 
 
+def test_a_huge_value_or_name_is_not_repeated(client):
+    huge = "X" * 400_000
+    found = client.post("/posts", json={"title": "t", "topic": "a", "mood": huge})
+    assert places(found) == [["body", "mood"]]
+    assert found.json()["errors"][0]["msg"].startswith("Invalid enum value 'XXX")
+    named = client.post("/posts", json={"title": "t", "topic": "a", huge: 1})
+    assert places(named) == [["body", huge[:64]]]
+    inside = client.post(
+        "/posts", json={"title": "t", "topic": "a", "place": {"city": "c", "near": [{"city": huge, "near": huge}]}}
+    )
+    assert places(inside) == [["body", "place", "near", 0, "near"]]
+    assert max(len(each.content) for each in (found, named, inside)) < 2_000
+
+
 def test_fields_are_patched_and_cleared(client):
     assert client.patch("/users/1", json={"name": "Ada L", "likes": None}).json() == {
         "number": 1, "name": "Ada L", "email": "a@b", "likes": None,
