@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from oneread.derivations.catalog import Catalog, stored_name
+from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Reemit
 from oneread.derivations.group_indexes import IndexedGroups, indexed_groups
 from oneread.derivations.schema_rows import fence, fence_unchanged, replace_schema, schema_and_fence, stored_schema
@@ -28,6 +28,7 @@ from oneread.errors import (
     SchemaMismatch,
     UsageError,
 )
+from oneread.models.model import stored_name
 from oneread.models.versions import StoredSchema, mark_built
 from oneread.plans.arguments import check_function
 from oneread.plans.effects import Now, Sleep
