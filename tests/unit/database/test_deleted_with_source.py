@@ -321,7 +321,7 @@ def test_a_source_of_another_variant_is_there(face, inline):
     db.close()
 
 
-def test_a_source_that_was_deleted_before_the_option_takes_nobody_along():
+def test_a_source_that_was_deleted_before_the_option_takes_no_holder_along():
     """A declaration that deletes data would be a trap, also while the task of the delete waits."""
 
     def world(on_delete):
