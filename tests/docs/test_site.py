@@ -30,6 +30,7 @@ TOP_HITS = {
     "group by": "explanation/aggregates/",
     "count": "explanation/aggregates/",
     "leaderboard": "explanation/rollups/",
+    "top ten": "how-to/list-the-top-ten/",
     "foreign key": "reference/declarations/",
     "primary key": "reference/declarations/",
     "enum": "reference/declarations/",
