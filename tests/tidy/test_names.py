@@ -93,3 +93,16 @@ def test_a_bare_any_is_counted():
 
 def test_few_annotations_are_any():
     assert share_of_any(modules()) < MOST_ANY
+
+
+def keys_given_twice(text):
+    """Keys that a dict gives twice, of which the first is never used: ruff sees literals and names only."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Dict):
+            keys = [ast.unparse(each) for each in node.keys if each is not None]
+            yield from (each for each in set(keys) if keys.count(each) > 1)
+
+
+def test_no_dict_gives_a_key_twice():
+    assert list(keys_given_twice("{a.b: 1, 'c': {}, a.b: 2, **{}, **{}}")) == ["a.b"]
+    assert not [(path, each) for path, text in modules() for each in keys_given_twice(text)]

@@ -10,10 +10,8 @@ Slow and short on purpose. See "Semantics" of the decisions page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -21,42 +19,36 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
-from oneread.models.fields import CREATED, UPDATED, Marker, defaults_of, is_rollup
+from oneread.models.fields import is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import Named, types_of
-from oneread.testing.naive import FOLDS, comparable, key_value, look, sort_by_keys
+from oneread.testing.naive import FOLDS, key_value, look, sort_by_keys
+from oneread.testing.naive_entities import (
+    AnyModel,
+    KeyParts,
+    OracleField,
+    Place,
+    Route,
+    as_held,
+    place_name,
+    place_of,
+    place_order,
+    source_route,
+    stamped,
+    targets_of,
+    written_at,
+)
 
 __all__ = ["Oracle", "look", "written_at"]
 
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 V = TypeVar("V", bound=View[Any])
 
-AnyModel: TypeAlias = Model[*tuple[Any, ...]]
-KeyParts: TypeAlias = tuple[Any, ...]
-
-Place: TypeAlias = tuple[type, KeyParts]
-"""An entity's address: the model that declares its key, and the key."""
-
-Route = tuple[str, ...]
-
 _rules: Final = cache(rules_of)
 """Cached, since msgspec reads the annotations at each call."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class OracleField(NamedTuple):
-    """A field that refers."""
-
-    name: str
-    target: type
-    variant: type
-    """The class that is referred to: `target`, or a variant of it."""
-    copy: type[Copy[Any]] | None
-    missing_ok: bool
-    on_delete: str
 
 
 class Held(NamedTuple):
@@ -118,7 +110,7 @@ class Oracle:
         field = self._fields[cls].get(name)
         if field is None or not rest or (rest == ["ref"] and field.copy is not None):
             return
-        far = _far(field, tuple(rest))
+        far = source_route(field, tuple(rest))
         self._wanted[cls].add((name, far))
         for target in self.models:
             if issubclass(target, field.variant) and far[0] in target.__struct_fields__:
@@ -147,7 +139,7 @@ class Oracle:
     def save_all(self, entities: Sequence[tuple[Any, int]]) -> list[Any]:
         """Saves several with their versions as one commit; a unique value may move from one to another."""
         changes = [
-            (_place(each), _stamp(each, self._before(each), version or self.clock_of(_place(each))))
+            (place_of(each), stamped(each, self._before(each), version or self.clock_of(place_of(each))))
             for each, version in entities
         ]
         self._change(changes)
@@ -155,8 +147,8 @@ class Oracle:
 
     def create(self, entity: M, version: int = 0) -> M:
         """Stores a new entity."""
-        if _place(entity) in self.held:
-            raise AlreadyExists("an entity with this key exists", owner=_named(_place(entity)))
+        if place_of(entity) in self.held:
+            raise AlreadyExists("an entity with this key exists", owner=place_name(place_of(entity)))
         return self.save(entity, version)
 
     def patch(self, model: type[M], key: KeyParts, changes: Mapping[str, object], version: int = 0) -> M:
@@ -184,7 +176,7 @@ class Oracle:
         return held.entity if held is not None and isinstance(held.entity, model) else None
 
     def _before(self, entity: AnyModel) -> AnyModel | None:
-        held = self.held.get(_place(entity))
+        held = self.held.get(place_of(entity))
         return None if held is None else held.entity
 
     def _change(self, changes: Sequence[tuple[Place, Any]]) -> None:
@@ -208,16 +200,16 @@ class Oracle:
             self._refuse_referenced(place)
             return
         if before is not None and type(before.entity) is not type(entity):
-            raise AlreadyExists("an entity of another variant has this key", owner=_named(place))
+            raise AlreadyExists("an entity of another variant has this key", owner=place_name(place))
         self.ever.add(place)
         self.held[place] = Held(entity, {})
         for field in self._fields[type(entity)].values():
-            known = () if before is None else _targets(field, before.entity)
-            for target in _targets(field, entity):
+            known = () if before is None else targets_of(field, before.entity)
+            for target in targets_of(field, entity):
                 there = self._source(field, target) is not None and (target != place or before is not None)
                 if target not in known and not there and not field.missing_ok:
                     raise MissingReference("the referenced entity does not exist", field=field.name, target=target)
-            if before is not None and known == _targets(field, entity):
+            if before is not None and known == targets_of(field, entity):
                 kept = {wanted: value for wanted, value in before.seen.items() if wanted[0] == field.name}
                 self.held[place].seen.update(kept)
 
@@ -258,22 +250,22 @@ class Oracle:
 
     def _lost(self, entity: AnyModel, gone: set[Place]) -> bool:
         going = [field for field in self._fields[type(entity)].values() if field.on_delete == "delete"]
-        return any(target in gone or target not in self.held for field in going for target in _targets(field, entity))
+        return any(target in gone or target not in self.held for field in going for target in targets_of(field, entity))
 
     def _holders(self, place: Place) -> set[Place]:
         """The entities that forbid the delete of one."""
         return {
-            _place(other.entity)
+            place_of(other.entity)
             for other in self.held.values()
             for field in self._fields[type(other.entity)].values()
-            if field.on_delete == "refuse" and place in _targets(field, other.entity)
+            if field.on_delete == "refuse" and place in targets_of(field, other.entity)
         }
 
     def _refuse_referenced(self, place: Place) -> None:
         for other in self.held.values():
             for field in self._fields[type(other.entity)].values():
-                if field.on_delete == "refuse" and place in _targets(field, other.entity):
-                    raise StillReferenced("others refer to it", owner=_named(_place(other.entity)))
+                if field.on_delete == "refuse" and place in targets_of(field, other.entity):
+                    raise StillReferenced("others refer to it", owner=place_name(place_of(other.entity)))
 
     def _refuse_taken(self) -> None:
         for view in self.views:
@@ -281,7 +273,7 @@ class Oracle:
                 taken: dict[Any, Place] = {}
                 for values, place, _row in self.entries(view):
                     if None not in values and taken.setdefault(values, place) != place:
-                        raise NotUnique("taken", owner=_named(taken[values]))
+                        raise NotUnique("taken", owner=place_name(taken[values]))
 
     # What entities see of their sources.
 
@@ -296,14 +288,14 @@ class Oracle:
             seen = dict(held.seen)
             for name, route in self._wanted[cls]:
                 field = self._fields[cls][name]
-                targets = _targets(field, held.entity)
+                targets = targets_of(field, held.entity)
                 source = self._source(field, targets[0]) if targets else None
                 if route == ("deleted",):
                     seen[name, route] = (
                         field.on_delete != "delete" and bool(targets) and source is None and targets[0] in self.ever
                     )
                 elif source is not None:
-                    seen[name, route] = _end(self.value(source, route))
+                    seen[name, route] = as_held(self.value(source, route))
                 elif field.on_delete == "clear" or not targets or targets[0] not in self.ever:
                     seen[name, route] = None
                 else:
@@ -344,23 +336,23 @@ class Oracle:
             if field is not None and len(route) > 1:
                 if route[1:] == ("ref",):
                     return value.ref
-                far = _far(field, route[1:])
-                source = self._source(field, _targets(field, held.entity)[0])
-                return held.seen.get((name, far)) if source is None else _end(self.value(source, far))
+                far = source_route(field, route[1:])
+                source = self._source(field, targets_of(field, held.entity)[0])
+                return held.seen.get((name, far)) if source is None else as_held(self.value(source, far))
         return value
 
     def _fill(self, entity: AnyModel, seen: Mapping[tuple[str, Route], Any]) -> AnyModel:
         copies: dict[str, Any] = {}
         for field in self._fields[type(entity)].values():
             if field.copy is not None and getattr(entity, field.name) is not None:
-                values = {name: seen[field.name, _far(field, (name,))] for name in copied_names(field.copy)}
+                values = {name: seen[field.name, source_route(field, (name,))] for name in copied_names(field.copy)}
                 ref = getattr(entity, field.name).ref
                 copies[field.name] = field.copy(ref=ref, deleted=seen[field.name, ("deleted",)], **values)
         return msgspec.structs.replace(entity, **copies)
 
     def all(self, model: type) -> list[Any]:
         """The entities of a model, its variants included, in the order of their keys."""
-        places = sorted((place for place in self.held if place[0] is root_model(model)), key=_in_order)
+        places = sorted((place for place in self.held if place[0] is root_model(model)), key=place_order)
         return [self.held[place].entity for place in places if isinstance(self.held[place].entity, model)]
 
     # Views.
@@ -372,9 +364,9 @@ class Oracle:
         """
         entries = self.entries(view)
         if not self.lists_groups(view):  # groups come in their own order
-            entries.sort(key=lambda entry: _in_order(entry[1]))
+            entries.sort(key=lambda entry: place_order(entry[1]))
         sort_by_keys(entries, [rule for rule in _rules(view).values() if rule.kind == "key"])
-        return [row for values, _place, row in entries if list(values[: len(equal)]) == list(equal)]
+        return [row for values, place_of, row in entries if list(values[: len(equal)]) == list(equal)]
 
     def entries(self, view: type[View[Any]]) -> list[tuple[tuple[Any, ...], Place, Any]]:
         """(values of the key rules, the place of the entity, the row) of everything in a view, in no order.
@@ -521,12 +513,12 @@ class Oracle:
             (target, frozenset(taken.get(field.name, set()) - {("deleted",)}))
             for field in self._fields[type(entity)].values()
             if field.name in taken or field.on_delete == "delete"
-            for target in _targets(field, entity)
+            for target in targets_of(field, entity)
         }
 
     def _holds_on(self, entity: AnyModel) -> set[Place]:
         fields = self._fields[type(entity)].values()
-        return {target for field in fields if field.on_delete == "refuse" for target in _targets(field, entity)}
+        return {target for field in fields if field.on_delete == "refuse" for target in targets_of(field, entity)}
 
 
 class NaiveView(NamedTuple):
@@ -564,71 +556,3 @@ NAIVE_VIEWS: Final[dict[type, NaiveView]] = {
 
 def _naive(view: type[View[Any]]) -> NaiveView:
     return next(NAIVE_VIEWS[base] for base in view.__mro__ if base in NAIVE_VIEWS)
-
-
-def _place(entity: AnyModel) -> Place:
-    cls = type(entity)
-    return root_model(cls), tuple(getattr(entity, name) for name in key_names(cls))
-
-
-def _in_order(place: Place) -> tuple[Any, ...]:
-    return tuple(comparable(part) for part in place[1])
-
-
-def _named(place: Place) -> str:
-    return f"{place[0].__name__}({', '.join(map(repr, place[1]))})"
-
-
-def _targets(field: OracleField, entity: AnyModel) -> list[Place]:
-    """The places that a field refers to, each once."""
-    value = getattr(entity, field.name, None)
-    if value is None:
-        return []
-    if field.copy is not None:
-        return [(field.target, value.ref.key)]
-    refs = [value] if isinstance(value, Ref) else list(value)
-    return list(dict.fromkeys((field.target, ref.key) for ref in refs))
-
-
-@cache
-def _end(value: object) -> Any:
-    """A value of another entity, as its holder sees it: a copy stands for its reference."""
-    return value.ref if isinstance(value, Copy) else value
-
-
-def _far(field: OracleField, route: Route) -> Route:
-    """A route behind a reference by the source's own names: a copy may rename a field."""
-    if field.copy is None or route[0] not in copied_names(field.copy):
-        return route
-    default = defaults_of(field.copy)[route[0]]
-    return (*(default.names if isinstance(default, Path) else (route[0],)), *route[1:])
-
-
-def written_at(entity: AnyModel, version: int) -> int:
-    """The clock of an entity's stamps; `version`, which the database returned, if it has no stamps."""
-    fields = msgspec.structs.fields(type(entity))
-    for stamp in (UPDATED, CREATED):
-        for each in fields:
-            if each.default == stamp:
-                at: datetime = getattr(entity, each.name)
-                return (at - _EPOCH) // timedelta(milliseconds=1)
-    return version
-
-
-def _stamp(entity: M, before: AnyModel | None, version: int) -> M:
-    stamps: dict[str, Any] = {}
-    for each in msgspec.structs.fields(type(entity)):
-        if each.default == UPDATED:
-            stamps[each.name] = _EPOCH + timedelta(milliseconds=version)
-        elif isinstance(given := getattr(entity, each.name), Marker) and given.what == "reference":
-            stamps[each.name] = None  # left out where it may be empty
-        elif is_rollup(each.default):
-            stamps[each.name] = getattr(before, each.name, _EMPTY_TOTALS.get(each.type))
-        elif each.default == CREATED and hasattr(before, each.name):
-            stamps[each.name] = getattr(before, each.name)
-        elif each.default == CREATED and getattr(entity, each.name) == CREATED:
-            stamps[each.name] = _EPOCH + timedelta(milliseconds=version)
-    return msgspec.structs.replace(entity, **stamps)
-
-
-_EMPTY_TOTALS: Final[dict[type, object]] = {int: 0, float: 0.0, Decimal: Decimal(0), timedelta: timedelta()}

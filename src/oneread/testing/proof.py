@@ -28,7 +28,8 @@ from oneread.testing.audit import Audit
 from oneread.testing.clock import Clock
 from oneread.testing.comparison import Disagreement, check_same, check_waiting, compare
 from oneread.testing.naive import look
-from oneread.testing.oracle import AnyModel, Oracle, Place, written_at
+from oneread.testing.naive_entities import AnyModel, Place, written_at
+from oneread.testing.oracle import Oracle
 from oneread.testing.steps import DeleteStep, DrainStep, HistoryStep, LookStep, TickStep, WriteStep
 from oneread.transactions import outbox
 

@@ -40,7 +40,8 @@ from oneread.testing.comparison import (
     run_tasks,
 )
 from oneread.testing.naive import look
-from oneread.testing.oracle import Oracle, Place, written_at
+from oneread.testing.naive_entities import Place, written_at
+from oneread.testing.oracle import Oracle
 from oneread.testing.schedules import ByChance, Fate, Fates, Policy, draw_policy
 from oneread.testing.steps import DeleteStep, Step
 from oneread.transactions.root import NO_ROOT, parse_root

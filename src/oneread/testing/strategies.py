@@ -30,7 +30,7 @@ from oneread.models.paths import path_of
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import FieldType, Names, type_of, types_of
 from oneread.testing.crashes import Crash
-from oneread.testing.oracle import KeyParts
+from oneread.testing.naive_entities import KeyParts
 from oneread.testing.steps import (
     DeleteStep,
     DrainStep,

@@ -48,7 +48,6 @@ PROBLEM_TYPES: Final[dict[type[OnereadError], ProblemType]] = {
     errors.Conflict: ProblemType(409, "The resource was changed concurrently"),
     errors.NotReady: ProblemType(503, "The list is still being built", 5),
     errors.Unavailable: ProblemType(503, "The store did not answer in time", 1),
-    errors.SchemaMismatch: ProblemType(503, "The server is being replaced by a newer one", 5),
     errors.Closed: ProblemType(503, "The server is shutting down", 1),
     # At run time only: the store's schema left this program behind, and a newer one takes its place.
     errors.SchemaMismatch: ProblemType(503, "The server is being replaced by a newer version", 10),

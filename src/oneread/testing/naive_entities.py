@@ -1,0 +1,112 @@
+"""Entities in the plainest way: where they are, what they refer to, and the stamps of a save.
+
+See "Semantics" of the decisions page.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from oneread.models.fields import CREATED, UPDATED, Marker, defaults_of, is_rollup
+from oneread.models.model import Model, key_names
+from oneread.models.paths import Path
+from oneread.models.references import Copy, Ref, copied_names
+from oneread.models.registry import root_model
+from oneread.testing.naive import comparable
+
+M = TypeVar("M", bound=Model[*tuple[Any, ...]])
+
+AnyModel: TypeAlias = Model[*tuple[Any, ...]]
+KeyParts: TypeAlias = tuple[Any, ...]
+
+Place: TypeAlias = tuple[type, KeyParts]
+"""An entity's address: the model that declares its key, and the key."""
+
+Route = tuple[str, ...]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class OracleField(NamedTuple):
+    """A field that refers."""
+
+    name: str
+    target: type
+    variant: type
+    """The class that is referred to: `target`, or a variant of it."""
+    copy: type[Copy[Any]] | None
+    missing_ok: bool
+    on_delete: str
+
+
+def place_of(entity: AnyModel) -> Place:
+    cls = type(entity)
+    return root_model(cls), tuple(getattr(entity, name) for name in key_names(cls))
+
+
+def place_order(place: Place) -> tuple[Any, ...]:
+    return tuple(comparable(part) for part in place[1])
+
+
+def place_name(place: Place) -> str:
+    return f"{place[0].__name__}({', '.join(map(repr, place[1]))})"
+
+
+def targets_of(field: OracleField, entity: AnyModel) -> list[Place]:
+    """The places that a field refers to, each once."""
+    value = getattr(entity, field.name, None)
+    if value is None:
+        return []
+    if field.copy is not None:
+        return [(field.target, value.ref.key)]
+    refs = [value] if isinstance(value, Ref) else list(value)
+    return list(dict.fromkeys((field.target, ref.key) for ref in refs))
+
+
+def as_held(value: object) -> Any:
+    """A value of another entity, as its holder sees it: a copy stands for its reference."""
+    return value.ref if isinstance(value, Copy) else value
+
+
+@cache
+def source_route(field: OracleField, route: Route) -> Route:
+    """A route behind a reference by the source's own names: a copy may rename a field."""
+    if field.copy is None or route[0] not in copied_names(field.copy):
+        return route
+    default = defaults_of(field.copy)[route[0]]
+    return (*(default.names if isinstance(default, Path) else (route[0],)), *route[1:])
+
+
+def written_at(entity: AnyModel, version: int) -> int:
+    """The clock of an entity's stamps; `version`, which the database returned, if it has no stamps."""
+    fields = msgspec.structs.fields(type(entity))
+    for stamp in (UPDATED, CREATED):
+        for each in fields:
+            if each.default == stamp:
+                at: datetime = getattr(entity, each.name)
+                return (at - _EPOCH) // timedelta(milliseconds=1)
+    return version
+
+
+def stamped(entity: M, before: AnyModel | None, version: int) -> M:
+    stamps: dict[str, Any] = {}
+    for each in msgspec.structs.fields(type(entity)):
+        if each.default == UPDATED:
+            stamps[each.name] = _EPOCH + timedelta(milliseconds=version)
+        elif isinstance(given := getattr(entity, each.name), Marker) and given.what == "reference":
+            stamps[each.name] = None  # left out where it may be empty
+        elif is_rollup(each.default):
+            stamps[each.name] = getattr(before, each.name, _EMPTY_TOTALS.get(each.type))
+        elif each.default == CREATED and hasattr(before, each.name):
+            stamps[each.name] = getattr(before, each.name)
+        elif each.default == CREATED and getattr(entity, each.name) == CREATED:
+            stamps[each.name] = _EPOCH + timedelta(milliseconds=version)
+    return msgspec.structs.replace(entity, **stamps)
+
+
+_EMPTY_TOTALS: Final[dict[type, object]] = {int: 0, float: 0.0, Decimal: Decimal(0), timedelta: timedelta()}
