@@ -183,10 +183,10 @@ class Oracle:
         """Applies all changes or none, and recomputes everything."""
         held, ever = dict(self.held), set(self.ever)
         try:
-            self.delete_with_sources()
+            self._let_go()
             for place, entity in changes:
                 self._apply(place, entity)
-            self.delete_with_sources()
+            self._let_go()
             while self._refresh():
                 pass
             self._refuse_taken()
@@ -221,6 +221,15 @@ class Oracle:
     def delete_with_sources(self) -> None:
         """Deletes entities whose source was deleted, if they say `on_delete="delete"`, but for those that wait.
 
+        What others show of them follows.
+        """
+        if self._let_go():
+            while self._refresh():
+                pass
+
+    def _let_go(self) -> set[Place]:
+        """Deletes what goes with its source; returns it.
+
         One that others refer to with "refuse" stays, and so does what would go with it.
         """
         refused: set[Place] = set()
@@ -232,6 +241,7 @@ class Oracle:
             refused |= held
         for place in gone:
             del self.held[place]
+        return gone
 
     def waiting(self) -> list[Place]:
         """The entities that are to be deleted with their source and are still there."""
