@@ -313,14 +313,14 @@ class _Following(_Writing):
     def links(self, seen: Root) -> Iterable[bytes]:
         return _stale_sources(self._catalog, self.key, seen)
 
-    def _follow(self, attempt: CommitAttempt, rows: CommittedRows, changed: Sequence[bytes]) -> Decision:
+    def _follow(self, attempt: CommitAttempt, rows: CommittedRows, refs: Refs, changed: Sequence[bytes]) -> Decision:
         """Takes the totals of the groups that were read, and the values of `changed` sources."""
         seen, before = attempt.seen, attempt.before
         entity_type = self._catalog.type_of(before.entity)
         entity = entity_type.with_totals(self.key, before.entity, before.entity, rows.groups)
         missing = entity_type.missing_views(before.record)
         inputs = FillInputs(before, SourceCache(self._catalog, rows), changed, missing)
-        filled = entity_type.fill(self.key, entity, entity_type.refs(entity), inputs)
+        filled = entity_type.fill(self.key, entity, refs, inputs)
         found = decision(self._catalog, entity_type, self.key, filled, attempt._replace(own=seen.own))
         return NO_CHANGE if _is_same(found, seen) and not found.fans_out else found
 
@@ -337,7 +337,10 @@ class FollowGroups(_Following):
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         attempt = self._attempt(seen, version)
-        return NO_CHANGE if attempt.before.entity is None else self._follow(attempt, sources, ())
+        entity = attempt.before.entity
+        if entity is None:
+            return NO_CHANGE
+        return self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), ())
 
 
 class FollowSource(_Following):
@@ -353,13 +356,17 @@ class FollowSource(_Following):
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         attempt = self._attempt(seen, version)
         entity = attempt.before.entity
-        if entity is None or self._source not in _flat(self._catalog.type_of(entity).refs(entity)):
+        if entity is None:
             return NO_CHANGE
-        source = SourceCache(self._catalog, sources)[self._source]
         entity_type = self._catalog.type_of(entity)
-        if entity_type.goes_with(entity_type.refs(entity), self._source, source):
-            return deletion(self._catalog, self.key, attempt, sources)
-        return self._follow(attempt, sources, (self._source,))
+        refs = entity_type.refs(entity)
+        if self._source not in _flat(refs):
+            return NO_CHANGE
+        if entity_type.going:
+            source = SourceCache(self._catalog, sources)[self._source]
+            if entity_type.goes_with(refs, self._source, source):
+                return deletion(self._catalog, self.key, attempt, sources)
+        return self._follow(attempt, sources, refs, (self._source,))
 
 
 class Reemit(_Writing):

@@ -376,7 +376,7 @@ class Oracle:
         if not self.lists_groups(view):  # groups come in their own order
             entries.sort(key=lambda entry: place_order(entry[1]))
         sort_by_keys(entries, [rule for rule in _rules(view).values() if rule.kind == "key"])
-        return [row for values, place_of, row in entries if list(values[: len(equal)]) == list(equal)]
+        return [row for values, _place, row in entries if list(values[: len(equal)]) == list(equal)]
 
     def entries(self, view: type[View[Any]]) -> list[tuple[tuple[Any, ...], Place, Any]]:
         """(values of the key rules, the place of the entity, the row) of everything in a view, in no order.
