@@ -135,6 +135,16 @@ def test_no_cell_shows_a_backslash_before_a_bar(site):
     assert not shown
 
 
+def test_no_cell_has_swallowed_a_heading(site):
+    """A heading directly below a table is a row of it, and in no table of contents."""
+    shown = [
+        f"{path.relative_to(site)}: {cell}"
+        for path in site.rglob("index.html")
+        for cell in re.findall(r"<td[^>]*>(#+ .*?)</td>", path.read_text(encoding="utf-8"), re.DOTALL)
+    ]
+    assert not shown
+
+
 def test_fields_have_types_and_headings_are_names(site):
     page = article(site, "reference/command-line")
     headings = [unescape(re.sub(r"<[^>]+>", "", text)) for text in re.findall(r"<h\d.*?</h\d>", page, re.DOTALL)]
@@ -151,7 +161,7 @@ def test_signatures_show_neither_protocols_nor_names_of_constants(site):
             r"<div class=\"doc-signature.*?</div>", path.read_text(encoding="utf-8"), re.DOTALL
         ):
             text = unescape(re.sub(r"<[^>]+>", "", signature))
-            assert not re.search(r"Located|KeyTypes|= _?[A-Z][A-Z_]+\b", text), (path, text)
+            assert not re.search(r"Located|KeyTypes|Asked|= _?[A-Z][A-Z_]+\b", text), (path, text)
 
 
 def test_raised_errors_are_links(site):

@@ -14,6 +14,8 @@ import griffe
 
 _CLASSES = {"Copied", "Exact", "Located"}
 """Protocols that stand for "a class whose instances are the first part": shown as `type[R]`."""
+_ANY_TYPE = "Asked"
+"""The name of `Any` where other declarations hold the type: shown as `Any`."""
 
 
 class Signatures(griffe.Extension):
@@ -54,6 +56,8 @@ def _simplify(function: griffe.Function) -> None:
     for parameter in function.parameters:
         if parameter.kind is griffe.ParameterKind.var_positional and str(parameter.annotation).startswith("*"):
             parameter.annotation = None  # the types of a key's parts; its model says them
+        if str(parameter.annotation) == _ANY_TYPE:
+            parameter.annotation = "Any"
         parameter.annotation = _without_protocols(parameter.annotation)
         parameter.default = _value(parameter.default, function)
 

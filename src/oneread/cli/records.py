@@ -31,8 +31,8 @@ def plain(value: object) -> object:
     if isinstance(value, Ref):
         return [plain(part) for part in value.key]  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, Copy):
-        shown = {name: plain(getattr(value, name)) for name in copied_names(type(value)) if hasattr(value, name)}
-        return {"ref": plain(value.ref), "deleted": value.deleted, **shown}
+        names = ("ref", "deleted", *copied_names(type(value)))
+        return {name: plain(getattr(value, name)) for name in names if hasattr(value, name)}
     if isinstance(value, (Model, View)):
         return _variant(type(value)) | {name: plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -46,7 +46,7 @@ def fields(record: msgspec.Struct) -> dict[str, object]:
     for name in record.__struct_fields__:
         value = getattr(record, name)
         if isinstance(value, Copy):
-            found[name] = f"{_cell(value)}{' (deleted)' if value.deleted else ''}"
+            found[name] = f"{_cell(value)}{' (deleted)' if getattr(value, 'deleted', False) else ''}"
             names = [inner for inner in copied_names(type(value)) if hasattr(value, inner)]
             found.update((f"{name}.{inner}", _cell(getattr(value, inner))) for inner in names)
         else:

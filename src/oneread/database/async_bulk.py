@@ -55,6 +55,10 @@ class AsyncBulk:
         self._sizes = ChangeSizes(operations.catalog)
         self._state = "new"
 
+    def __repr__(self) -> str:
+        tally = self.tally
+        return f"<{type(self).__name__}: {tally.stored} stored, {tally.refused} refused, {tally.waiting} waiting>"
+
     @property
     def position(self) -> Position | None:
         """The last position that is stored, by this run or an earlier one; None before the first."""

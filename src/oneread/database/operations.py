@@ -36,6 +36,7 @@ R = TypeVar("R")
 FoundEntity: TypeAlias = tuple[Any, int]
 """An entity, or the row of a view, and its version; None for an absent one."""
 
+_CLASS_FIRST = "a class comes first, and then what refers to one of its entities: db.get(Customer, purchase.buyer)"
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
 
@@ -136,6 +137,8 @@ class Operations:
         try:
             return self.catalog.kinds[model]
         except (KeyError, TypeError):
+            if isinstance(model, (Ref, Copy)):
+                raise UsageError(_CLASS_FIRST, given=model) from None
             raise UsageError("not a model of the schema", given=model) from None
 
     def reading(self, read: Callable[[], Plan[R]]) -> Plan[R]:

@@ -36,7 +36,7 @@ def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, Copy):
-        return f"{_text(value.ref)}{' (deleted)' if value.deleted else ''}"
+        return f"{_text(value.ref)}{' (deleted)' if getattr(value, 'deleted', False) else ''}"
     if isinstance(value, Ref):
         return ", ".join(map(_text, value.key))
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, Final
 
@@ -176,7 +177,9 @@ def _unknown_field(model: type[Model[Any]], name: str) -> InvalidValue:
             "a patch sets fields that the class declares, and this is one of a variant: patch that variant",
             model=model.__name__, field=name, variants=declaring,
         )  # fmt: skip
-    return InvalidValue("the model has no such field", model=model.__name__, field=name)
+    near = get_close_matches(name, model.__struct_fields__, n=1)
+    perhaps = {"perhaps": near[0]} if near else {}
+    return InvalidValue("the model has no such field", model=model.__name__, field=name, **perhaps)
 
 
 def _apply_change(entity: Any, name: str, change: Any) -> Any:

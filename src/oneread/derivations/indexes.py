@@ -197,14 +197,14 @@ def unique_option(view: type[Index[Any]]) -> Description:
 
 
 def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:
-    """Generates the function that removes the copied fields from copies in the keys of rows."""
+    """Generates the function that removes what no row holds from copies in keys: the copied fields, and `deleted`."""
     scope: dict[str, Any] = {}
     lines: list[str] = []
     for place, (field, copy) in enumerate(referring.items()):
-        names = copied_names(copy)
+        names = ("deleted", *copied_names(copy))
         scope |= {f"out{place}_{number}": getattr(copy, name).__delete__ for number, name in enumerate(names)}
         lines += [f"copy = row.{field}", "if copy is not None:"]
-        lines += [f"    out{place}_{number}(copy)" for number in range(len(names))] or ["    pass"]
+        lines += [f"    out{place}_{number}(copy)" for number in range(len(names))]
     return function("empty", "rows", ["for row in rows:", *indented(lines or ["pass"])], scope)
 
 

@@ -72,7 +72,8 @@ class JsonForm(Generic[E]):
 
     def _compile(self, fields: tuple[FieldShape, ...]) -> dict[str, Callable[..., Any]]:
         """The functions that write one row and many: generated; a loop over fields would cost more than the JSON."""
-        writer = _JsonWriter(self._count_parts if self.shows_copies else None)
+        by_key = frozenset(name for name, each in defaults_of(self.cls).items() if getattr(each, "kind", None) == "key")
+        writer = _JsonWriter(self._count_parts if self.shows_copies else None, by_key)
         parts = "" if self.discriminator is None else f"{self.discriminator.name!r}: {self.discriminator.value!r}, "
         parts += "".join(
             writer.total(self.spelled[each.name], each) if each.name in self.totals
@@ -264,11 +265,12 @@ class _JsonWriter:
     """Writes the code of `write`: an expression for each field.
 
     `count_parts` counts the parts of the key that a field refers by; None for dumps, where a copy is its key and each
-    key is a list.
+    key is a list. `by_key` are the fields of a view by which its rows are grouped or in order: copies there only refer.
     """
 
-    def __init__(self, count_parts: Callable[[FieldShape], int] | None) -> None:
+    def __init__(self, count_parts: Callable[[FieldShape], int] | None, by_key: frozenset[str]) -> None:
         self._count_parts = count_parts
+        self._by_key = by_key
         self._variables = 0
 
     def entry(self, spelled: str, value: str, field: FieldShape) -> str:
@@ -303,13 +305,16 @@ class _JsonWriter:
         return f"{reference}.key[0]" if is_one else f"{reference}.key"
 
     def _copy(self, here: str, field: FieldShape) -> str:
-        """The expression of a copy: one that only refers, as rows of a list do, is its `ref` alone."""
+        """The expression of a copy: one that only refers is its `ref` alone."""
         key = self._key(f"{here}.ref", field)
         if self._count_parts is None:
             return key
+        if field.name in self._by_key:
+            return f"{{'ref': {key}}}"
         own = Copy.__struct_fields__
         spelled = _spelled(field.cls)
         copied = [each for each in field.fields if each.name not in own]
         shown = "".join(self.entry(spelled[each.name], f"{here}.{each.name}", each) for each in copied)
         whole = f"{{'ref': {key}, 'deleted': {here}.deleted, {shown}}}"
-        return f"({whole} if hasattr({here}, {copied[0].name!r}) else {{'ref': {key}}})" if copied else whole
+        first = copied[0].name if copied else "deleted"
+        return f"({whole} if hasattr({here}, {first!r}) else {{'ref': {key}}})"

@@ -133,13 +133,23 @@ class Copy(msgspec.Struct, Generic[E], frozen=True, metaclass=DeclaredCopy):
     def of(cls, *key: Any) -> Self:
         """A copy that only refers, by a key, a reference or another copy: `save` fills it.
 
-        Reading a field before that raises AttributeError.
+        Reading a field or `deleted` before that raises AttributeError.
         """
         empty, deleters = _emptying(cls)
         made = cls(ref=_given_ref(key), **empty)
         for delete in deleters:
             delete(made)
         return made
+
+    if not TYPE_CHECKING:  # type checkers know the fields, and would believe that it makes any other
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raises AttributeError: a copy that only refers says what to write where its field was read."""
+            if name != "ref" and name in type(self).__struct_fields__:
+                text = f"{type(self).__name__}.{name} is not filled, because this copy only refers; {_WHERE_IT_IS}"
+            else:
+                text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(text, name=name, obj=self)
 
     def __eq__(self, other: object) -> bool:
         """Whether all values are equal; copies that only refer are equal when they refer to the same entity."""
@@ -149,6 +159,13 @@ class Copy(msgspec.Struct, Generic[E], frozen=True, metaclass=DeclaredCopy):
 
     def __hash__(self) -> int:
         return hash(_shown(self))
+
+    def __reduce__(self) -> Any:
+        """How it is pickled and copied: one that only refers is made again of its reference."""
+        return super().__reduce__() if hasattr(self, "deleted") else (type(self).of, (self.ref,))
+
+    def __copy__(self) -> Self:
+        return self
 
     def __repr__(self) -> str:
         if not is_filled(self):
@@ -183,6 +200,10 @@ def _given_ref(key: tuple[Any, ...]) -> Ref[Any]:
 
 
 _EMPTY = object()
+_WHERE_IT_IS = (
+    "save fills the copies of an entity; an index shows the one that its rows are grouped by as one more field, "
+    "writer: Author = shown(Post.author); db.get(User, row.author) reads its source"
+)
 _OWN = frozenset(Copy.__struct_fields__)
 
 
@@ -205,9 +226,9 @@ def is_copied(cls: type[Copy[Any]], name: str) -> bool:
 def _emptying(cls: type[Copy[Any]]) -> tuple[dict[str, Any], tuple[Callable[[Any], None], ...]]:
     """The values with which a copy that only refers is made, and the functions that empty its slots again."""
     names = copied_names(cls)
-    return dict.fromkeys(names), tuple(getattr(cls, name).__delete__ for name in names)
+    return dict.fromkeys(names), tuple(getattr(cls, name).__delete__ for name in ("deleted", *names))
 
 
 def is_filled(copy: Copy[Any]) -> bool:
     """Whether the copied fields have been filled from the source."""
-    return all(hasattr(copy, name) for name in copied_names(type(copy)))
+    return all(hasattr(copy, name) for name in ("deleted", *copied_names(type(copy))))

@@ -148,7 +148,8 @@ def flat_values(values: Mapping[str, Any]) -> dict[str, str]:
         flat[name] = spell_values(value.ref.key)
         own = {each: getattr(value, each) for each in copied_names(type(value)) if hasattr(value, each)}
         flat |= {f"{name}.{each}": shown(held) for each, held in own.items()}
-        flat[f"{name}.deleted"] = str(value.deleted)
+        if hasattr(value, "deleted"):
+            flat[f"{name}.deleted"] = str(value.deleted)
     return flat
 
 

@@ -55,3 +55,10 @@ def test_a_step_on_another_kind_of_value_names_field_and_verb(step, field):
     with pytest.raises(InvalidValue) as refusal:
         patching(type(customer()), {field: step})(customer())
     assert refusal.value.facts == {"model": "Customer", "field": field, "verb": step.name}
+
+
+@pytest.mark.parametrize(("field", "perhaps"), [("contry", {"perhaps": "country"}), ("zzz", {})])
+def test_a_misspelt_field_says_which_one_is_perhaps_meant(field, perhaps):
+    with pytest.raises(InvalidValue, match="no such field") as refusal:
+        patching(type(customer()), {field: "x"})
+    assert refusal.value.facts == {"model": "Customer", "field": field} | perhaps

@@ -120,3 +120,19 @@ def test_an_error_in_a_models_own_code_is_not_taken_for_wrong_fields():
     with pytest.raises(TypeError, match="of my own") as raised:
         Odd(number=1)
     assert type(raised.value) is TypeError
+
+
+def test_a_bulk_writer_says_how_far_it_is(db):
+    with db.bulk(batch=2, on_refused=lambda _refusal: None) as bulk:
+        assert repr(bulk) == "<Bulk: 0 stored, 0 refused, 0 waiting>"
+        for number in (2, "three", 4):
+            bulk.save(Customer(number=number, name=f"Eve {number}"))
+        assert repr(bulk) == "<Bulk: 1 stored, 1 refused, 1 waiting>"
+    assert repr(bulk) == "<Bulk: 2 stored, 1 refused, 0 waiting>"
+
+    async def main():
+        async with connect_async("memory://", SCHEMA) as other, other.bulk() as writer:
+            await writer.save(Customer(number=1, name="Ada"))
+            return repr(writer)
+
+    assert asyncio.run(main()) == "<AsyncBulk: 0 stored, 0 refused, 1 waiting>"

@@ -233,6 +233,26 @@ def test_references_are_equal_by_their_keys_alone():
         ref.key = (2,)  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("verb", ["get", "find", "exists", "patch", "delete"])
+@pytest.mark.parametrize("given", [User.at(1), Author.of(1)], ids=["reference", "copy"])
+def test_a_reference_in_place_of_the_class_is_refused_with_what_to_write(db, verb, given):
+    with pytest.raises(UsageError, match=r"a class comes first.*db\.get\(Customer, purchase\.buyer\)") as caught:
+        getattr(db, verb)(given)
+    assert caught.value.facts == {"given": given}
+
+
+def test_a_copy_that_groups_never_says_that_its_source_lives(db):
+    db.delete(User, 1)
+    post = db.get(Post, 1)
+    (row, *_others) = db.page(PostsByAuthor, post.author)
+    group = db.get(PostsOf, post.author)
+    assert post.author.deleted
+    for only_refers in (row.author, group.author):
+        assert only_refers == Author.of(1)
+        with pytest.raises(AttributeError, match=r"Author\.deleted is not filled"):
+            only_refers.deleted  # noqa: B018 - reading is the point
+
+
 def test_get_many_takes_references_and_copies(db):
     posts = db.get_many(Post, [(1,), (2,)])
     found = db.get_many(User, [*(post.author for post in posts), User.at(2), (9,)])

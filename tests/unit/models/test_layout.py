@@ -262,7 +262,7 @@ def refused(layout, entity, field):
         ("unit_price", {"unit_price": object()}),
         ("unit_price", {"unit_price": None}),
         ("order", {"order": "\ud800"}),
-        ("buyer.name", {"buyer": Buyer.of(1)}),
+        ("buyer.deleted", {"buyer": Buyer.of(1)}),
         ("buyer.name", {"buyer": Buyer(ref=Ref((1,)), name=3, country="x")}),
         ("buyer.country", {"buyer": Buyer(ref=Ref((1,)), name="x", country=object())}),
         ("buyer.deleted", {"buyer": Buyer(ref=Ref((1,)), deleted=None, name="x", country="x")}),

@@ -1,5 +1,8 @@
 """Copies that only refer can be compared, hashed and shown like any other."""
 
+import copy
+import pickle
+
 import pytest
 
 from oneread.models.model import Key, Model
@@ -42,7 +45,32 @@ def test_a_deleted_source_makes_a_difference():
     assert Buyer(ref=Customer.at(1), name="Ada", deleted=True) != FILLED
 
 
-def test_an_unfilled_field_raises():
-    with pytest.raises(AttributeError):
-        Buyer.of(1).name  # noqa: B018 - reading is the point
+@pytest.mark.parametrize("name", ["name", "deleted"])
+def test_an_unfilled_field_raises_and_says_what_to_write(name):
+    with pytest.raises(AttributeError, match=rf"^Buyer\.{name} is not filled, .* shown\(Post\.author\)") as caught:
+        getattr(Buyer.of(1), name)
+    assert (caught.value.name, caught.value.obj) == (name, Buyer.of(1))
+    assert not hasattr(Buyer.of(1), name)
     assert repr(Buyer.of(1)) == "Buyer.of(1)"
+
+
+@pytest.mark.parametrize("given", [FILLED, Buyer.of(1), Seller.of(2)])
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda given: pickle.loads(pickle.dumps(given))])
+def test_copies_can_be_copied_and_pickled(again, given):
+    assert again(given) == given
+    assert hasattr(again(given), "deleted") == hasattr(given, "deleted")
+
+
+def test_a_misspelt_field_is_not_called_unfilled():
+    for given in (FILLED, Buyer.of(1)):
+        with pytest.raises(AttributeError, match=r"^'Buyer' object has no attribute 'nmae'$"):
+            given.nmae  # noqa: B018 - reading is the point
+
+
+def test_a_copy_without_fields_only_refers_before_it_is_filled():
+    class Reader(Copy[Customer]):
+        pass
+
+    assert repr(Reader.of(1)) == "Reader.of(1)"
+    assert not hasattr(Reader.of(1), "deleted")
+    assert not Reader(ref=Customer.at(1)).deleted
