@@ -34,13 +34,14 @@ def until(holds, seconds=30.0):
         time.sleep(0.001)
 
 
-def child(program, *arguments, measured=True, **options):
-    """A fresh interpreter that runs `program`; nothing of this process is inherited.
+def unmeasured():
+    """The environment of a process that is signalled while it works: coverage's own lock would be lost to the signal."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 
-    Not `measured` is one that signals storm: coverage's own lock would be lost to them.
-    """
-    environment = {name: value for name, value in os.environ.items() if measured or not name.startswith("COVERAGE_")}
-    environment["PYTHONPATH"] = SOURCE
+
+def child(program, *arguments, measured=True, **options):
+    """A fresh interpreter that runs `program`; nothing of this process is inherited. See `unmeasured`."""
+    environment = (dict(os.environ) if measured else unmeasured()) | {"PYTHONPATH": SOURCE}
     return subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)],
         stdin=subprocess.PIPE,
@@ -50,4 +51,4 @@ def child(program, *arguments, measured=True, **options):
     )
 
 
-__all__ = ["ALL", "LmdbEngine", "Mutate", "Read", "Replace", "child", "keys", "put", "row", "until"]
+__all__ = ["ALL", "LmdbEngine", "Mutate", "Read", "Replace", "child", "keys", "put", "row", "unmeasured", "until"]

@@ -7,7 +7,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import lmdb
@@ -15,6 +14,7 @@ import pytest
 
 from oneread import Index, Key, Model, Schema, by, connect
 from oneread.errors import Corrupt
+from tests.failures.stores import unmeasured, until
 
 ROOT = Path(__file__).parents[2]
 PAGE = 4096
@@ -216,13 +216,14 @@ def test_the_child_ends_when_the_program_is_killed():
 def test_ctrl_c_ends_a_command_as_before(filled):
     command = [sys.executable, "-m", "oneread", "verify", "--pace", "100", "--db", f"lmdb://{filled}"]
     command += ["--schema", "tests.failures.test_damaged_files:SCHEMA"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=ROOT, text=True, start_new_session=True, **pipes) as running:
-        deadline = time.monotonic() + 120
-        while not any(reads(child, filled) for child in children(running.pid)) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        os.killpg(running.pid, signal.SIGINT)
-        _out, err = running.communicate(timeout=120)
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": unmeasured(), "start_new_session": True}
+    with subprocess.Popen(command, cwd=ROOT, text=True, **options) as running:
+        try:
+            until(lambda: any(reads(child, filled) for child in children(running.pid)), 120)
+            os.killpg(running.pid, signal.SIGINT)
+            _out, err = running.communicate(timeout=120)
+        finally:
+            running.kill()
     assert running.returncode == 130, err
     assert err.startswith("stopped\n")
     assert err.count("stopped") == 1
