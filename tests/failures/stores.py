@@ -35,7 +35,7 @@ def until(holds, seconds=30.0):
 
 
 def unmeasured():
-    """The environment of a process that is signalled while it works: coverage's own lock would be lost to the signal."""
+    """The environment of a process that is signalled while it works: coverage's own lock would be lost to it."""
     return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 
 
