@@ -200,24 +200,24 @@ def test_a_transaction_sees_what_will_go(opened, inline):
 
 
 @pytest.mark.parametrize("inline", [0, 1, 3, 1000])
-def test_what_is_made_again_in_its_transaction_deletes_nobody(opened, inline):
+def test_what_is_made_again_in_its_transaction_deletes_no_holder(opened, inline):
     db = opened(inline)
     db.transact([("delete", (User, 1), {}), ("save", (User(number=1, name="again"),), {})])
-    check_nobody_went(db)
+    check_no_holder_went(db)
 
 
 @pytest.mark.parametrize("inline", [0, 1, 3, 1000])
 @pytest.mark.parametrize("url", ["memory://", "lmdb://{}/store"], ids=["memory", "lmdb"])
-def test_what_is_made_again_in_its_batch_deletes_nobody(tmp_path, url, inline):
+def test_what_is_made_again_in_its_batch_deletes_no_holder(tmp_path, url, inline):
     with connect(url.format(tmp_path), Schema(*DECLARED, inline=inline), workers=0) as db:
         fill(db)
         with db.bulk(batch=100) as bulk:
             bulk.delete(User, 1)
             bulk.save(User(number=1, name="again"))
-        check_nobody_went(db)
+        check_no_holder_went(db)
 
 
-def check_nobody_went(db):
+def check_no_holder_went(db):
     db.drain()
     assert posts(db) == list(range(POSTS))
     assert comments(db) == list(range(2 * POSTS))
