@@ -376,9 +376,9 @@ class AsyncDatabase:
             budget: rows that may be read beyond `limit`; once they are used up, `page.truncated` is true and
                 `page.next` continues.
 
-        Costs one request and at most limit + 1 rows; with `any_of`, that for each value; with tombstones or `where`, up
-        to `budget` rows more. For groups of an aggregate, one request and row more for each `least` and `greatest` of
-        each group.
+        Costs one request and at most limit + 1 rows; with `any_of`, that for each value. Where tombstones, other
+        variants or `where` leave rows out, up to `budget` rows more, in requests of at most limit + 1 rows. For groups
+        of an aggregate, one request and row more for each `least` and `greatest` of each group.
 
         Raises:
             InvalidQuery: the limit is out of bounds, or the view cannot answer this.

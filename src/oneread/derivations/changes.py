@@ -365,6 +365,9 @@ class FollowSource(_Following):
         if entity_type.going:
             source = SourceCache(self._catalog, sources)[self._source]
             if entity_type.goes_with(refs, self._source, source):
+                if sources.going is not None:
+                    sources.going.setdefault(self._source, {})[self.key] = None
+                    return NO_CHANGE
                 return deletion(self._catalog, self.key, attempt, sources)
         return self._follow(attempt, sources, refs, (self._source,))
 

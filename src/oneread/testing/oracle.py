@@ -170,6 +170,13 @@ class Oracle:
         if self.get(model, *key) is not None:
             self._change([((root_model(model), key), None)])
 
+    def replace(self, entity: M) -> M:
+        """Deletes what has the key of an entity, of whichever variant, and stores the entity, as one commit."""
+        place = place_of(entity)
+        self._change([(place, None), (place, stamped(entity, None, self.clock_of(place)))])
+        replaced: M = self.held[place].entity
+        return replaced
+
     def get(self, model: type[M], *key: object) -> M | None:
         """The entity; None if there is none."""
         held = self.held.get((root_model(model), key))

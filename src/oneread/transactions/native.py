@@ -118,8 +118,12 @@ class NativeCommitter(NativeSystem):
         if basis is None:
             yield from self.cascade(unit, now, refused).commit(commit.changes)
         else:
-            for change in commit.changes:
+            going: dict[bytes, dict[bytes, None]] = {}
+            unit.known("roots").going = going
+            for change in commit.changes:  # one of them may make the source again whose delete comes before
                 yield from self.cascade(unit, now, refused).commit([change])
+            unit.known("roots").going = None
+            yield from self.cascade(unit, now, refused).let_go(going)
         _report_followed(unit, commit.changes)
         yield from unit.settle(now)
         commit.is_deciding = False
@@ -141,6 +145,7 @@ class NativeCommitter(NativeSystem):
 
         For each rank of groups: one read of their holders, one of the groups, and one scan for each extremum.
         """
+        unit.known("roots").going = {}  # a change that follows may make their source again
         return _until_written(partial(self._overlay, unit, now, changes))
 
     def refusals(self, items: Sequence[Sequence[Change]]) -> Plan[dict[int, OnereadError]]:
@@ -285,6 +290,16 @@ class Cascade:
         refused = yield from self._follow(source, holders)
         yield from self._spread()
         return refused
+
+    def let_go(self, going: Mapping[bytes, Iterable[bytes]]) -> Plan[None]:
+        """Deletes holders with their sources, which are the keys, but for those of a source that was made again."""
+        rows = self._unit.known("roots")
+        for source, holders in going.items():
+            if _seen(rows[source]).body is None:
+                targets = list(holders)
+                self._room = max(0, self._room - len(targets))
+                yield from self._follow(source, targets)
+        yield from self._spread()
 
     def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
         """Lets the entities that show these groups follow them, and what follows from that."""

@@ -204,7 +204,10 @@ def read_aside(found: Found) -> AsideEntry:
 
 
 def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseException, now: int) -> Plan[None]:
-    """Stores that a holder could not follow its source, with the error and how often that was tried. One request."""
+    """Stores that a holder could not follow its source, with the error and how often that was tried. One request.
+
+    A unit of work is one try, however often its changes reach the holder.
+    """
     key = aside_key(source, holder)
     yield from unit.load("system", [key])
     row = unit.get("system", key)
@@ -214,7 +217,7 @@ def set_aside(unit: UnitOfWork, source: bytes, holder: bytes, error: BaseExcepti
         holder,
         type(error).__name__,
         _text(error),
-        1 if known is None else known.tries + 1,
+        1 if known is None else known.tries + (not unit.has_put("system", key)),
         now if known is None else known.since,
         digest(unit.known("roots"), source, holder),
     )

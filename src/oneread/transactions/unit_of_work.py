@@ -97,14 +97,16 @@ class RowCache(dict[bytes, "Row | None"]):
     """Rows by key; `made` caches an object decoded from a row until that row changes.
 
     `now` is the clock of the commit that decides on them, in milliseconds since 1970; `groups` are the groups that were
-    read for the decision that is next.
+    read for the decision that is next. `going` collects, by deleted source, holders that go with it once every
+    change is decided; with None, they go at once.
     """
 
-    __slots__ = ("groups", "made", "now")
+    __slots__ = ("going", "groups", "made", "now")
 
     def __init__(self) -> None:
         self.made: dict[bytes, Any] = {}
         self.groups: dict[bytes, GroupNumbers] = {}
+        self.going: dict[bytes, dict[bytes, None]] | None = None
         self.now = 0
 
 
@@ -274,6 +276,10 @@ class UnitOfWork:
         known[key] = row
         known.made.pop(key, None)
         changed[key] = row
+
+    def has_put(self, table: Table, key: bytes) -> bool:
+        """Whether this unit stores or removes a row."""
+        return key in self._changed[table]
 
     def known(self, table: Table) -> RowCache:
         """Every row of a table that was read or written so far."""
