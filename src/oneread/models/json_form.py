@@ -51,9 +51,12 @@ class JsonForm(Generic[E]):
         self.cls = cls
         self._names = Named(())
         self._shapes = Shapes(self._names, frozenset())
+        self._stand_ins = dict[tuple[type, bool], Annotation]()
         self.fields = fields or self._shapes.of(cls)
         self.spelled = _spelled(cls) if self.shows_copies else {each.name: each.name for each in self.fields}
-        defaults = {name: each for name, each in defaults_of(cls).items() if not _is_required(each)}
+        # In the class of a view what stands behind a field is its rule.
+        given = defaults_of(cls) if issubclass(cls, (Model, Copy)) else {}
+        defaults = {name: each for name, each in given.items() if not _is_required(each)}
         self.defaults = {self.spelled[name]: each for name, each in defaults.items()}
         self.optional = frozenset(defaults)
         self.stamped = frozenset(name for name, each in defaults.items() if isinstance(each, Marker))
@@ -163,9 +166,7 @@ class JsonForm(Generic[E]):
             return wrapped(several, field.type.metadata, optional=field.optional)
         if field.kind == "plain":
             return field.concrete
-        found: Annotation = self._key(field)
-        if field.kind == "copy":
-            found = msgspec.defstruct(field.cls.__name__, [("ref", found)])
+        found = self._stand_in(field, shown=False) if field.kind == "copy" else self._key(field)
         return found | None if field.optional else found
 
     def schema(self, *, sent: bool = False) -> Definition:
@@ -214,19 +215,32 @@ class JsonForm(Generic[E]):
     def _showable(self, field: FieldShape) -> Annotation:
         if field.kind != "copy":
             return self._sendable(field)
+        found = self._stand_in(field, shown=True)
+        return found | None if field.optional else found
+
+    def _stand_in(self, field: FieldShape, *, shown: bool) -> Annotation:
+        """A struct for a copy's class, as it is shown or sent: one for all fields of it, since a schema names it."""
+        known = self._stand_ins.get((field.cls, shown))
+        if known is not None:
+            return known
+        parts: list[Any] = [("ref", self._key(field)), *(self._shown_parts(field) if shown else ())]
+        spelled = _spelled(field.cls) if shown else {}
+        name, module = field.cls.__name__, field.cls.__module__
+        places = {"__qualname__": field.cls.__qualname__}
+        made = msgspec.defstruct(name, parts, rename=spelled, kw_only=True, module=module, namespace=places)
+        self._stand_ins[field.cls, shown] = made
+        return made
+
+    def _shown_parts(self, field: FieldShape) -> list[tuple[str, Annotation, object]]:
+        """What a client is shown of a copy besides its `ref`."""
         own = Copy.__struct_fields__
-        spelled = _spelled(field.cls)
         # The fields of a row's grouping copy are not there; of a source that does not exist yet they are None.
         absent = (
             msgspec.UnsetType | None if field.cls.missing_ok or field.cls.on_delete == "clear" else msgspec.UnsetType
         )
-        shown = [
-            (each.name, self._sendable(each) | absent, msgspec.UNSET) for each in field.fields if each.name not in own
-        ]
-        ref: tuple[str, Annotation] = ("ref", self._key(field))
-        parts: list[Any] = [ref, ("deleted", bool | msgspec.UnsetType, msgspec.UNSET), *shown]
-        found: Annotation = msgspec.defstruct(field.cls.__name__, parts, rename=spelled, kw_only=True)
-        return found | None if field.optional else found
+        deleted = ("deleted", bool | msgspec.UnsetType, msgspec.UNSET)
+        copied = [each for each in field.fields if each.name not in own]
+        return [deleted, *((each.name, self._sendable(each) | absent, msgspec.UNSET) for each in copied)]
 
 
 _FORMS: Final[dict[type[Any], JsonForm[Any]]] = {}

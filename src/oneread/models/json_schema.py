@@ -37,7 +37,7 @@ def define(
     """The schema of a class, taken from a struct with its fields, with its docstring and defaults by name in JSON.
 
     Raises:
-        InvalidDeclaration: a field has no JSON schema.
+        InvalidDeclaration: a field has no JSON schema, or two different classes in them have one full name.
     """
     try:
         (found,), parts = msgspec.json.schema_components((stand_in,), schema_hook=_of_reference, ref_template="{name}")
@@ -45,6 +45,8 @@ def define(
         raise InvalidDeclaration(
             "a field of this class has no JSON schema", declaration=cls, reason=str(error)
         ) from error
+    except KeyError as error:  # by full names, too
+        raise InvalidDeclaration("two classes in the fields of this one have one name", declaration=cls) from error
     _drop_false_items(parts)
     for part in parts.values():
         part.pop("title", None)  # the name says it, and generators of clients take two equal titles for one class
