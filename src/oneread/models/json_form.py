@@ -82,7 +82,7 @@ class JsonForm(Generic[E]):
             else writer.entry(self.spelled[each.name], f"row.{each.name}", each)
             for each in fields if self.shows_copies or each.name not in self.totals
         )  # fmt: skip
-        scope, named = {"in_order": order_sets}, self.cls.__qualname__
+        scope, named = {"in_order": order_sets, "UNSET": msgspec.UNSET, "NOT_SHOWN": _NOT_SHOWN}, self.cls.__qualname__
         return {
             "write": function("write", "row", [f"return {{{parts}}}"], scope, named),
             "write_all": function("write_all", "rows", [f"return [{{{parts}}} for row in rows]"], scope, named),
@@ -243,6 +243,9 @@ class JsonForm(Generic[E]):
         return [deleted, *((each.name, self._sendable(each) | absent, msgspec.UNSET) for each in copied)]
 
 
+_NOT_SHOWN: Final = (Marker, msgspec.UnsetType)
+"""The classes of a total that an entity does not have yet: not saved, or not built."""
+
 _FORMS: Final[dict[type[Any], JsonForm[Any]]] = {}
 
 
@@ -290,8 +293,9 @@ class _JsonWriter:
         return f"{spelled!r}: {self._value(value, field)}, "
 
     def total(self, spelled: str, field: FieldShape) -> str:
-        """The entry of a number of a group, left out while it is not built."""
-        return f"**({{{spelled!r}: row.{field.name}}} if hasattr(row, {field.name!r}) else {{}}), "
+        """The entry of a number of a group, left out while it is not built, or its entity not saved."""
+        given = f"getattr(row, {field.name!r}, UNSET)"
+        return f"**({{{spelled!r}: total}} if (total := {given}).__class__ not in NOT_SHOWN else {{}}), "
 
     def _value(self, value: str, field: FieldShape) -> str:
         """The expression of one field's value."""
