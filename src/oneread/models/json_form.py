@@ -21,13 +21,13 @@ from oneread.errors import InvalidValue
 from oneread.models.declared import FORMS
 from oneread.models.fields import Marker, defaults_of, is_rollup
 from oneread.models.json_body import FAULTS, NOT_FITTING, BodyRules, JsonBody, Tag, several_references
-from oneread.models.json_schema import Definition, define, define_choice
+from oneread.models.json_schema import Choice, Definition, define, define_choice
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, Shapes, wrapped
 from oneread.models.types import Annotation, Named
-from oneread.models.variants import discriminator_of
+from oneread.models.variants import discriminator_of, is_variants_only
 
 E = TypeVar("E")
 
@@ -96,8 +96,9 @@ class JsonForm(Generic[E]):
 
     @property
     def _tag(self) -> Tag | None:
+        """None for a class of which no entity is, too: no body names it."""
         found = self.discriminator
-        return None if found is None else Tag(found.name, found.value)
+        return None if found is None or is_variants_only(found.cls) else Tag(found.name, found.value)
 
     @property
     def is_choice(self) -> bool:
@@ -188,7 +189,8 @@ class JsonForm(Generic[E]):
             return of_class(self.cls)
         choices = {value: of_class(each) for value, each in (found.patched if patches else found.variants).items()}
         # A patch that names no class fits several.
-        return define_choice(self.cls, name, found.name, choices, "anyOf" if patches else "oneOf")
+        way = "anyOf" if patches else "oneOf"
+        return define_choice(self.cls, name, Choice(found.name, choices, frozenset(found.variants), way))
 
     def _own_name(self, name: str) -> str:
         """The name of a component for exactly this class, where `name` is that of any of its variants."""

@@ -42,11 +42,14 @@ def db(request, tmp_path):
 @pytest.mark.parametrize("verb", ["save", "create", "save_all", "patch"])
 def test_it_is_refused(db, verb, field):
     player = Player(**GIVEN | {"number": 2, field: None})
+    write = {
+        "patch": lambda: db.patch(Player, 1, **{field: None}),
+        "save_all": lambda: db.save_all([player]),
+        "save": lambda: db.save(player),
+        "create": lambda: db.create(player),
+    }[verb]
     with pytest.raises(InvalidValue) as error:
-        if verb == "patch":
-            db.patch(Player, 1, **{field: None})
-        else:
-            getattr(db, verb)([player] if verb == "save_all" else player)
+        write()
     assert error.value.message == (
         "this field must refer to an entity: give a reference, not None, or declare it with | None"
     )

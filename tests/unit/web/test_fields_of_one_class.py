@@ -138,7 +138,7 @@ def test_the_class_is_one_component():
     assert found["MatchCreate"]["required"] == ["number", "home", "away"]
 
 
-def test_two_classes_of_one_name_are_told_apart_by_their_module():
+def test_two_classes_of_one_name_are_named_with_their_modules():
     found = component_schemas(Mixed)["Mixed"]["properties"]
     assert found["home"]["$ref"].endswith("test_fields_of_one_class.Side")
     assert found["away"]["$ref"].endswith("test_fields_of_one_class.Elsewhere")
