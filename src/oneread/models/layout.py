@@ -32,7 +32,7 @@ WIDE_BIT: Final = 0x8000
 WIDE_WITHOUT_ID: Final = b"\xc1"  # the one byte that never begins a msgpack value
 _FAULTS: Final = (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError)
 _REFUSED: Final = "a value does not fit its field"
-_NO_REFERENCE: Final = "this field must refer to an entity: give a reference, not None, or declare it with | None"
+_NO_REFERENCE: Final = "it must refer to an entity: give a reference, not None, or declare the field with | None"
 _CHANGED: Final = "this value would be read back as another one; give it in the type that the field declares"
 _NOT_FINITE: Final = "NaN and infinite Decimals are not stored"
 _CORRUPT: Final = "a stored document does not fit its model"
@@ -216,7 +216,7 @@ class Layout(Generic[E]):
         """Raises InvalidValue where a reference is None that must not be; the error of the codec is of stored forms."""
         for field in self.fields:
             if field.kind != "plain" and not field.optional and getattr(entity, field.name) is None:
-                raise InvalidValue(_NO_REFERENCE, model=self.cls.__name__, field=field.name) from error
+                raise InvalidValue(_REFUSED, model=self.cls.__name__, field=field.name, reason=_NO_REFERENCE) from error
 
     def _refuse(self, entity: E, error: Exception) -> NoReturn:
         self._refuse_none(entity, error)
