@@ -43,7 +43,8 @@ def command(
     """Writes entities to a file, from one moment of the store, while it is in use.
 
     Copies, indexes and aggregates are not written: `oneread load` derives them. JSON lines restore the store exactly,
-    with versions and tombstones; CSV holds the entities of one model, without deleted ones.
+    with versions and tombstones; CSV holds the entities of one model, without deleted ones. One with
+    entities of variants is dumped as each variant.
 
     Example: oneread dump --out shop.jsonl.gz --schema shop.models:shop --db lmdb:///var/lib/shop
     """

@@ -21,13 +21,13 @@ from oneread.errors import InvalidValue
 from oneread.models.declared import FORMS
 from oneread.models.fields import Marker, defaults_of, is_rollup
 from oneread.models.json_body import FAULTS, NOT_FITTING, BodyRules, JsonBody, Tag, several_references
-from oneread.models.json_schema import Definition, define, define_choice
+from oneread.models.json_schema import Choice, Definition, define, define_choice
 from oneread.models.model import Model, key_names
 from oneread.models.references import Copy
 from oneread.models.set_order import order_sets
 from oneread.models.shadow import FieldShape, Shapes, wrapped
 from oneread.models.types import Annotation, Named
-from oneread.models.variants import discriminator_of
+from oneread.models.variants import discriminator_of, is_variants_only
 
 E = TypeVar("E")
 
@@ -51,9 +51,12 @@ class JsonForm(Generic[E]):
         self.cls = cls
         self._names = Named(())
         self._shapes = Shapes(self._names, frozenset())
+        self._stand_ins = dict[tuple[type, bool], Annotation]()
         self.fields = fields or self._shapes.of(cls)
         self.spelled = _spelled(cls) if self.shows_copies else {each.name: each.name for each in self.fields}
-        defaults = {name: each for name, each in defaults_of(cls).items() if not _is_required(each)}
+        # In the class of a view what stands behind a field is its rule.
+        given = defaults_of(cls) if issubclass(cls, (Model, Copy)) else {}
+        defaults = {name: each for name, each in given.items() if not _is_required(each)}
         self.defaults = {self.spelled[name]: each for name, each in defaults.items()}
         self.optional = frozenset(defaults)
         self.stamped = frozenset(name for name, each in defaults.items() if isinstance(each, Marker))
@@ -80,7 +83,7 @@ class JsonForm(Generic[E]):
             else writer.entry(self.spelled[each.name], f"row.{each.name}", each)
             for each in fields if self.shows_copies or each.name not in self.totals
         )  # fmt: skip
-        scope, named = {"in_order": order_sets}, self.cls.__qualname__
+        scope, named = {"in_order": order_sets, "UNSET": msgspec.UNSET, "NOT_SHOWN": _NOT_SHOWN}, self.cls.__qualname__
         return {
             "write": function("write", "row", [f"return {{{parts}}}"], scope, named),
             "write_all": function("write_all", "rows", [f"return [{{{parts}}} for row in rows]"], scope, named),
@@ -94,8 +97,9 @@ class JsonForm(Generic[E]):
 
     @property
     def _tag(self) -> Tag | None:
+        """None for a class of which no entity is, too: no body names it."""
         found = self.discriminator
-        return None if found is None else Tag(found.name, found.value)
+        return None if found is None or is_variants_only(found.cls) else Tag(found.name, found.value)
 
     @property
     def is_choice(self) -> bool:
@@ -164,9 +168,7 @@ class JsonForm(Generic[E]):
             return wrapped(several, field.type.metadata, optional=field.optional)
         if field.kind == "plain":
             return field.concrete
-        found: Annotation = self._key(field)
-        if field.kind == "copy":
-            found = msgspec.defstruct(field.cls.__name__, [("ref", found)])
+        found = self._stand_in(field, shown=False) if field.kind == "copy" else self._key(field)
         return found | None if field.optional else found
 
     def schema(self, *, sent: bool = False) -> Definition:
@@ -188,7 +190,8 @@ class JsonForm(Generic[E]):
             return of_class(self.cls)
         choices = {value: of_class(each) for value, each in (found.patched if patches else found.variants).items()}
         # A patch that names no class fits several.
-        return define_choice(self.cls, name, found.name, choices, "anyOf" if patches else "oneOf")
+        way = "anyOf" if patches else "oneOf"
+        return define_choice(self.cls, name, Choice(found.name, choices, frozenset(found.variants), way))
 
     def _own_name(self, name: str) -> str:
         """The name of a component for exactly this class, where `name` is that of any of its variants."""
@@ -215,20 +218,36 @@ class JsonForm(Generic[E]):
     def _showable(self, field: FieldShape) -> Annotation:
         if field.kind != "copy":
             return self._sendable(field)
+        found = self._stand_in(field, shown=True)
+        return found | None if field.optional else found
+
+    def _stand_in(self, field: FieldShape, *, shown: bool) -> Annotation:
+        """A struct for a copy's class, as it is shown or sent: one for all fields of it, since a schema names it."""
+        known = self._stand_ins.get((field.cls, shown))
+        if known is not None:
+            return known
+        parts: list[Any] = [("ref", self._key(field)), *(self._shown_parts(field) if shown else ())]
+        spelled = _spelled(field.cls) if shown else {}
+        name, module = field.cls.__name__, field.cls.__module__
+        places = {"__qualname__": field.cls.__qualname__}
+        made = msgspec.defstruct(name, parts, rename=spelled, kw_only=True, module=module, namespace=places)
+        self._stand_ins[field.cls, shown] = made
+        return made
+
+    def _shown_parts(self, field: FieldShape) -> list[tuple[str, Annotation, object]]:
+        """What a client is shown of a copy besides its `ref`."""
         own = Copy.__struct_fields__
-        spelled = _spelled(field.cls)
         # The fields of a row's grouping copy are not there; of a source that does not exist yet they are None.
         absent = (
             msgspec.UnsetType | None if field.cls.missing_ok or field.cls.on_delete == "clear" else msgspec.UnsetType
         )
-        shown = [
-            (each.name, self._sendable(each) | absent, msgspec.UNSET) for each in field.fields if each.name not in own
-        ]
-        ref: tuple[str, Annotation] = ("ref", self._key(field))
-        parts: list[Any] = [ref, ("deleted", bool | msgspec.UnsetType, msgspec.UNSET), *shown]
-        found: Annotation = msgspec.defstruct(field.cls.__name__, parts, rename=spelled, kw_only=True)
-        return found | None if field.optional else found
+        deleted = ("deleted", bool | msgspec.UnsetType, msgspec.UNSET)
+        copied = [each for each in field.fields if each.name not in own]
+        return [deleted, *((each.name, self._sendable(each) | absent, msgspec.UNSET) for each in copied)]
 
+
+_NOT_SHOWN: Final = (Marker, msgspec.UnsetType)
+"""The classes of a total that an entity does not have yet: not saved, or not built."""
 
 _FORMS: Final[dict[type[Any], JsonForm[Any]]] = {}
 
@@ -278,8 +297,9 @@ class _JsonWriter:
         return f"{spelled!r}: {self._value(value, field)}, "
 
     def total(self, spelled: str, field: FieldShape) -> str:
-        """The entry of a number of a group, left out while it is not built."""
-        return f"**({{{spelled!r}: row.{field.name}}} if hasattr(row, {field.name!r}) else {{}}), "
+        """The entry of a number of a group, left out while it is not built, or its entity not saved."""
+        given = f"getattr(row, {field.name!r}, UNSET)"
+        return f"**({{{spelled!r}: total}} if (total := {given}).__class__ not in NOT_SHOWN else {{}}), "
 
     def _value(self, value: str, field: FieldShape) -> str:
         """The expression of one field's value."""

@@ -37,7 +37,7 @@ def define(
     """The schema of a class, taken from a struct with its fields, with its docstring and defaults by name in JSON.
 
     Raises:
-        InvalidDeclaration: a field has no JSON schema.
+        InvalidDeclaration: a field has no JSON schema, or two different classes in them have one full name.
     """
     try:
         (found,), parts = msgspec.json.schema_components((stand_in,), schema_hook=_of_reference, ref_template="{name}")
@@ -45,6 +45,8 @@ def define(
         raise InvalidDeclaration(
             "a field of this class has no JSON schema", declaration=cls, reason=str(error)
         ) from error
+    except KeyError as error:  # by full names, too
+        raise InvalidDeclaration("two classes in the fields of this one have one name", declaration=cls) from error
     _drop_false_items(parts)
     for part in parts.values():
         part.pop("title", None)  # the name says it, and generators of clients take two equal titles for one class
@@ -72,19 +74,30 @@ def _add_tag(schema: Json, tag: Tag, *, required: bool) -> None:
         schema["required"] = [tag.name, *schema["required"]]
 
 
-def define_choice(cls: type, name: str, discriminator: str, choices: Mapping[str, Definition], way: str) -> Definition:
-    """The schema of what is one of several classes, by the value of the discriminator; `way` is oneOf or anyOf.
+class Choice(NamedTuple):
+    """Classes by the value of the discriminator; a body may name those of `named`, and `way` is oneOf or anyOf."""
+
+    discriminator: str
+    choices: Mapping[str, Definition]
+    named: frozenset[str]
+    way: str
+
+
+def define_choice(cls: type, name: str, given: Choice) -> Definition:
+    """The schema of what is one of several classes.
 
     Raises:
         InvalidDeclaration: classes inside two of them have one name.
     """
     parts: dict[str, Json] = {}
-    for each in choices.values():
+    for each in given.choices.values():
         for part, schema in (*each.parts.items(), (each.name, each.schema)):
             if parts.setdefault(part, schema) != schema:
                 raise InvalidDeclaration("two classes in the variants of a model have one name", model=cls, name=part)
-    refs = {value: {"$ref": each.name} for value, each in choices.items()}
-    schema = {way: [*refs.values()], "discriminator": {"propertyName": discriminator, "mapping": refs}}
+    refs = {value: {"$ref": each.name} for value, each in given.choices.items()}
+    mapping = {value: ref for value, ref in refs.items() if value in given.named}
+    discriminator = {"propertyName": given.discriminator, "mapping": mapping}
+    schema = {given.way: [*refs.values()], "discriminator": discriminator}
     text = vars(cls).get("__doc__")
     return Definition(name, schema | ({"description": cleandoc(text)} if text else {}), parts)
 

@@ -32,6 +32,7 @@ WIDE_BIT: Final = 0x8000
 WIDE_WITHOUT_ID: Final = b"\xc1"  # the one byte that never begins a msgpack value
 _FAULTS: Final = (TypeError, ValueError, OverflowError, AttributeError, RecursionError, msgspec.MsgspecError)
 _REFUSED: Final = "a value does not fit its field"
+_NO_REFERENCE: Final = "it must refer to an entity: give a reference, not None, or declare the field with | None"
 _CHANGED: Final = "this value would be read back as another one; give it in the type that the field declares"
 _NOT_FINITE: Final = "NaN and infinite Decimals are not stored"
 _CORRUPT: Final = "a stored document does not fit its model"
@@ -149,7 +150,7 @@ class Layout(Generic[E]):
         try:
             seen = self._take_bounded(entity, doc) if doc.startswith(self.wide_prefix) else self._take(doc)
         except _FAULTS as error:
-            self._refuse(error)
+            self._refuse(entity, error)
         if not self._same(entity, seen):
             self._refuse_changed(entity, seen)
         return doc, self._checked(seen)
@@ -211,13 +212,21 @@ class Layout(Generic[E]):
             self._refuse_unencodable(entity, error)
         return self._take_wide(doc)
 
-    def _refuse(self, error: Exception) -> NoReturn:
+    def _refuse_none(self, entity: E, error: Exception) -> None:
+        """Raises InvalidValue where a reference is None that must not be; the error of the codec is of stored forms."""
+        for field in self.fields:
+            if field.kind != "plain" and not field.optional and getattr(entity, field.name) is None:
+                raise InvalidValue(_REFUSED, model=self.cls.__name__, field=field.name, reason=_NO_REFERENCE) from error
+
+    def _refuse(self, entity: E, error: Exception) -> NoReturn:
+        self._refuse_none(entity, error)
         reason, _, where = str(error).partition(" - at ")
         path = field_path(where[where.rfind("`$") + 1 :].strip("`"), self.fields)
         raise InvalidValue(_REFUSED, model=self.cls.__name__, field=path, reason=reason) from error
 
     def _refuse_unencodable(self, entity: E, error: Exception) -> NoReturn:
         """Raises InvalidValue; msgspec names no path when it encodes, so each field is tried."""
+        self._refuse_none(entity, error)
         raise InvalidValue(
             _REFUSED, model=self.cls.__name__, field=_unencodable(entity, self.fields), reason=str(error)
         ) from error

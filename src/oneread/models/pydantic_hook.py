@@ -104,12 +104,14 @@ def sent_schema(of: JsonForm[Any], own: Callable[[type[Any]], Json], cls: type, 
     found = of.discriminator
     if found is None or not found.is_choice:
         return own(of.cls)
-    name, known = found.name, found.patched if patches else found.variants
+    name, known = found.name, found.variants
     unnamed = found.value if patches else _UNKNOWN
 
     def choose(value: object) -> str:
         sent = cast("Mapping[object, object]", value) if isinstance(value, Mapping) else {}
-        given = sent.get(name, unnamed)
+        if name not in sent:
+            return unnamed
+        given = sent[name]
         return given if isinstance(given, str) and given in known else _UNKNOWN
 
     def refuse(_given: object) -> object:
@@ -126,7 +128,7 @@ def sent_schema(of: JsonForm[Any], own: Callable[[type[Any]], Json], cls: type, 
     refusing = {"type": "function-plain", "function": {"type": "no-info", "function": refuse}}
     always = {"type": "default", "schema": refusing, "default": None, "validate_default": True}
     unknown = {"type": "typed-dict", "fields": {name: {"type": "typed-dict-field", "schema": always}}}
-    choices = {value: own(each) for value, each in known.items()} | {_UNKNOWN: unknown}
+    choices = {value: own(each) for value, each in (found.patched if patches else known).items()} | {_UNKNOWN: unknown}
     return {
         "type": "function-wrap",
         "function": {"type": "no-info", "function": validate},

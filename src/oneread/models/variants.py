@@ -62,10 +62,9 @@ class Discriminator:
             raise self._refusal(located(reason_of(error))) from error
         if patches and given is msgspec.UNSET:
             return self.cls
-        known = self.patched if patches else self.variants
-        found = known.get(given) if isinstance(given, str) else None
+        found = self.variants.get(given) if isinstance(given, str) else None
         if found is None:
-            raise self._refusal(FieldFault((self.name,), expected(known)))
+            raise self._refusal(FieldFault((self.name,), expected(self.variants)))
         return found
 
     def _refusal(self, fault: FieldFault) -> InvalidValue:

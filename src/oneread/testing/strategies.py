@@ -29,6 +29,7 @@ from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import FieldType, Names, type_of, types_of
+from oneread.models.variants import is_variants_only
 from oneread.testing.crashes import Crash
 from oneread.testing.naive_entities import KeyParts
 from oneread.testing.steps import (
@@ -92,7 +93,7 @@ def entities(
             or `pool` is given under that name, too.
 
     Raises:
-        UsageError: a field is unknown, or values of its type cannot be made up.
+        UsageError: a field is unknown, values of its type cannot be made up, or the model has `variants_only`.
     """
     own = {"schema": schema, "pool": pool}  # a strategy is of a field of that name
     fields |= {name: given for name, given in own.items() if isinstance(given, st.SearchStrategy)}
@@ -187,6 +188,8 @@ class _Makers:
 
     def entities(self, model: type[Any], given: Mapping[str, Strategy]) -> st.SearchStrategy[Any]:
         """Whole entities."""
+        if is_variants_only(model):
+            raise UsageError("this model has variants_only: ask for entities of one of its variants", model=model)
         required, optional = self.fields(model, given)
         own = {name: given[name] for name in key_names(model) if name in given}
         rest = st.fixed_dictionaries({**own, **required}, optional=optional)
@@ -224,7 +227,9 @@ class _Histories(_Makers):
         }
         self._pools: dict[Any, st.SearchStrategy[KeyParts]] = {}
         ordered = _sources_first(schema.models, self._names)
-        self._whole = {model: self.entities(model, self._given[model]) for model in ordered}
+        self._whole = {
+            model: self.entities(model, self._given[model]) for model in ordered if not is_variants_only(model)
+        }
         anything = st.one_of(*self._whole.values())
         batch = st.lists(anything, max_size=5, unique_by=_place).map(lambda several: _in_order(several, ordered))
         patches = {model: self._patches(model) for model in ordered}

@@ -2,20 +2,20 @@
 
 A reference by a key of one part is that part, by several parts a column for each (`product.order`); a value that is
 neither text nor a number is JSON. None is an empty cell; text that is empty or begins with a quote is JSON, so that
-loading can distinguish them. See docs/formats/dumps.md.
+loading can distinguish them. Totals are left out, since loading adds them up. See docs/formats/dumps.md.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
-from oneread.errors import InvalidValue
+from oneread.errors import InvalidValue, UsageError
 from oneread.models.model import stored_name
 from oneread.plans.arguments import check_function
 from oneread.plans.plan import Plan
@@ -32,7 +32,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class CsvDump:
-    """One dump of the entities of one model, without its variants."""
+    """One dump of the entities of one model; one of a variant ends it, because a variant has other columns."""
 
     def __init__(self, catalog: Catalog, model: type, write: WriteLine, progress: Reporter) -> None:
         check_function("write", write)
@@ -51,11 +51,13 @@ class CsvDump:
     def write_lines(self) -> Plan[int]:
         """Writes the header and all rows; returns the number of entities.
 
-        Raises SchemaMismatch when a newer program has added fields, which this dump would lack.
+        Raises SchemaMismatch when a newer program has added fields, which this dump would lack, and UsageError when
+        entities of variants would be missing.
         """
         self._catalog.refuse_older((yield from stored_schema()))
         several = self._several
-        columns = [[f"{name}.{part}" for part in several.get(name, ())] or [name] for name in self._form.by_name]
+        names = [name for name in self._form.by_name if name not in self._form.totals]
+        columns = [[f"{name}.{part}" for part in several.get(name, ())] or [name] for name in names]
         self._line([column for each in columns for column in each])
         within = RowRange.under(self._form.entity_type.kind.prefix)
         yield from scan_all("roots", within, self._batch, BATCH, fetch_data)
@@ -69,7 +71,18 @@ class CsvDump:
             if type(entity) is self._form.cls:
                 self._line(self._cells(entity, key))
                 self.entities += 1
+            elif isinstance(entity, self._form.cls):
+                self._refuse_variants()
         self._progress(Progress(f"dumping {stored_name(self._form.cls)}", self.entities))
+
+    def _refuse_variants(self) -> NoReturn:
+        cls = self._form.cls
+        variants = [each for each in self._catalog.models if issubclass(each, cls) and each is not cls]
+        raise UsageError(
+            "CSV holds one class, and entities of variants would be missing: dump each variant, or JSON lines",
+            model=cls,
+            variants=variants,
+        )
 
     def _cells(self, entity: object, key: bytes) -> list[str]:
         text = self._form.encode(entity)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from oneread.database.patches import as_arguments
 from oneread.database.shapes import CreateShape, PatchShape, decode
-from oneread.errors import LimitExceeded
+from oneread.errors import InvalidValue, LimitExceeded
 from oneread.models.json_form import form
 from oneread.models.model import Model
 
@@ -35,8 +34,8 @@ async def entity_of(request: Request, model: type[M], *, most_bytes: int = MOST_
 
     Raises:
         InvalidValue: the body is not JSON, or fields are unknown, missing or of another type; the response lists them.
+            415 where the content type is not JSON.
         LimitExceeded: the body is too large.
-        HTTPException: 415, the content type is not JSON.
     """
     sent: M = form(model).decode(await _body(request, most_bytes))
     return sent
@@ -46,7 +45,7 @@ async def changes_of(request: Request, model: type[M], *, most_bytes: int = MOST
     """Decodes the fields in a request's body, for `db.patch(model, *key, **changes)`; None clears one.
 
     Raises:
-        InvalidValue, LimitExceeded, HTTPException: as `entity_of`.
+        InvalidValue, LimitExceeded: as `entity_of`.
     """
     return as_arguments(form(model).changes(await _body(request, most_bytes)))
 
@@ -55,7 +54,7 @@ async def body_of(request: Request, shape: type[S], *, most_bytes: int = MOST_BY
     """Decodes a shape in a request's body: `body_of(request, CreateShape[Post])`, `body_of(request, PatchShape[Post])`.
 
     Raises:
-        InvalidValue, LimitExceeded, HTTPException: as `entity_of`.
+        InvalidValue, LimitExceeded: as `entity_of`.
     """
     return decode(shape, await _body(request, most_bytes))
 
@@ -64,7 +63,7 @@ async def _body(request: Request, most: int) -> bytes:
     """Reads the body; stops as soon as it is too large."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-        raise HTTPException(415, "send application/json")
+        raise InvalidValue("the body is not JSON by its content type: send application/json", media_type=kind[:64])
     announced = request.headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and (len(announced) > len(str(most)) or int(announced) > most):
         raise _too_large(most, announced)

@@ -41,7 +41,7 @@ PROBLEM_TYPES: Final[dict[type[OnereadError], ProblemType]] = {
     errors.InvalidValue: ProblemType(422, "Invalid value"),
     errors.MissingReference: ProblemType(422, "The referenced entity does not exist"),
     errors.InvalidQuery: ProblemType(400, "Invalid query"),
-    errors.InvalidCursor: ProblemType(400, "This cursor belongs to a different query"),
+    errors.InvalidCursor: ProblemType(400, "Invalid cursor"),
     errors.NotFound: ProblemType(404, "Not found"),
     errors.AlreadyExists: ProblemType(409, "Already exists"),
     errors.StillReferenced: ProblemType(409, "The entity is still referenced"),
@@ -56,6 +56,7 @@ PROBLEM_TYPES: Final[dict[type[OnereadError], ProblemType]] = {
     errors.BudgetExceeded: ProblemType(503, "The request exceeds its budget"),
 }
 _TOO_LARGE: Final = ProblemType(413, "Content too large")
+_NOT_JSON: Final = ProblemType(415, "Not JSON")
 _PRECONDITION_FAILED: Final = ProblemType(412, "The resource has another version")
 
 _SHOWN_FACTS: Final = ("field", "model", "view", "limit", "max_limit", "bytes")
@@ -80,6 +81,8 @@ def problem_type(error: OnereadError, *, conditional: bool = False) -> ProblemTy
         return _PRECONDITION_FAILED
     if type(error) is errors.LimitExceeded and {"bytes", "limit"} <= error.facts.keys():
         return _TOO_LARGE
+    if isinstance(error, errors.InvalidValue) and "media_type" in error.facts:
+        return _NOT_JSON
     return next(PROBLEM_TYPES[each] for each in type(error).__mro__ if each in PROBLEM_TYPES)
 
 

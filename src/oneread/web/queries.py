@@ -31,6 +31,7 @@ BOUNDS: Final = ("since", "after", "until", "through", "starts_with")
 NAMES: Final = ("limit", "cursor", "backward", *BOUNDS)
 _NONE: Final[Any] = None  # FastAPI gives a request and a response only where no other type is in the annotation
 _TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
+_TWICE: Final = "the parameter is given twice"
 _DIGITS: Final = 9
 _AWARE: Final = msgspec.Meta(tz=True)
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -75,7 +76,7 @@ class PageQuery:
         given: dict[str, str] = {}
         for name, text in connection.query_params.multi_items():
             if name in given and name in NAMES:
-                raise InvalidQuery("the parameter is given twice", field=name)
+                raise InvalidQuery(_TWICE, field=name)
             if name not in NAMES and name not in others:
                 raise InvalidQuery("unknown parameter", field=name[:64])
             given[name] = text
@@ -113,9 +114,14 @@ class PageQuery:
             budget: rows that may be read beyond the limit.
 
         Raises:
-            InvalidQuery: the limit is out of bounds, or a bound does not fit the key field's type.
-            InvalidCursor: the cursor belongs to a different query.
+            InvalidQuery: the limit is out of bounds, a bound does not fit the key field's type, or the request gives a
+                parameter of lists twice.
+            InvalidCursor: the text is not a cursor, or one of a different query.
         """
+        if self.request is not _NONE:
+            for name in NAMES:
+                if len(self.request.query_params.getlist(name)) > 1:  # FastAPI takes the last
+                    raise InvalidQuery(_TWICE, field=name)
         if most is not None and self.limit is not None and self.limit > most:
             raise InvalidQuery("the limit is larger than this list allows", field="limit", max_limit=most)
         bounded = {name: getattr(self, name) for name in BOUNDS}

@@ -52,6 +52,40 @@ TOYS = Schema(Maker, Toy, Robot, ToysOfMaker)
 POOL = {Maker: [("a",), ("b",)], Toy: [(1,), (2,)]}
 
 
+class Game(Model[int]):
+    variants_only = True
+    number: Key[int]
+    title: str = ""
+
+
+class Chess(Game):
+    clocks: int = 2
+
+
+GAMES = Schema(Game, Chess)
+
+
+@settings(max_examples=15, deadline=None)
+@given(strategies.histories(GAMES, longest=8))
+def test_a_history_saves_no_model_that_has_only_variants(history):
+    for step in history:
+        saved = step.entities if isinstance(step, SaveAllStep) else [step.entity] if isinstance(step, SaveStep) else []
+        assert all(type(each) is Chess for each in saved)
+    prove(GAMES, history)
+
+
+@settings(max_examples=5, deadline=None)
+@given(strategies.crashes(GAMES))
+def test_a_crash_saves_no_model_that_has_only_variants(crash):
+    assert all(type(step.entity) is Chess for step in crash.first)
+    survive(GAMES, crash)
+
+
+def test_a_model_that_has_only_variants_is_refused():
+    with pytest.raises(UsageError, match="variants_only"):
+        strategies.entities(Game)
+
+
 @given(strategies.entities(Robot, pool=POOL))
 def test_an_entity_has_a_key_and_references_of_the_pool(robot):
     assert robot.number in (1, 2)

@@ -316,3 +316,13 @@ def test_totals_are_shown_and_cannot_be_sent():
     assert found["Question"]["required"] == ["number", "title"]  # a total is left out while it is not built
     assert list(found["QuestionCreate"]["properties"]) == ["number", "title"]
     assert list(found["QuestionPatch"]["properties"]) == ["title"]
+
+
+def test_a_total_of_an_entity_that_was_not_saved_is_left_out():
+    asked = Question(number=1, title="t")
+    assert to_json(asked) == b'{"number":1,"title":"t"}'
+    assert to_json([asked, Question(number=2, title="u", answers=3)]) == (
+        b'[{"number":1,"title":"t"},{"number":2,"title":"u","answers":3}]'
+    )
+    with connect("memory://", Schema(Answer, AnswersOf, Question)) as db:
+        assert to_json(db.save(asked)) == b'{"number":1,"title":"t","answers":0}'

@@ -446,3 +446,18 @@ class Linked(Model[int]):
 
 def test_a_reference_to_any_variant_is_its_key():
     assert to_json(Linked(number=1, to=Question.at(7))) == b'{"number":1,"to":7}'
+
+
+def test_a_patch_names_no_model_that_has_only_variants():
+    shape = PatchShape[Comment]
+    found = component_schemas(sent=[shape])
+    assert list(found["CommentPatch"]["discriminator"]["mapping"]) == ["Praise", "Doubt"]
+    assert len(found["CommentPatch"]["anyOf"]) == 3
+    assert list(found["PlainCommentPatch"]["properties"]) == ["post"]
+    for read in (lambda body: shapes.decode(shape, body), TypeAdapter(shape).validate_json):
+        assert (read(b'{"post":1}').model, read(b'{"@kind":"Doubt","post":1}').model) == (Comment, Doubt)
+        with pytest.raises((InvalidValue, ValidationError), match="expected 'Praise' or 'Doubt'"):
+            read(b'{"@kind":"Comment","post":1}')
+    with pytest.raises(InvalidValue):
+        form(Comment).changes(b'{"@kind":"Comment","post":1}')
+    assert form(Comment).changes(b'{"post":1}') == {"post": Post.at(1)}

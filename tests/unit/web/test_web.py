@@ -256,6 +256,18 @@ def test_a_parameter_twice_or_unknown_is_refused(query):
         assert client.get(f"/things?{query}").status_code == 400
 
 
+@pytest.mark.parametrize("query", ["limit=1&limit=2", "cursor=a&cursor=b", "backward=1&backward=1"])
+def test_a_parameter_twice_is_refused_as_a_dependency_too(client, query):
+    answer = client.get(f"/things?{query}")
+    assert (answer.status_code, answer.json()["errors"][0]["loc"][0]) == (400, "query")
+    assert answer.json()["detail"] == "the parameter is given twice"
+
+
+def test_nonsense_is_an_invalid_cursor(client):
+    answer = client.get("/things?cursor=nonsense").json()
+    assert (answer["title"], answer["detail"]) == ("Invalid cursor", "not a cursor; start from the first page")
+
+
 def test_a_bound_behind_the_last_key_field_is_refused():
     async def ask():
         async with connect_async("memory://", SCHEMA) as db:
@@ -329,7 +341,8 @@ def test_a_reference_is_taken_in_both_forms(client):
 
 def test_other_content_than_json_is_refused(client):
     answer = client.patch("/things/a", content=b"size=1", headers={"Content-Type": "text/plain"})
-    assert answer.status_code == 415
+    assert (answer.status_code, answer.headers["Content-Type"]) == (415, "application/problem+json")
+    assert answer.json()["title"] == "Not JSON"
     assert client.patch("/things/a", content=b"{}", headers={"Content-Type": "application/x+json"}).status_code != 415
 
 

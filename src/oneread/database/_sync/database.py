@@ -927,11 +927,11 @@ class Database:
 
         Arguments:
             write: called with each line, the header first, in the thread that does the work.
-            model: the model to dump; entities of its variants are left out.
+            model: the model to dump; one whose entities may be of variants is dumped as each of these.
             progress: called after every batch, in that thread.
 
         Raises:
-            UsageError: the class is not a model of the schema.
+            UsageError: the class is not a model of the schema, or entities of its variants would be missing.
             InvalidValue: a value has no exact form in CSV.
             SchemaMismatch: a newer program has added fields, which the dump would lack.
         """
