@@ -205,6 +205,10 @@ class Catalog:
         kind = self.kind_of(key)
         return f"{kind.cls.__name__}({', '.join(map(repr, kind.parts_of(key)))})"
 
+    def check_values(self, model: type, values: Mapping[str, Any]) -> None:
+        """Raises InvalidValue for the first of these values, by field, that a save of the model would refuse."""
+        self.entity_types[model].check_values(values)
+
     def type_of(self, entity: object) -> EntityType:
         """The entity type of an entity's class."""
         try:

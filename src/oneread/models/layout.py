@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, SchemaMismatch
-from oneread.models.differences import difference, is_abstract
+from oneread.models.differences import Mismatch, difference, is_abstract
 from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.layout_code import functions_of
 from oneread.models.model import Model, has_check
@@ -154,20 +154,41 @@ class Layout(Generic[E]):
             self._refuse_changed(entity, seen)
         return doc, self._checked(seen)
 
+    def check_values(self, values: Mapping[str, Any]) -> None:
+        """Raises InvalidValue for the first of these values, by field, that does not fit; copies are left out."""
+        for field in self.fields:
+            if field.kind == "copy" or field.name not in values:
+                continue
+            value = values[field.name]
+            try:
+                packed = pack_wide((value,))
+                check_bounded(packed)
+                read = msgspec.convert(unpack_wide(packed)[0], field.concrete, dec_hook=revive)
+            except _FAULTS as error:
+                reason = str(error).partition(" - at ")[0]
+                raise InvalidValue(
+                    _REFUSED, model=self.cls.__name__, field=field.name, reason=reason, value=value
+                ) from error
+            if field.kind == "plain":
+                self._refuse_difference(field.name, difference(value, read, loose=field.name in self._loose))
+
     def _refuse_changed(self, given: E, read: E) -> None:
         """Raises InvalidValue for the first value that would be read back as another one, if any."""
         for field in self.fields:
             place, value = _given(field, given)
-            found = difference(value, _given(field, read)[1], loose=field.name in self._loose)
-            if found is not None:
-                raise InvalidValue(
-                    _NOT_FINITE if type(found.read) is Decimal and not found.read.is_finite() else _CHANGED,
-                    model=self.cls.__name__,
-                    field=f"{place}{found.path}",
-                    given=found.given,
-                    type=type(found.given),
-                    read=found.read,
-                )
+            self._refuse_difference(place, difference(value, _given(field, read)[1], loose=field.name in self._loose))
+
+    def _refuse_difference(self, place: str, found: Mismatch | None) -> None:
+        """Raises InvalidValue for a value that would be read back as another one."""
+        if found is not None:
+            raise InvalidValue(
+                _NOT_FINITE if type(found.read) is Decimal and not found.read.is_finite() else _CHANGED,
+                model=self.cls.__name__,
+                field=f"{place}{found.path}",
+                given=found.given,
+                type=type(found.given),
+                read=found.read,
+            )
 
     def _checked(self, entity: E) -> E:
         if self._has_check:
