@@ -18,7 +18,7 @@ from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadErr
 from oneread.models.differences import Mismatch, difference, is_abstract
 from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.layout_code import functions_of
-from oneread.models.model import Model, has_check
+from oneread.models.model import Model, has_check, key_of
 from oneread.models.paths import Path
 from oneread.models.shadow import FieldShape, Shapes, revive, shadow_of
 from oneread.models.types import Names
@@ -149,7 +149,7 @@ class Layout(Generic[E]):
         try:
             seen = self._take_bounded(entity, doc) if doc.startswith(self.wide_prefix) else self._take(doc)
         except _FAULTS as error:
-            self._refuse(error)
+            self._refuse(entity, error)
         if not self._same(entity, seen):
             self._refuse_changed(entity, seen)
         return doc, self._checked(seen)
@@ -196,7 +196,7 @@ class Layout(Generic[E]):
                 entity.check()  # type: ignore[attr-defined]
             except ValueError as error:
                 raise InvalidValue(
-                    "the model's own check refuses it", model=self.cls.__name__, reason=str(error)
+                    "the model's own check refuses it", model=self.cls.__name__, reason=str(error), **_key_fact(entity)
                 ) from error
         return entity
 
@@ -232,16 +232,38 @@ class Layout(Generic[E]):
             self._refuse_unencodable(entity, error)
         return self._take_wide(doc)
 
-    def _refuse(self, error: Exception) -> NoReturn:
+    def _refuse(self, entity: E, error: Exception) -> NoReturn:
         reason, _, where = str(error).partition(" - at ")
         path = field_path(where[where.rfind("`$") + 1 :].strip("`"), self.fields)
-        raise InvalidValue(_REFUSED, model=self.cls.__name__, field=path, reason=reason) from error
+        known = _value_at(entity, path) | _key_fact(entity)
+        raise InvalidValue(_REFUSED, model=self.cls.__name__, field=path, reason=reason, **known) from error
 
     def _refuse_unencodable(self, entity: E, error: Exception) -> NoReturn:
         """Raises InvalidValue; msgspec names no path when it encodes, so each field is tried."""
+        path = _unencodable(entity, self.fields)
         raise InvalidValue(
-            _REFUSED, model=self.cls.__name__, field=_unencodable(entity, self.fields), reason=str(error)
+            _REFUSED,
+            model=self.cls.__name__,
+            field=path,
+            reason=str(error),
+            **_value_at(entity, path),
+            **_key_fact(entity),
         ) from error
+
+
+def _value_at(entity: object, path: str) -> dict[str, object]:
+    """The fact of the value at a dotted path, as far as its names lead; none without a path."""
+    found = entity
+    for name in path.split("[", maxsplit=1)[0].split("."):
+        if not hasattr(type(found), "__struct_fields__") or not hasattr(found, name):
+            break
+        found = getattr(found, name)
+    return {} if found is entity else {"value": found}
+
+
+def _key_fact(entity: object) -> dict[str, object]:
+    """The fact of an entity's key; none for what is not an entity."""
+    return {"key": key_of(entity)} if isinstance(entity, Model) else {}
 
 
 def _given(field: FieldShape, entity: object) -> tuple[str, Any]:

@@ -154,3 +154,11 @@ def test_a_step_that_does_not_apply_says_with_what(db):
     with pytest.raises(InvalidValue) as refused:
         db.patch(Match, 1, price=add("x"))
     assert (refused.value.facts["operand"], refused.value.facts["stored"]) == ("x", Decimal)
+
+
+@pytest.mark.parametrize("value", [None, 2**70, b"x" * 10_000])
+def test_a_value_that_does_not_fit_is_named_with_its_entity(db, value):
+    with pytest.raises(InvalidValue, match="does not fit its field") as refused:
+        db.save_all([Club(code="B"), Club(code="C", name=value)])
+    assert (refused.value.facts["key"], refused.value.facts["value"]) == (("C",), value)
+    assert len(str(refused.value)) < 1000
