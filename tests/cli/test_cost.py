@@ -98,7 +98,14 @@ def test_a_call_is_explained(bare, url, verb, stored):
 
 
 @pytest.mark.parametrize(
-    "wrong", [("sweep", MODEL), ("save", MODEL, "1"), ("get", MODEL), ("patch", MODEL, "--field", "nothing")]
+    "wrong",
+    [
+        ("sweep", MODEL),
+        ("save", MODEL, "1"),
+        ("get", MODEL),
+        ("patch", MODEL, "--field", "nothing"),
+        ("patch", MODEL, "--field", "number"),
+    ],
 )
 def test_a_call_that_cannot_be_is_wrong_use(bare, wrong):
     assert bare("explain", *wrong, "--schema", SCHEMA).code == 2

@@ -242,7 +242,7 @@ def test_what_cannot_be_mended_is_said_in_words(oneread):
     ran = oneread("verify")
     assert "different: Person 2: the row holds Person 1; repair cannot fix it\n" in ran.out
     ran = oneread("repair")
-    assert "`oneread repair --drop` deletes what cannot be repaired, after showing it" in ran.err
+    assert "`oneread repair --drop` deletes what cannot be repaired, after showing it: 1 of the faults" in ran.err
 
 
 @pytest.mark.usefixtures("beyond_repair")

@@ -254,7 +254,7 @@ WRONG = {
     # What is taken, and versions.
     "create twice": (AlreadyExists, "owner", lambda db: db.create(customer(1))),
     "a unique value of another entity": (NotUnique, "owner", lambda db: db.save(customer(3, name="Customer 1"))),
-    "a unique value, patched": (NotUnique, "owner", lambda db: db.patch(Customer, 2, name="Customer 1")),
+    "a unique value, patched": (NotUnique, "view", lambda db: db.patch(Customer, 2, name="Customer 1")),
     "a unique value twice in a batch": (
         NotUnique,
         "owner",

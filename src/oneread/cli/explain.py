@@ -26,6 +26,7 @@ from oneread.cli.typed import WantedType, key_parts, values, whole_key
 from oneread.connect import connect
 from oneread.costs.declared import Explanation
 from oneread.database.explaining import Explainer
+from oneread.database.patches import check_fields
 from oneread.errors import UsageError
 
 VERBS: Final = ("get", "page", "save", "create", "get_or_create", "upsert", "patch", "delete")
@@ -102,6 +103,7 @@ def _explain(
     if verb == "delete":
         return explain.delete(cls, *key, carriers=carriers)
     if verb == "patch":
+        check_fields(cls, fields)
         return explain.verb("patch", cls, explain.costs.patch(cls, *fields, carriers=carriers))
     options = {} if verb in ("create", "get_or_create") else {"carriers": carriers}
     return explain.verb(verb, cls, getattr(explain.costs, verb)(cls, **options))

@@ -135,7 +135,11 @@ def _show(output: Output, done: Repaired, seconds: float) -> None:
     state = f"{counted(last.total, 'fault')} left" if last.total else "no faults left"
     rounds = counted(done.rounds, "verification")
     output.text(f"{counted(done.mended, 'fault')} repaired, {state}: {rounds} in {seconds:,.1f} s")
-    if any(fault.droppable for fault in done.left):
-        output.note("`oneread repair --drop` deletes what cannot be repaired, after showing it")
+    droppable = sum(fault.droppable for fault in done.left)
+    if droppable:
+        output.note(
+            "`oneread repair --drop` deletes what cannot be repaired, after showing it: "
+            f"{droppable} of the faults shown; groups wait for these, and are repaired afterwards"
+        )
     if last.skipped:
         output.text(f"not compared within --max-age: {', '.join(last.skipped)}")

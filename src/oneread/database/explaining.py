@@ -15,7 +15,7 @@ from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations, found_by, one_key
 from oneread.database.pages import AnyOf, BoundQuery, Query, bounds_of
-from oneread.database.patches import patching
+from oneread.database.patches import patching, values_of
 from oneread.errors import UsageError, shown
 from oneread.models.fields import GENERATED
 from oneread.plans.arguments import check_iterable
@@ -115,6 +115,7 @@ class Explainer:
         cls = self._class(entity)
         carriers = _known_holders(cls, carriers, changes)
         patching(cls, changes)
+        self._catalog.check_values(cls, values_of(changes))
         return self._write("upsert", entity, self.costs.upsert(cls, carriers=carriers))
 
     def patch(self, model: Any, /, *key: object, carriers: Any = UNSET, **changes: Any) -> Explanation:
@@ -125,6 +126,7 @@ class Explainer:
         place = self._operations.root(model, key)
         carriers = _known_holders(model, carriers, changes)
         patching(model, changes)
+        self._catalog.check_values(model, values_of(changes))
         bound = self.costs.patch(model, *changes, carriers=carriers)
         return self._explanation(_call("patch", model, key, **changes), [f"read roots {self._name(place)}"], bound)
 

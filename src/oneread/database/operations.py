@@ -53,7 +53,7 @@ class Operations:
         self.fence = fence
         self.inline = inline
         self.lists: dict[Any, Any] = {}
-        self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), inline)
+        self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), inline, catalog.claim_facts)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {

@@ -5,7 +5,7 @@ See "Semantics" of the decisions page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 from difflib import get_close_matches
@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from oneread.errors import InvalidValue, NotFound, UsageError
-from oneread.models.fields import rollup_names
+from oneread.models.fields import Marker, defaults_of
 from oneread.models.model import Model, key_names
 
 _EXACT: Final = Context(prec=2500, traps=[Inexact, Overflow, InvalidOperation])
@@ -34,6 +34,12 @@ _ADDED: Final[dict[type, tuple[type, ...]]] = {
 An int field refuses the sum of an int and a float.
 """
 _DAY: Final = timedelta(days=1)
+_STAMP: Final = "this field is a stamp, which the database sets: leave it out of the patch"
+_SET_BY_DATABASE: Final = {
+    "rollup": "this field shows a number of a group and cannot be set; change what the group counts",
+    "created": _STAMP,
+    "updated": _STAMP,
+}
 
 
 class FieldStep(msgspec.Struct, frozen=True):
@@ -129,14 +135,31 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
     """The function from the old entity to the new one.
 
     Raises:
-        InvalidValue: the model does not declare a field, or it is part of the key; when called: a step does not apply
-            to the old value.
+        InvalidValue: the model does not declare a field, it is part of the key, or the database sets it; when called: a
+            step does not apply to the old value.
         NotFound: when called: the old entity is of another variant.
     """
     if not changes:
         raise InvalidValue("a patch needs at least one field", model=model.__name__)
-    keys = key_names(model)
-    for name in changes:
+    check_fields(model, changes)
+
+    def apply(entity: Any) -> Any:
+        kind: type = type(entity)
+        if not isinstance(entity, model):
+            raise NotFound("there is no such entity; another variant has this key", model=model, variant=kind)
+        if kind is not model:
+            check_fields(kind, changes)
+        return msgspec.structs.replace(
+            entity, **{name: _apply_change(entity, name, change) for name, change in changes.items()}
+        )
+
+    return apply
+
+
+def check_fields(model: type[Model[Any]], names: Iterable[str]) -> None:
+    """Raises InvalidValue for a field that a patch of this model cannot change."""
+    keys, kept = key_names(model), _set_by_database(model)
+    for name in names:
         if name in keys:
             raise InvalidValue(
                 "a patch cannot change a part of the key; save a new entity and delete the old one",
@@ -145,29 +168,25 @@ def patching(model: type[Model[Any]], changes: Mapping[str, Any]) -> Callable[[A
             )
         if name not in model.__struct_fields__:
             raise _unknown_field(model, name)
-
-    def apply(entity: Any) -> Any:
-        kind: type = type(entity)
-        if not isinstance(entity, model):
-            raise NotFound("there is no such entity; another variant has this key", model=model, variant=kind)
-        for name in changes:
-            if name in totals(kind):
-                raise InvalidValue(
-                    "this field shows a number of a group and cannot be set; change what the group counts",
-                    model=kind.__name__,
-                    field=name,
-                )
-        return msgspec.structs.replace(
-            entity, **{name: _apply_change(entity, name, change) for name, change in changes.items()}
-        )
-
-    return apply
+        if name in kept:
+            raise InvalidValue(kept[name], model=model.__name__, field=name)
 
 
 @cache
-def totals(cls: type) -> frozenset[str]:
-    """The fields that a patch cannot change, because they show numbers of groups."""
-    return frozenset(rollup_names(cls))
+def _set_by_database(cls: type) -> dict[str, str]:
+    """The fields that a patch cannot change because the database sets them, each with what to say."""
+    found = {name: default.what for name, default in defaults_of(cls).items() if isinstance(default, Marker)}
+    return {name: _SET_BY_DATABASE[what] for name, what in found.items() if what in _SET_BY_DATABASE}
+
+
+def values_of(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that do not depend on the stored ones, by field."""
+    given = {name: change for name, change in changes.items() if not isinstance(change, FieldStep)}
+    return given | {
+        name: change.argument
+        for name, change in changes.items()
+        if isinstance(change, FieldStep) and change.name == "set_to"
+    }
 
 
 def _unknown_field(model: type[Model[Any]], name: str) -> InvalidValue:
@@ -190,5 +209,6 @@ def _apply_change(entity: Any, name: str, change: Any) -> Any:
         return change.apply(value)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise InvalidValue(
-            "this step does not apply to the stored value", model=type(entity).__name__, field=name, verb=change.name
-        ) from error
+            "this step does not apply to the stored value",
+            model=type(entity).__name__, field=name, verb=change.name, operand=change.argument, stored=type(value),
+        ) from error  # fmt: skip

@@ -14,7 +14,7 @@ from oneread.derivations import emitted_record
 from oneread.derivations.access import Accesses
 from oneread.derivations.aggregates import AggregateView, check_folds, keyspace_fields
 from oneread.derivations.copies import NO_SOURCE, Source
-from oneread.derivations.derivation import VIEW_KINDS, CompiledView, Compiling, ViewKind, kind_of_view
+from oneread.derivations.derivation import VIEW_KINDS, CompiledView, Compiling, ViewKind, key_values, kind_of_view
 from oneread.derivations.entity_type import EntityState, EntityType
 from oneread.derivations.indexes import IndexView, check_unique, unique_option
 from oneread.derivations.probes import Probes
@@ -25,12 +25,13 @@ from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey, SchemaMismat
 from oneread.models.layout import Layout
 from oneread.models.model import Model, stored_name
 from oneread.models.older import NewerLayout, OlderLayout
+from oneread.models.paths import path_of
 from oneread.models.references import OTHER_CLASS, Copy, Ref
 from oneread.models.registry import EntityKind, root_model, target_of
 from oneread.models.types import Named
 from oneread.models.variants import is_variants_only
 from oneread.models.versions import StoredLayout, StoredSchema
-from oneread.store.keys import kind_part, view_prefix
+from oneread.store.keys import kind_part, view_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.root import Root
 
@@ -204,6 +205,23 @@ class Catalog:
         """A root row's key for people: `Customer(7)`."""
         kind = self.kind_of(key)
         return f"{kind.cls.__name__}({', '.join(map(repr, kind.parts_of(key)))})"
+
+    def claim_facts(self, key: bytes) -> dict[str, object]:
+        """What an error says of a claim: the view, the fields of the entity, and the value unless it is hashed."""
+        view = next((each for each in self.views.values() if each.prefix == view_part(key)), None)
+        if view is None:
+            return {}
+        fields = [".".join(path_of(part.rule.field).names) for part in view.key.parts]
+        facts: dict[str, object] = {"view": view.cls}
+        facts |= {"field": fields[0]} if len(fields) == 1 else {"fields": fields}
+        if not view.key.hashed:
+            values = key_values(view.key)(key)
+            facts["value"] = values[0] if len(values) == 1 else values
+        return facts
+
+    def check_values(self, model: type, values: Mapping[str, Any]) -> None:
+        """Raises InvalidValue for the first of these values, by field, that a save of the model would refuse."""
+        self.entity_types[model].check_values(values)
 
     def type_of(self, entity: object) -> EntityType:
         """The entity type of an entity's class."""

@@ -215,6 +215,7 @@ class Save(_Writing):
             self._refuse_other_variant(before)
         elif before is not None:
             if self._mode == "create":
+                self._refuse_other_variant(before)
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
             if not isinstance(before, self._entity_type.cls):
                 self._refuse_other_variant(before)

@@ -140,7 +140,10 @@ class Reference(NamedTuple):
 
     def keys(self, entity: object) -> list[bytes]:
         """The root rows that the field refers to, each once; none for no entity, or one of another variant."""
-        value = getattr(entity, self.name, None)
+        return self.keys_of(type(entity), getattr(entity, self.name, None))
+
+    def keys_of(self, owner: type, value: Any) -> list[bytes]:
+        """The root rows that one value of the field refers to; `owner` is the class of its entity."""
         if value is None:
             return []
         access = self.access
@@ -150,14 +153,14 @@ class Reference(NamedTuple):
                 return sorted(keys) if access.unordered else list(keys)
             return [self._key(value if access.copy is None else value.ref if type(value) is access.copy else None)]
         except (AttributeError, TypeError) as error:
-            made = "of" if access.copy is not None else "at"
             cls = access.copy or access.target or self.kind.cls
+            why, write = _instead_of(value, cls, "at" if access.copy is None else "of")
             raise InvalidValue(
-                "a value does not fit its field, which refers to an entity: write a reference, not a key",
-                model=type(entity).__name__,
+                f"a value does not fit its field, which refers to an entity: {why}",
+                model=owner.__name__,
                 field=self.name,
                 value=value,
-                write=f"{cls.__name__}.{made}(...)",
+                write=write,
             ) from error
 
     def accepts(self, cls: type) -> bool:
@@ -223,6 +226,24 @@ class Reference(NamedTuple):
             expected=self.access.target,
             variant=source.variant,
         )
+
+
+def _instead_of(value: object, cls: type, made: str) -> tuple[str, str]:
+    """What is wrong with a value of a field that refers, or with one of its elements, and what to write."""
+    several: Iterable[object] = value if isinstance(value, (list, tuple, set, frozenset)) else (value,)
+    wrong = next((each for each in several if made == "of" or not isinstance(each, Ref)), value)
+    write = f"{cls.__name__}.{made}(...)"
+    if isinstance(wrong, Model):
+        return "write a reference, not the entity", write if made == "of" else "entity.ref()"
+    if isinstance(wrong, Copy):
+        return (
+            ("this is a copy of another class", write)
+            if made == "of"
+            else ("write a reference, not a copy", "copy.ref")
+        )
+    if isinstance(wrong, Ref):
+        return "write a copy, not a reference", f"{cls.__name__}.of(ref)"
+    return "write a reference, not a key", write
 
 
 class HolderOptions(NamedTuple):

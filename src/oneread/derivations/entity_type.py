@@ -161,6 +161,13 @@ class EntityType:
         """The root rows that each referring field names."""
         return {each.name: each.keys(entity) for each in self.references}
 
+    def check_values(self, values: Mapping[str, Any]) -> None:
+        """Raises InvalidValue for the first of these values, by field, that does not fit; sources are not read."""
+        for each in self.references:
+            if each.name in values:
+                each.keys_of(self.cls, values[each.name])
+        self.layout.check_values(values)
+
     def groups(self, key: bytes, before: Any) -> list[Group]:
         """The groups whose numbers an entity must read: all it shows if it is new, else those that it lacks."""
         found = [each.shown for each in self.rollups if before is None or is_rollup(getattr(before, each.field))]

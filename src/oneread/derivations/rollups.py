@@ -128,7 +128,7 @@ class Rollups:
             if found is not None and self._kinds[self._views[found.view].model] is self._kinds[cls]:
                 raise InvalidDeclaration(
                     "this copies a total of the very entities that would hold it, so that each new one would commit "
-                    "all the others again; read the total beside them: db.together(...)",
+                    "all the others again; read the total beside them: db.get(...)",
                     model=cls, field=reference.name, total=f"{found.view.__name__}.{found.field}",
                 )  # fmt: skip
 

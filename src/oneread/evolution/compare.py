@@ -136,6 +136,9 @@ class Comparison:
     def _add(self, name: str, field: DescribedField) -> None:
         self.touched.add(name)
         lacking = "stored entities lack this field; give it a default, or declare it `| None`"
+        gone = [each for each in self.old if self.names.get(each, each) not in self.new]
+        if gone and "." not in name:
+            lacking += f'; if it is a stored field under a new name, declare `renamed("{gone[0]}", to="{name}")`'
         self._report("added", name, after=field.text, refused="" if name in self.declared.blanks else lacking)
 
     def _compare_field(self, before: str, name: str, routes: Mapping[str, Mapping[str, str]]) -> None:

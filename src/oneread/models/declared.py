@@ -112,15 +112,16 @@ else:
         known = cls.__struct_fields__
         defaults = dict(zip(reversed(known), reversed(cls.__struct_defaults__), strict=False))
         unknown = [name for name in fields if name not in known]
+        allowed = [name for name in known if getattr(defaults.get(name), "what", None) != "rollup"]  # no totals
         if given:
-            raise InvalidFields("fields are given by name", model=cls, given=given, fields=list(known)) from error
+            raise InvalidFields("fields are given by name", model=cls, given=given, fields=allowed) from error
         if unknown:
-            near = {name: found[0] for name in unknown if (found := get_close_matches(name, known, n=1))}
+            near = {name: found[0] for name in unknown if (found := get_close_matches(name, allowed, n=1))}
             raise InvalidFields(
                 "the model has no such fields",
                 model=cls,
                 unknown=unknown,
-                **({"perhaps": near} if near else {"fields": list(known)}),
+                **({"perhaps": near} if near else {"fields": allowed}),
             ) from error
         missing = [
             name for name in known if name not in fields and defaults.get(name, msgspec.NODEFAULT) is msgspec.NODEFAULT

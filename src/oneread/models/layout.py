@@ -15,10 +15,10 @@ from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar
 import msgspec
 
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidValue, OnereadError, SchemaMismatch
-from oneread.models.differences import difference, is_abstract
+from oneread.models.differences import Mismatch, difference, is_abstract
 from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.layout_code import functions_of
-from oneread.models.model import Model, has_check
+from oneread.models.model import Model, has_check, key_of
 from oneread.models.paths import Path
 from oneread.models.shadow import FieldShape, Shapes, revive, shadow_of
 from oneread.models.types import Names
@@ -155,20 +155,41 @@ class Layout(Generic[E]):
             self._refuse_changed(entity, seen)
         return doc, self._checked(seen)
 
+    def check_values(self, values: Mapping[str, Any]) -> None:
+        """Raises InvalidValue for the first of these values, by field, that does not fit; copies are left out."""
+        for field in self.fields:
+            if field.kind == "copy" or field.name not in values:
+                continue
+            value = values[field.name]
+            try:
+                packed = pack_wide((value,))
+                check_bounded(packed)
+                read = msgspec.convert(unpack_wide(packed)[0], field.concrete, dec_hook=revive)
+            except _FAULTS as error:
+                reason = str(error).partition(" - at ")[0]
+                raise InvalidValue(
+                    _REFUSED, model=self.cls.__name__, field=field.name, reason=reason, value=value
+                ) from error
+            if field.kind == "plain":
+                self._refuse_difference(field.name, difference(value, read, loose=field.name in self._loose))
+
     def _refuse_changed(self, given: E, read: E) -> None:
         """Raises InvalidValue for the first value that would be read back as another one, if any."""
         for field in self.fields:
             place, value = _given(field, given)
-            found = difference(value, _given(field, read)[1], loose=field.name in self._loose)
-            if found is not None:
-                raise InvalidValue(
-                    _NOT_FINITE if type(found.read) is Decimal and not found.read.is_finite() else _CHANGED,
-                    model=self.cls.__name__,
-                    field=f"{place}{found.path}",
-                    given=found.given,
-                    type=type(found.given),
-                    read=found.read,
-                )
+            self._refuse_difference(place, difference(value, _given(field, read)[1], loose=field.name in self._loose))
+
+    def _refuse_difference(self, place: str, found: Mismatch | None) -> None:
+        """Raises InvalidValue for a value that would be read back as another one."""
+        if found is not None:
+            raise InvalidValue(
+                _NOT_FINITE if type(found.read) is Decimal and not found.read.is_finite() else _CHANGED,
+                model=self.cls.__name__,
+                field=f"{place}{found.path}",
+                given=found.given,
+                type=type(found.given),
+                read=found.read,
+            )
 
     def _checked(self, entity: E) -> E:
         if self._has_check:
@@ -176,7 +197,7 @@ class Layout(Generic[E]):
                 entity.check()  # type: ignore[attr-defined]
             except ValueError as error:
                 raise InvalidValue(
-                    "the model's own check refuses it", model=self.cls.__name__, reason=str(error)
+                    "the model's own check refuses it", model=self.cls.__name__, reason=str(error), **_key_fact(entity)
                 ) from error
         return entity
 
@@ -216,20 +237,48 @@ class Layout(Generic[E]):
         """Raises InvalidValue where a reference is None that must not be; the error of the codec is of stored forms."""
         for field in self.fields:
             if field.kind != "plain" and not field.optional and getattr(entity, field.name) is None:
-                raise InvalidValue(_REFUSED, model=self.cls.__name__, field=field.name, reason=_NO_REFERENCE) from error
+                raise InvalidValue(
+                    _REFUSED,
+                    model=self.cls.__name__,
+                    field=field.name,
+                    reason=_NO_REFERENCE,
+                    **_key_fact(entity),
+                ) from error
 
     def _refuse(self, entity: E, error: Exception) -> NoReturn:
         self._refuse_none(entity, error)
         reason, _, where = str(error).partition(" - at ")
         path = field_path(where[where.rfind("`$") + 1 :].strip("`"), self.fields)
-        raise InvalidValue(_REFUSED, model=self.cls.__name__, field=path, reason=reason) from error
+        known = _value_at(entity, path) | _key_fact(entity)
+        raise InvalidValue(_REFUSED, model=self.cls.__name__, field=path, reason=reason, **known) from error
 
     def _refuse_unencodable(self, entity: E, error: Exception) -> NoReturn:
         """Raises InvalidValue; msgspec names no path when it encodes, so each field is tried."""
         self._refuse_none(entity, error)
+        path = _unencodable(entity, self.fields)
         raise InvalidValue(
-            _REFUSED, model=self.cls.__name__, field=_unencodable(entity, self.fields), reason=str(error)
+            _REFUSED,
+            model=self.cls.__name__,
+            field=path,
+            reason=str(error),
+            **_value_at(entity, path),
+            **_key_fact(entity),
         ) from error
+
+
+def _value_at(entity: object, path: str) -> dict[str, object]:
+    """The fact of the value at a dotted path, as far as its names lead; none without a path."""
+    found = entity
+    for name in path.split("[", maxsplit=1)[0].split("."):
+        if not hasattr(type(found), "__struct_fields__") or not hasattr(found, name):
+            break
+        found = getattr(found, name)
+    return {} if found is entity else {"value": found}
+
+
+def _key_fact(entity: object) -> dict[str, object]:
+    """The fact of an entity's key; none for what is not an entity."""
+    return {"key": key_of(entity)} if isinstance(entity, Model) else {}
 
 
 def _given(field: FieldShape, entity: object) -> tuple[str, Any]:

@@ -25,7 +25,7 @@ from oneread.transactions.commit import Basis, Change, Commit, Decision, FollowC
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
 from oneread.transactions.system_rows import FENCE_ROW, Swap, swap
-from oneread.transactions.unit_of_work import Group, HoldersRefused, UnitOfWork, is_refusal
+from oneread.transactions.unit_of_work import ClaimFacts, Group, HoldersRefused, UnitOfWork, is_refusal, no_claim_facts
 
 T = TypeVar("T")
 
@@ -90,8 +90,10 @@ class NativeCommitter(NativeSystem):
         fence: WriteFence,
         followers: FollowChanges,
         inline: int = INLINE_HOLDERS,
+        claim_facts: ClaimFacts = no_claim_facts,
     ) -> None:
         self.name_of = name_of
+        self.claim_facts = claim_facts
         self._fence = fence
         self._followers = followers
         self._inline = inline
@@ -102,7 +104,7 @@ class NativeCommitter(NativeSystem):
 
     def _attempt(self, commit: Commit, refused: RefusedHolders) -> Plan[list[bytes]]:
         commit.is_deciding = False
-        unit = UnitOfWork(self.name_of)
+        unit = UnitOfWork(self.name_of, self.claim_facts)
         keys = [each.key for each in commit.swaps]
         if FENCE_ROW not in keys:  # a commit that swaps the fence row has checked it
             if keys:  # in one request with the fence
@@ -152,7 +154,7 @@ class NativeCommitter(NativeSystem):
         """One transaction that writes nothing. Costs what its changes do, and a read more for each item with claims."""
 
         def run() -> Plan[dict[int, OnereadError]]:
-            unit = UnitOfWork(self.name_of)
+            unit = UnitOfWork(self.name_of, self.claim_facts)
             now = yield from Now()
             yield from unit.load("roots", _wanted([change for item in items for change in item]))
             refused: dict[int, OnereadError] = {}
@@ -189,7 +191,7 @@ class NativeCommitter(NativeSystem):
         """One unit of work, written when the holder followed."""
 
         def attempt(refused: RefusedHolders) -> Plan[SetAside | None]:
-            unit = UnitOfWork(self.name_of)
+            unit = UnitOfWork(self.name_of, self.claim_facts)
             now = yield from Now()
             key = outbox.aside_key(source, holder)
             if holder in (yield from self.cascade(unit, now, refused).follow(source, [holder])):
@@ -202,7 +204,7 @@ class NativeCommitter(NativeSystem):
 
     def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
         """One unit of work."""
-        unit = UnitOfWork(self.name_of)
+        unit = UnitOfWork(self.name_of, self.claim_facts)
         now = yield from Now()
         yield from self.cascade(unit, now).show_groups(groups)
         yield from unit.flush(now)
@@ -220,7 +222,7 @@ class TaskStep:
     """One attempt at a step of a task, and its unit of work, which `NativeCommitter.step` writes."""
 
     def __init__(self, committer: NativeCommitter, refused: RefusedHolders) -> None:
-        self.unit = UnitOfWork(committer.name_of)
+        self.unit = UnitOfWork(committer.name_of, committer.claim_facts)
         self.now = 0
         self._committer = committer
         self._refused = refused

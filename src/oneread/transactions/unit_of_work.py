@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -127,6 +127,15 @@ class Mark(NamedTuple):
     followed: int
 
 
+ClaimFacts: TypeAlias = Callable[[bytes], Mapping[str, object]]
+"""From the key of a claim to what an error says of it: the view, its fields and the value."""
+
+
+def no_claim_facts(_key: bytes) -> Mapping[str, object]:
+    """What is said of a claim where no view is known."""
+    return {}
+
+
 _TAKEN: Final = "this value is declared unique, and another entity has it"
 
 _REFUSALS: Final = (UsageError, LimitExceeded, Conflict)
@@ -159,8 +168,11 @@ class UnitOfWork:
     followed a source, in that order; `showing` are those of entities that followed a group.
     """
 
-    def __init__(self, name_of: Callable[[bytes], object] = bytes.hex) -> None:
+    def __init__(
+        self, name_of: Callable[[bytes], object] = bytes.hex, claim_facts: ClaimFacts = no_claim_facts
+    ) -> None:
         self.name_of = name_of
+        self._claim_facts = claim_facts
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
         self.followed: dict[bytes, None] = {}
@@ -474,7 +486,9 @@ class UnitOfWork:
         owner = held if held is not None else next(iter(claimers), None)
         for claimer in claimers:
             if claimer != owner and owner is not None:
-                self._refuse(NotUnique(_TAKEN, owner=self.name_of(owner)), (claimer,), refused)
+                self._refuse(
+                    NotUnique(_TAKEN, **self._claim_facts(key), owner=self.name_of(owner)), (claimer,), refused
+                )
         return owner if owner in claimers else None
 
     def _refuse(self, error: Exception, owners: Iterable[bytes], refused: dict[bytes, Exception]) -> None:

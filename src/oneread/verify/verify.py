@@ -42,7 +42,7 @@ class Verification(msgspec.Struct, frozen=True):
     Arguments:
         faults: the first ones, in the order in which they were found.
         found: how many there are, by view (or `entity`, `copy`, ...) and kind of fault.
-        entities: how many were compared.
+        entities: how many were compared, deleted ones that left a root row included.
         rows: how many were read.
         skipped: models, and `orphans`, that were not compared because the snapshot grew too old.
         cursor: for `resume=`, to compare what was skipped; empty when nothing was.

@@ -63,6 +63,7 @@ _SHOWN_FACTS: Final = ("field", "model", "view", "limit", "max_limit", "bytes")
 _PARTS: Final[dict[type[OnereadError], str]] = {
     errors.InvalidValue: "body",
     errors.MissingReference: "body",
+    errors.NotUnique: "body",
     errors.InvalidQuery: "query",
     errors.InvalidCursor: "query",
 }

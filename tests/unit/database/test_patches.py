@@ -54,7 +54,9 @@ def test_a_step_on_another_kind_of_value_names_field_and_verb(step, field):
         return
     with pytest.raises(InvalidValue) as refusal:
         patching(type(customer()), {field: step})(customer())
-    assert refusal.value.facts == {"model": "Customer", "field": field, "verb": step.name}
+    assert refusal.value.facts == {
+        "model": "Customer", "field": field, "verb": step.name, "operand": "x", "stored": str,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("field", "perhaps"), [("contry", {"perhaps": "country"}), ("zzz", {})])

@@ -203,13 +203,23 @@ def test_a_total_cannot_be_set(db):
         db.patch(Answer, 1, score=7)
 
 
+def test_a_constructor_does_not_offer_totals():
+    with pytest.raises(InvalidValue) as refused:
+        Question(number=1, title="?", zzz=1)
+    assert refused.value.facts["fields"] == ["number", "title"]
+    with pytest.raises(InvalidValue) as refused:
+        Question(number=1, title="?", answer=1)
+    assert "perhaps" not in refused.value.facts
+
+
 def test_a_total_that_breaks_its_constraint_refuses_the_commit_that_caused_it(db):
     for voter in (1, 2):
         db.save(vote(voter, voter, -5))
     before = db.get(Answer, 3), db.get(Question, 1), db.get(User, 1)
     with pytest.raises(InvalidValue, match="does not fit") as refused:
         db.save(vote(3, 3, -1))
-    assert (refused.value.facts["model"], refused.value.facts["field"]) == ("User", "points")
+    facts = refused.value.facts
+    assert (facts["model"], facts["key"], facts["field"], facts["value"]) == ("User", (1,), "points", -11)
     assert (db.get(Answer, 3), db.get(Question, 1), db.get(User, 1)) == before
     assert db.find(Vote, 3, 3) is None
     assert db.verify().clean

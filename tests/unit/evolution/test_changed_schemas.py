@@ -728,3 +728,15 @@ def test_a_read_only_program_of_a_schema_that_changes_nothing_is_let_in(tmp_path
         assert db.get(cls, 1).a == "x"
     with pytest.raises(SchemaMismatch):
         connect(f"lmdb://{tmp_path}/store?read_only=true", Schema(note({"a": str, "b": int}, b=1)))
+
+
+def test_a_field_that_is_new_where_another_is_gone_may_be_a_renamed_one(store):
+    old = note({"a": str})
+    with store.open(old) as db:
+        db.save(old(number=1, a="x"))
+    with pytest.raises(SchemaMismatch) as refusal:
+        store.open(note({"b": str}))
+    assert 'declare `renamed("a", to="b")`' in str(refusal.value)
+    with pytest.raises(SchemaMismatch) as refusal:
+        store.open(note({"a": str, "b": str}))
+    assert "renamed" not in str(refusal.value)

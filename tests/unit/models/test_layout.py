@@ -328,7 +328,7 @@ def test_the_models_own_check_is_asked():
     assert layout.decode(layout.encode(wrong)).low == 3  # what is stored is not asked again
     with pytest.raises(InvalidValue) as caught:
         layout.validated(wrong)
-    assert caught.value.facts == {"model": "Checked", "reason": "low is above high"}
+    assert caught.value.facts == {"model": "Checked", "reason": "low is above high", "key": ("a",)}
 
 
 WIDE = [2**64, -(2**63) - 1, 2**80, -(2**80), 2**127, 2**128, -(2**127), -(2**127) - 1, 10**3000]
