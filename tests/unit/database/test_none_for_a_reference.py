@@ -51,5 +51,6 @@ def test_it_is_refused(db, verb, field):
     with pytest.raises(InvalidValue) as error:
         write()
     said = "it must refer to an entity: give a reference, not None, or declare the field with | None"
-    assert error.value.facts == {"model": "Player", "field": field, "reason": said}
+    key = (1,) if verb == "patch" else (2,)
+    assert error.value.facts == {"model": "Player", "field": field, "reason": said, "key": key}
     assert db.patch(Player, 1, once=None).once is None

@@ -131,12 +131,13 @@ class Damaged:
         body = carrier.layout.encode(entity)
         emission = carrier.emission(entity, before.used if used is None else used, key, refs)
         operations = emitted_record.record_diff(key, before.record, emission.record, emission.shown)
+        if operations.deltas:
+            raise LookupError("with these copies the entity counts in other groups")
         version = self.root(type(entity), *carrier.kind.parts(entity))[1][VERSION]
         for place in operations.deletes:
             self.put("views", place, None)
         for place, shown in operations.puts.items():
             self.show("views", place, shown)
-        assert not operations.deltas
         record = emitted_record.encode_record(emission.record)
         self.put(
             "roots", key, {VERSION: version, BODY: Cell(body, version.stamp), EMITTED: Cell(record, version.stamp)}
