@@ -34,8 +34,6 @@ _KIND: Final = Size(KIND_BYTES, KIND_BYTES)
 _SELECTION: Final = Size(SELECTION_BYTES, SELECTION_BYTES)
 _DIGEST: Final = Size(25, 20)
 """What a record has of a selection: its name and the digest of its values."""
-
-
 _ONLY_REFERS: Final = Size(4 * KEY_BYTES + 20 * HEADER, 12)
 """A copy in a row that only refers."""
 

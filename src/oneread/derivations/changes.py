@@ -211,14 +211,11 @@ class Save(_Writing):
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         attempt = self._attempt(seen, version)
         before = attempt.before.entity
-        if self._mode == "save":
+        if self._mode != "keep" or not isinstance(before, self._entity_type.cls):
             self._refuse_other_variant(before)
-        elif before is not None:
+        if before is not None and self._mode != "save":
             if self._mode == "create":
-                self._refuse_other_variant(before)
                 raise AlreadyExists("an entity with this key exists", owner=self._catalog.name_of(self.key))
-            if not isinstance(before, self._entity_type.cls):
-                self._refuse_other_variant(before)
             self.written.entity, self.written.version = self._shown(before), seen.own
             return NO_CHANGE
         entity = stamped(self._entity_type, self._entity, before, sources.now)

@@ -249,21 +249,16 @@ class Layout(Generic[E]):
         self._refuse_none(entity, error)
         reason, _, where = str(error).partition(" - at ")
         path = field_path(where[where.rfind("`$") + 1 :].strip("`"), self.fields)
-        known = _value_at(entity, path) | _key_fact(entity)
-        raise InvalidValue(_REFUSED, model=self.cls.__name__, field=path, reason=reason, **known) from error
+        raise self._refusal(entity, path, reason) from error
 
     def _refuse_unencodable(self, entity: E, error: Exception) -> NoReturn:
         """Raises InvalidValue; msgspec names no path when it encodes, so each field is tried."""
         self._refuse_none(entity, error)
-        path = _unencodable(entity, self.fields)
-        raise InvalidValue(
-            _REFUSED,
-            model=self.cls.__name__,
-            field=path,
-            reason=str(error),
-            **_value_at(entity, path),
-            **_key_fact(entity),
-        ) from error
+        raise self._refusal(entity, _unencodable(entity, self.fields), str(error)) from error
+
+    def _refusal(self, entity: E, path: str, reason: str) -> InvalidValue:
+        known = _value_at(entity, path) | _key_fact(entity)
+        return InvalidValue(_REFUSED, model=self.cls.__name__, field=path, reason=reason, **known)
 
 
 def _value_at(entity: object, path: str) -> dict[str, object]:

@@ -93,7 +93,7 @@ class NativeCommitter(NativeSystem):
         claim_facts: ClaimFacts = no_claim_facts,
     ) -> None:
         self.name_of = name_of
-        self.claim_facts = claim_facts
+        self.new_unit = partial(UnitOfWork, name_of, claim_facts)
         self._fence = fence
         self._followers = followers
         self._inline = inline
@@ -104,7 +104,7 @@ class NativeCommitter(NativeSystem):
 
     def _attempt(self, commit: Commit, refused: RefusedHolders) -> Plan[list[bytes]]:
         commit.is_deciding = False
-        unit = UnitOfWork(self.name_of, self.claim_facts)
+        unit = self.new_unit()
         keys = [each.key for each in commit.swaps]
         if FENCE_ROW not in keys:  # a commit that swaps the fence row has checked it
             if keys:  # in one request with the fence
@@ -154,7 +154,7 @@ class NativeCommitter(NativeSystem):
         """One transaction that writes nothing. Costs what its changes do, and a read more for each item with claims."""
 
         def run() -> Plan[dict[int, OnereadError]]:
-            unit = UnitOfWork(self.name_of, self.claim_facts)
+            unit = self.new_unit()
             now = yield from Now()
             yield from unit.load("roots", _wanted([change for item in items for change in item]))
             refused: dict[int, OnereadError] = {}
@@ -191,7 +191,7 @@ class NativeCommitter(NativeSystem):
         """One unit of work, written when the holder followed."""
 
         def attempt(refused: RefusedHolders) -> Plan[SetAside | None]:
-            unit = UnitOfWork(self.name_of, self.claim_facts)
+            unit = self.new_unit()
             now = yield from Now()
             key = outbox.aside_key(source, holder)
             if holder in (yield from self.cascade(unit, now, refused).follow(source, [holder])):
@@ -204,7 +204,7 @@ class NativeCommitter(NativeSystem):
 
     def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
         """One unit of work."""
-        unit = UnitOfWork(self.name_of, self.claim_facts)
+        unit = self.new_unit()
         now = yield from Now()
         yield from self.cascade(unit, now).show_groups(groups)
         yield from unit.flush(now)
@@ -222,7 +222,7 @@ class TaskStep:
     """One attempt at a step of a task, and its unit of work, which `NativeCommitter.step` writes."""
 
     def __init__(self, committer: NativeCommitter, refused: RefusedHolders) -> None:
-        self.unit = UnitOfWork(committer.name_of, committer.claim_facts)
+        self.unit = committer.new_unit()
         self.now = 0
         self._committer = committer
         self._refused = refused
@@ -276,13 +276,12 @@ class Cascade:
         yield from unit.load("roots", _wanted(changes))
         rows = unit.known("roots")
         for change in changes:
-            links = list(change.links(_seen(rows[change.key])))
+            seen = _seen(rows[change.key])
+            links = list(change.links(seen))
             if links:
                 yield from unit.load("roots", links)
-            groups = self._groups_for(change)
-            if groups:
-                yield from unit.read_groups(groups, self._now)
-            self._note(change.key, self._decide(change))
+            yield from self._read_groups(change, seen)
+            self._note(change.key, self._decide(change, seen))
         unreferenced, self._unreferenced = self._unreferenced, []
         yield from _refuse_referenced(unit, unreferenced)
         yield from self._spread()
@@ -421,13 +420,12 @@ class Cascade:
         try:
             if change.key not in unit.known("roots"):
                 yield from unit.load_followers(_wanted([change]))
-            groups = self._groups_for(change)
-            if groups:
-                yield from unit.read_groups(groups, self._now)
-            found = self._try(change)
+            seen = _seen(unit.known("roots")[change.key])
+            yield from self._read_groups(change, seen)
+            found = self._try(change, seen)
             if isinstance(found, list):
                 yield from unit.load_followers(found)
-                found = self._try(change)
+                found = self._try(change, seen)
         except Corrupt as unreadable:
             return unreadable
         if isinstance(found, Decision):
@@ -436,7 +434,7 @@ class Cascade:
         assert isinstance(found, Exception), "the root rows that a decision needs are loaded once"
         return found
 
-    def _try(self, change: Change) -> Decision | list[bytes] | Exception:
+    def _try(self, change: Change, seen: Root) -> Decision | list[bytes] | Exception:
         """The decision, or the root rows that it lacks, or the holder's error, and then the unit is as before.
 
         An error of another library may come from outside, as one that a signal handler raises: it is the holder's when
@@ -444,7 +442,7 @@ class Cascade:
         """
         mark = self._unit.mark()
         try:
-            return self._links(change) or self._decide(change)
+            return self._links(change, seen) or self._decide(change, seen)
         except OnereadError as error:
             self._unit.restore(mark)
             return error
@@ -453,7 +451,7 @@ class Cascade:
         except Exception as error:
             self._unit.restore(mark)
             try:
-                self._decide(change)
+                self._decide(change, seen)
             except Exception as again:
                 self._unit.restore(mark)
                 if type(again) is type(error):
@@ -461,23 +459,24 @@ class Cascade:
                 raise
             raise
 
-    def _groups_for(self, change: Change) -> Sequence[Group]:
-        """The groups that a change needs, now that its row was read; forgets those of the change before."""
+    def _read_groups(self, change: Change, seen: Root) -> Plan[None]:
+        """Reads the groups that a change of this root row needs; forgets those of the change before."""
         rows = self._unit.known("roots")
         if rows.groups:
             rows.groups = {}
-        return change.groups(_seen(rows[change.key]))
+        groups = change.groups(seen)
+        if groups:
+            yield from self._unit.read_groups(groups, self._now)
 
-    def _links(self, change: Change) -> list[bytes]:
+    def _links(self, change: Change, seen: Root) -> list[bytes]:
         """Root rows that a change needs and that were not read yet."""
         rows = self._unit.known("roots")
-        return [key for key in change.links(_seen(rows[change.key])) if key not in rows]
+        return [key for key in change.links(seen) if key not in rows]
 
-    def _decide(self, change: Change) -> Decision:
-        """Decides a change and applies the decision to the unit."""
+    def _decide(self, change: Change, seen: Root) -> Decision:
+        """Decides a change of this root row and applies the decision to the unit."""
         unit = self._unit
         rows = unit.known("roots")
-        seen = _seen(rows[change.key])
         decision = change.decide(seen, next_version(self._now, seen.version), rows)
         if decision.root is not None:
             unit.put("roots", change.key, encode_root(decision.root))
@@ -491,8 +490,7 @@ class Cascade:
                 self._changed.append((key, decision.root.version, decision.unchanged))
             self._unreferenced.extend([(key, within) for within in decision.unreferenced])
             for group in decision.groups:
-                if group.indexes is not None:
-                    self._unit.note_indexed(group.key, group.indexes)
+                self._unit.note_indexed(group)
                 if group.holders:
                     self._groups.setdefault(group.rank, {})[group.key] = group
                     self._causes.setdefault(group.key, {})[key] = None

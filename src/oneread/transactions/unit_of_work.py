@@ -261,13 +261,13 @@ class UnitOfWork:
             for within in each.extrema:
                 first = yield from self.scan("views", within, 1)
                 extrema.append(first[0][1][VALUE].value if first else None)
-            row = self.get("counts", each.key)
-            numbers[each.key] = GroupNumbers(None if row is None else row[VALUE].value, tuple(extrema))
+            numbers[each.key] = GroupNumbers(_value_of(self.get("counts", each.key)), tuple(extrema))
 
-    def note_indexed(self, key: bytes, indexes: GroupIndexes) -> None:
-        """Notes a group that a decision changes: its index rows follow once, when the unit is settled."""
-        self._log_values(self._indexed, (key,))
-        self._indexed[key] = indexes
+    def note_indexed(self, group: Group) -> None:
+        """Notes a group that a decision changes: its index rows, if any, follow once, when the unit is settled."""
+        if group.indexes is not None:
+            self._log_values(self._indexed, (group.key,))
+            self._indexed[group.key] = group.indexes
 
     def get(self, table: Table, key: bytes) -> Row | None:
         """A row that was loaded or put before."""

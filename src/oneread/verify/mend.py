@@ -90,8 +90,7 @@ class Mender:
         unit.apply(taken, version, key)
         groups = entity_type.touched(recorded_in(row.get(EMITTED)), record) if taken.deltas else []
         for group in groups:
-            if group.indexes is not None:
-                unit.note_indexed(group.key, group.indexes)
+            unit.note_indexed(group)
         outbox.add_task(unit, key, version)
         yield from unit.flush(now)
         yield from self._committer.show_groups(groups)
@@ -140,13 +139,9 @@ class Mender:
         now = yield from Now()
         version = next_version(now, _newest_stamp(row, now))
         emitted = emitted_record.encode_record(record)
-        root = (
-            Root(version, None, emitted)
-            if body is None
-            else Root(version, body.value, emitted, min(body.stamp, version))
-        )
+        stored, own = (None, 0) if body is None else (body.value, min(body.stamp, version))
         unit = UnitOfWork(self._catalog.name_of)
-        unit.put("roots", key, encode_root(root))
+        unit.put("roots", key, encode_root(Root(version, stored, emitted, own)))
         if recorded_in(row.get(EMITTED)).get(COPIED) != record.get(COPIED):
             outbox.add_task(unit, key, version)
         yield from unit.flush(now)
