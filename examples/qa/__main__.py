@@ -7,26 +7,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
+from examples.commands import Parser, exit_code
 from examples.shop.mistakes import Mistake
-from oneread.errors import OnereadError
 
 STORE = "lmdb://./qa-store"
 DATA = "generated:7"
 VERBS = {"load": "examples.qa.verbs", "check": "examples.qa.verbs", "serve": "examples.qa.serving"}
 """Where each is; imported only when it is asked for, because none needs all packages."""
 PACKAGES = "pip install fastapi jinja2 rich uvicorn"
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def _whole(text: str, most: int) -> int:
@@ -37,8 +28,8 @@ def _whole(text: str, most: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m examples.qa", description="Questions and answers: every list is one range read.")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
+    parser = Parser(prog="python -m examples.qa", description="Questions and answers: every list is one range read.")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
 
     def verb(name: str, does: str) -> argparse.ArgumentParser:
         made = verbs.add_parser(name, help=does, description=does[:1].upper() + does[1:] + ".")
@@ -73,20 +64,7 @@ def _run(given: argparse.Namespace) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     given = _parser().parse_args(arguments)
-    try:
-        return _run(given)
-    except (Mistake, OnereadError) as error:
-        print(f"qa {given.verb}: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has seen enough: `check | head`
-        return 141
-    except OSError as error:
-        print(f"qa {given.verb}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nstopped; the same `load` continues after its last whole batch", file=sys.stderr)
-        return 130
+    return exit_code(f"qa {given.verb}", lambda: _run(given))
 
 
 if __name__ == "__main__":

@@ -7,24 +7,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from examples.commands import Parser, exit_code
 from examples.shop import demo, source, verbs
 from examples.shop.mistakes import Mistake
-from oneread.errors import OnereadError
 
 STORE = "lmdb://./demo-store"
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def _positive(text: str) -> int:
@@ -51,8 +42,8 @@ def _with_data(parser: argparse.ArgumentParser, lines: int | None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m examples.shop", description="A wholesaler's purchases: every page is one read.")
-    verbs_of = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
+    parser = Parser(prog="python -m examples.shop", description="A wholesaler's purchases: every page is one read.")
+    verbs_of = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
 
     def verb(name: str, does: str) -> argparse.ArgumentParser:
         return verbs_of.add_parser(name, help=does, description=does[:1].upper() + does[1:] + ".")
@@ -106,21 +97,12 @@ VERBS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     given = _parser().parse_args(arguments)
-    try:
+
+    def run() -> int:
         VERBS[given.verb](given)
-    except (Mistake, OnereadError) as error:
-        print(f"shop {given.verb}: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has seen enough: `report | head`
-        return 141
-    except OSError as error:
-        print(f"shop {given.verb}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nstopped; the same `load` continues after its last whole batch", file=sys.stderr)
-        return 130
-    return 0
+        return 0
+
+    return exit_code(f"shop {given.verb}", run)
 
 
 if __name__ == "__main__":
