@@ -41,6 +41,7 @@ from oneread.errors import InvalidCursor, InvalidDeclaration, InvalidKey, Invali
 from oneread.models.json_form import form
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
+from tests.unit.derivations.carts import Item, Items, Paid, Price
 
 MAY, JUNE = datetime(2019, 5, 1, tzinfo=UTC), datetime(2019, 6, 1, tzinfo=UTC)
 
@@ -273,26 +274,6 @@ def test_a_transaction_that_fails_changes_no_row(db):
     assert db.transact(lambda tx: (tx.delete(Question, 1), tx.save(question(9)), tx.delete(Question, 9))) is not None
     assert listed(db.page(TagsOfMonth)) == [("a", 5), ("b", 3), ("c", 2)]
     assert db.verify().clean
-
-
-class Price(Model[int]):
-    number: Key[int]
-    amount: int
-
-
-class Paid(Copy[Price]):
-    amount: int
-
-
-class Item(Model[int]):
-    number: Key[int]
-    price: Paid
-    cart: int
-
-
-class Items(Aggregate[Item]):
-    cart: int = by(Item.cart)
-    amount: int = total(within(Item.price, Paid.amount))
 
 
 class CartsByAmount(Index[Items]):

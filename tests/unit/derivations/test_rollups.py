@@ -27,10 +27,10 @@ from oneread import (
     shown,
     to_json,
     total,
-    within,
 )
 from oneread.costs.budgets import budget
 from oneread.errors import Conflict, InvalidDeclaration, InvalidValue
+from tests.unit.derivations.carts import Item, Items, Paid, Price
 
 
 class Author(Copy["User"]):
@@ -223,26 +223,6 @@ def test_a_total_that_breaks_its_constraint_refuses_the_commit_that_caused_it(db
     assert (db.get(Answer, 3), db.get(Question, 1), db.get(User, 1)) == before
     assert db.find(Vote, 3, 3) is None
     assert db.verify().clean
-
-
-class Price(Model[int]):
-    number: Key[int]
-    amount: int
-
-
-class Paid(Copy[Price]):
-    amount: int
-
-
-class Item(Model[int]):
-    number: Key[int]
-    price: Paid
-    cart: int
-
-
-class Items(Aggregate[Item]):
-    cart: int = by(Item.cart)
-    amount: int = total(within(Item.price, Paid.amount))
 
 
 class Cart(Model[int]):
