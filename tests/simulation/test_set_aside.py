@@ -121,7 +121,7 @@ def an_error_ends_the_batch(patch):
 
     def raising(self, change):
         yield from self._unit.load("roots", native._wanted([change]))
-        self._note(change.key, self._decide(change))
+        self._note(change.key, self._decide(change, native._seen(self._unit.known("roots")[change.key])))
 
     patch.setattr(native.Cascade, "_refusal", raising)
 
@@ -134,15 +134,14 @@ def each_holder_is_refused_once(patch):
     """No rule is broken by that: the half of its decision that was applied is taken back."""
     once = set()
 
-    def refusing(self, change):
+    def refusing(self, change, seen):
         if type(change) is FollowSource and change.key not in once:
-            rows = self._unit.known("roots")
-            decision = change.decide(native._seen(rows[change.key]), 1 << 50, rows)
+            decision = change.decide(seen, 1 << 50, self._unit.known("roots"))
             if decision.root is not None:
                 once.add(change.key)
                 self._unit.apply(decision.operations, 1 << 50)
                 raise InvalidValue("refused when half of it was applied")
-        return decided(self, change)
+        return decided(self, change, seen)
 
     decided = native.Cascade._decide
     patch.setattr(native.Cascade, "_decide", refusing)
