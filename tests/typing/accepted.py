@@ -103,6 +103,13 @@ class Visit(Model[UUID]):
     seen: int = 0
 
 
+class Line(Model[UUID, int]):
+    child_of = Visit
+    id: Key[UUID]
+    number: Key[int] = GENERATED
+    text: str
+
+
 class Loose(Model):
     id: Key[int]
 

@@ -124,7 +124,13 @@ class Operations:
 
     def upsert(self, entity: Any, changes: Mapping[str, Any]) -> Plan[tuple[ChangeResult, list[bytes]]]:
         whole = yield from self.generated(entity)
-        kind = self.catalog.type_of(whole).kind
+        entity_type = self.catalog.type_of(whole)
+        kind = entity_type.kind
+        if entity_type.numbered is not None and getattr(whole, entity_type.numbered) == GENERATED:
+            raise UsageError(
+                "upsert names the entity that it may change: give its number, or use create",
+                model=type(whole).__name__, field=entity_type.numbered,
+            )  # fmt: skip
         change = Patch(self.catalog, kind.key(kind.parts(whole)), patching(type(whole), changes), otherwise=whole)
         tasks = yield from self.commit([change])
         return change.written, tasks

@@ -29,7 +29,7 @@ class TransactionWork:
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
-        self._overlay = UnitOfWork(operations.catalog.name_of)
+        self._overlay = UnitOfWork(operations.catalog.name_of, is_consistent=False)
         self._changes: list[Change] = []
         self._given: list[tuple[Outcome, ChangeResult]] = []
         self._now = 0

@@ -36,6 +36,8 @@ NO_COPIES = DumpedCopies((), None, {})
 class RestoreEntity(Save):
     """Stores an entity of a dump at its version, 0 for an unknown one."""
 
+    _restores = True
+
     def __init__(self, catalog: Catalog, entity: Any, version: int = 0, copies: DumpedCopies = NO_COPIES) -> None:
         super().__init__(catalog, entity)
         self._version = version
@@ -81,9 +83,14 @@ class RestoreTombstone:
     def __init__(self, catalog: Catalog, key: bytes, version: int, last: Mapping[str, Any]) -> None:
         self._catalog = catalog
         self.key = key
+        self.sequence = None
         self._version = version
         self._last = last
         self.written = ChangeResult()
+
+    def take_number(self, number: int) -> None:
+        """A tombstone has its number."""
+        raise AssertionError(number)
 
     def hints(self) -> tuple[bytes, ...]:
         return ()

@@ -23,6 +23,7 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Committer
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION, Root, encode_root, next_version
+from oneread.transactions.sequences import keep_sequences
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, DerivedWrites, UnitOfWork
 from oneread.verify.expected import RowReader, deleted_record, has_own_stamp, recorded_in
@@ -85,7 +86,8 @@ class Mender:
         version, entity_type = next_version(now, _newest_stamp(row, now)), self._catalog.any_type_of(key)
         record = deleted_record(entity_type, row.get(EMITTED))
         unit = UnitOfWork(self._catalog.name_of)
-        unit.put("roots", key, encode_root(Root(version, None, emitted_record.encode_record(record))))
+        root = Root(version, None, emitted_record.encode_record(record))
+        unit.put("roots", key, keep_sequences(encode_root(root), row))
         taken = _taken_back(key, row.get(EMITTED))
         unit.apply(taken, version, key)
         groups = entity_type.touched(recorded_in(row.get(EMITTED)), record) if taken.deltas else []
@@ -146,7 +148,7 @@ class Mender:
             else Root(version, body.value, emitted, min(body.stamp, version))
         )
         unit = UnitOfWork(self._catalog.name_of)
-        unit.put("roots", key, encode_root(root))
+        unit.put("roots", key, keep_sequences(encode_root(root), row))
         if recorded_in(row.get(EMITTED)).get(COPIED) != record.get(COPIED):
             outbox.add_task(unit, key, version)
         yield from unit.flush(now)
