@@ -44,13 +44,14 @@ class Operations:
     """The verbs of one open database.
 
     `inline` holders follow within the commit of their source. `committer` commits, `outbox` does the tasks that commits
-    leave. `lists` belongs to the faces: what can be paged, by its class.
+    leave. `lists` belongs to the faces: what can be paged, by its class. `portable`: a transaction is of one group.
     """
 
-    def __init__(self, catalog: Catalog, fence: Fence, inline: int) -> None:
+    def __init__(self, catalog: Catalog, fence: Fence, inline: int, *, portable: bool = False) -> None:
         self.catalog = catalog
         self.fence = fence
         self.inline = inline
+        self.portable = portable
         self.lists: dict[Any, Any] = {}
         self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), inline)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
@@ -155,6 +156,17 @@ class Operations:
     def root(self, model: Any, key: tuple[Any, ...]) -> RootKey:
         """The key of the root row of an entity, whose key or reference a call gives."""
         return self.kind(model).key(self.catalog.given_key(model, key))
+
+    def group_root(self, model: Any, key: tuple[Any, ...]) -> RootKey:
+        """The key of the root row of an entity group, whose root a call gives."""
+        root = self.root(model, key)
+        if self.catalog.group_of(root) != root:
+            raise UsageError(
+                "an entity group is named by its root",
+                given=model,
+                root=self.catalog.name_of(self.catalog.group_of(root)),
+            )
+        return root
 
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[FoundEntity]:
         """An entity and its version, or the row of a view; None for an absent one."""

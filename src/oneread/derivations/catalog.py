@@ -200,6 +200,15 @@ class Catalog:
         except KeyError:
             raise Corrupt("a row of a model that this schema does not have", key=key.hex()) from None
 
+    def group_of(self, key: bytes) -> bytes:
+        """The root row of the entity group that a root row is in: its own, or that of the root of a child."""
+        kind = self.kind_of(key)
+        root = kind.cls.child_of
+        if root is None:
+            return key
+        parts = dict(zip(kind.names, kind.parts_of(key), strict=True))
+        return self.kinds[root].key(tuple([parts[name] for name in self.kinds[root].names]))
+
     def name_of(self, key: bytes) -> str:
         """A root row's key for people: `Customer(7)`."""
         kind = self.kind_of(key)

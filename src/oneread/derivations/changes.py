@@ -23,8 +23,7 @@ from oneread.store.limits import BODY_BYTES
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, FollowChanges
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import NO_ROOT, Root, parse_root
-from oneread.transactions.sequences import LAST_OF_SEQUENCE, TakenNumber, last_number
-from oneread.transactions.sequences import Sequence as NumberSequence
+from oneread.transactions.sequences import LAST_OF_SEQUENCE, NumberSequence, TakenNumber, last_number
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, Group
 
 Mode: TypeAlias = Literal["save", "create", "keep"]

@@ -37,7 +37,7 @@ from oneread.models.set_order import order_sets
 from oneread.models.shadow import revive
 from oneread.store.keys import entity_part
 from oneread.transactions.root import Root
-from oneread.transactions.sequences import Sequence
+from oneread.transactions.sequences import NumberSequence
 from oneread.transactions.unit_of_work import Group, GroupNumbers
 
 Refs: TypeAlias = dict[str, list[bytes]]
@@ -164,9 +164,9 @@ class EntityType:
         """The root rows that each referring field names."""
         return {each.name: each.keys(entity) for each in self.references}
 
-    def sequence(self, refs: Refs) -> Sequence:
+    def sequence(self, refs: Refs) -> NumberSequence:
         """The sequence of the group that a child belongs to."""
-        return Sequence(refs[CHILD_OF][0], self.kind.prefix)
+        return NumberSequence(refs[CHILD_OF][0], self.kind.prefix)
 
     def groups(self, key: bytes, before: Any) -> list[Group]:
         """The groups whose numbers an entity must read: all it shows if it is new, else those that it lacks."""

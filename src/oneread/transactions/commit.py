@@ -18,8 +18,7 @@ from oneread.plans.plan import Plan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import Root
-from oneread.transactions.sequences import Sequence as NumberSequence
-from oneread.transactions.sequences import TakenNumber
+from oneread.transactions.sequences import NumberSequence, TakenNumber
 from oneread.transactions.system_rows import Swap
 from oneread.transactions.unit_of_work import DerivedWrites, Group, RowCache, UnitOfWork
 
@@ -35,7 +34,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     `root` is the new root row, None to leave it as it is. With `fans_out` the holders of copies must follow, but for
     those of `unchanged` selections. Each range of `unreferenced`, in `views`, must be empty at the end, else
     StillReferenced. The entities and indexes that show one of `groups` must follow its new numbers. The sequence of
-    `taken` goes on behind its number, in the same commit.
+    `taken` continues behind its number, in the same commit.
     """
 
     root: Root | None

@@ -23,7 +23,7 @@ LAST_OF_SEQUENCE: Final = 2**63 - 1
 _BYTES: Final = 8
 
 
-class Sequence(NamedTuple):
+class NumberSequence(NamedTuple):
     """The numbers of the children of one kind in one entity group."""
 
     root: bytes
@@ -33,9 +33,9 @@ class Sequence(NamedTuple):
 
 
 class TakenNumber(NamedTuple):
-    """A number of a sequence that an entity has: the sequence goes on behind it."""
+    """A number of a sequence that an entity has: the sequence continues behind it."""
 
-    sequence: Sequence
+    sequence: NumberSequence
     number: int
 
 

@@ -230,7 +230,7 @@ def test_costs_are_exact(db):
     assert db.cost(db.save(Comment(at=NOON, name="ada"))).requests == 5
 
 
-def test_a_loaded_store_goes_on_behind_the_greatest(url):
+def test_a_loaded_store_continues_behind_the_greatest(url):
     with connect("memory://", SCHEMA) as db:
         db.save_all([User(name="ada"), User(name="bob")])
         for title in "abc":
