@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from oneread import GENERATED, Index, Key, Model, Schema, by, connect
+from oneread import GENERATED, Index, Key, Model, Ref, Schema, by, connect
 from oneread.errors import (
     AlreadyExists,
     Corrupt,
@@ -237,6 +237,8 @@ def test_a_loaded_store_continues_behind_the_greatest(url):
             db.create(badge(title=title))
         db.delete(Badge, "ada", 2)
         db.create(Comment(at=NOON, name="bob"))
+        db.create(badge("bob", "x"))
+        db.delete(Badge, "bob", 1)
         text = dumped(db)
     with connect(url, SCHEMA) as db:
         load(db, text)
@@ -244,6 +246,29 @@ def test_a_loaded_store_continues_behind_the_greatest(url):
         assert numbers(db.page(Badge, "ada").rows) == [1, 3]
         assert db.create(badge(title="d")).number == 4
         assert db.create(Comment(at=NOON, name="bob")).number == 2
+        assert db.create(badge("bob", "x")).number == 2, "of the deleted one only the tombstone was in the dump"
+
+
+def test_a_dump_has_roots_first_where_references_form_a_cycle():
+    class Thread(Model[str]):
+        name: Key[str]
+        last: Ref["Answer"] | None = None
+
+    class Answer(Model[str, int]):
+        child_of = Thread
+        name: Key[str]
+        number: Key[int] = GENERATED
+
+    schema = Schema(Thread, Answer)
+    with connect("memory://", schema) as db:
+        db.save(Thread(name="t"))
+        db.patch(Thread, "t", last=db.create(Answer(name="t")).ref())
+        text = dumped(db)
+    with connect("memory://", schema) as db:
+        load(db, text)
+        assert db.get(Thread, "t").last == Answer.at("t", 1)
+        assert db.create(Answer(name="t")).number == 2
+        assert db.verify().clean
 
 
 def test_bulk_numbers_in_order(url):
@@ -270,6 +295,12 @@ def test_a_count_behind_its_children_refuses_to_number():
         with pytest.raises(Corrupt, match="behind"):
             db.create(badge(title="b"))
         assert db.find(Badge, "ada", 2) is None
+        (fault,) = db.verify().faults
+        assert fault.text == "Badge ada/1: sequence: 0 -> at least 1"
+        assert (fault.kind, fault.view, fault.mendable) == ("different", "sequence", True)
+        assert db.repair().mended == 1
+        assert db.create(badge(title="b")).number == 2
+        assert db.verify().clean
 
 
 def declare(name, base, annotations, **space):
