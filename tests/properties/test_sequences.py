@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oneread import GENERATED, Key, Model, Schema, connect
+from oneread import GENERATED, Aggregate, Copy, Index, Key, Model, Ref, Schema, by, connect, count, shown
 from oneread.errors import OnereadError
+from oneread.testing import strategies
+from oneread.testing.proof import prove
 
 
 class User(Model[str]):
@@ -94,3 +96,50 @@ def test_numbers_are_those_of_a_naive_count(steps):
         for name, there in counted.living.items():
             assert [each.number for each in db.page(Badge, name, limit=1000).rows] == sorted(there)
         assert db.verify().clean
+
+
+class Author(Copy[User]):
+    karma: int
+
+
+class Post(Model[int, str, int]):
+    """A child with views and a copy of its root; its key begins with another part."""
+
+    child_of = User
+    day: Key[int]
+    name: Key[str]
+    number: Key[int] = GENERATED
+    author: Author
+    answers: Ref[Badge] | None = None
+
+
+class PostsOfKarma(Index[Post]):
+    karma: int = by(Post.number)
+    author: Author = shown(Post.author)
+
+
+class PostsOfDay(Aggregate[Post]):
+    day: int = by(Post.day)
+    posts: int = count()
+
+
+EVERYTHING = Schema(User, Badge, Post, PostsOfKarma, PostsOfDay)
+
+
+@settings(max_examples=80, deadline=None)
+@given(strategies.histories(EVERYTHING))
+def test_children_with_views_and_copies_show_what_the_oracle_shows(history):
+    prove(EVERYTHING, history)
+
+
+def test_histories_number_children():
+    """The strategies make children that are saved, and the oracle numbers them as the database does."""
+    numbered = []
+
+    @settings(max_examples=60, deadline=None, database=None)
+    @given(strategies.histories(EVERYTHING))
+    def collect(history):
+        numbered.extend(step.entity.name for step in history if isinstance(getattr(step, "entity", None), Badge | Post))
+
+    collect()
+    assert len(numbered) > 20
