@@ -1,4 +1,4 @@
-"""Children are numbered while processes die and answers get lost: after every commit the store is what the oracle says."""
+"""Children are numbered while processes die and answers get lost: right after every commit, and at the end."""
 
 import os
 from random import Random
