@@ -22,7 +22,7 @@ from oneread.database.cursors import cipher_of
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
-from oneread.database.operations import Operations
+from oneread.database.operations import Children, Operations
 from oneread.database.pages import Page, Query, bounds_of, page
 from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
@@ -546,28 +546,48 @@ class AsyncDatabase:
         return (await self._write(plan)).entity
 
     @overload
-    async def delete(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
-    @overload
-    async def delete(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None) -> None: ...
+    async def delete(
+        self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = None, children: Children = "refuse"
+    ) -> None: ...
     @overload
     async def delete(
-        self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = None
+        self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None, children: Children = "refuse"
     ) -> None: ...
-    async def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    @overload
+    async def delete(
+        self,
+        model: Located[Any, *KeyTypes],
+        /,
+        *key: *KeyTypes,
+        if_version: int | None = None,
+        children: Children = "refuse",
+    ) -> None: ...
+    async def delete(  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        self, model: Asked, /, *key: Asked, if_version: int | None = None, children: Asked = "refuse"
+    ) -> Asked:
         """Deletes an entity and everything derived from it; does nothing when it does not exist.
 
         Entities that refer to it with on_delete="delete" go with it: up to `inline` in this commit, more as a task.
         Each entity with holders costs a scan and a read more.
 
+        Arguments:
+            model: its class, or that of its model.
+            *key: the parts of its key, or a reference.
+            if_version: `db.version(entity)` of when it was read.
+            children: "delete" deletes the children of its entity group in the same commit, up to the schema's `inline`
+                bound; a scan more.
+
         Raises:
-            StillReferenced: others refer to it with on_delete="refuse".
+            StillReferenced: others refer to it with on_delete="refuse", or it has children.
+            LimitExceeded: it has more children than one commit deletes.
 
         Examples:
             ```python
             await db.delete(Purchase, "537626", 1)
             ```
         """
-        tasks = await self._driver.run(self.operations.delete(model, key, if_version), Trace(self._observers))
+        plan = self.operations.delete(model, key, if_version, children)
+        tasks = await self._driver.run(plan, Trace(self._observers))
         self._wake(tasks)
 
     async def save_all(self, entities: Iterable[M], *, batch: int = SAVE_BATCH) -> list[M]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -14,7 +14,15 @@ from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
-from oneread.errors import InvalidKey, InvalidQuery, NotFound, SchemaMismatch, UsageError
+from oneread.errors import (
+    InvalidKey,
+    InvalidQuery,
+    LimitExceeded,
+    NotFound,
+    SchemaMismatch,
+    StillReferenced,
+    UsageError,
+)
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.models.fields import GENERATED, Marker, uuid7
@@ -23,15 +31,18 @@ from oneread.models.registry import EntityKind
 from oneread.plans.effects import Now, Random
 from oneread.plans.plan import Plan
 from oneread.store.keys import RootKey
-from oneread.store.requests import Read
+from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
 from oneread.transactions.native import NativeCommitter
-from oneread.transactions.outbox import FOLLOW
+from oneread.transactions.outbox import FOLLOW, holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import FollowHandler, TaskRunner
 
 R = TypeVar("R")
+
+Children: TypeAlias = Literal["refuse", "delete"]
+"""What happens to the children of a root that is deleted."""
 
 FoundEntity: TypeAlias = tuple[Any, int]
 """An entity, or the row of a view, and its version; None for an absent one."""
@@ -136,8 +147,40 @@ class Operations:
         tasks = yield from self.commit([change])
         return change.written, tasks
 
-    def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[list[bytes]]:
+    def delete(
+        self, model: Any, key: tuple[Any, ...], if_version: int | None, children: Children = "refuse"
+    ) -> Plan[list[bytes]]:
+        if children not in get_args(Children):
+            raise UsageError("children: expected refuse or delete", given=children)
+        if children == "delete":
+            return self._delete_group(self.group_root(model, key), if_version, model)
         return self.commit([Delete(self.catalog, self.root(model, key), if_version, model)])
+
+    def _delete_group(self, root: bytes, if_version: int | None, model: type) -> Plan[list[bytes]]:
+        """Deletes a root with its children; once more for those that came since they were listed."""
+        deleted: list[bytes] = []
+        while True:
+            found = yield from self._children(root)
+            changes = [Delete(self.catalog, child) for child in found]
+            try:
+                return (yield from self.commit([*changes, Delete(self.catalog, root, if_version, model)]))
+            except StillReferenced:
+                if found == deleted:  # the same ones: something else refers to the root, or to a child
+                    raise
+                deleted = found
+
+    def _children(self, root: bytes) -> Plan[list[bytes]]:
+        """The children of a root, by the holds on it; raises LimitExceeded when they are too many for one commit."""
+        within = holds_on(root)
+        found = yield from Scan("views", within, self.inline + 1)
+        if len(found) > self.inline:
+            raise LimitExceeded(
+                "this group is too large to be deleted in one commit; delete children first",
+                root=self.catalog.name_of(root),
+                limit=self.inline,
+            )
+        holders = [key[len(within.start) :] for key, _row in found]
+        return [key for key in holders if key != root and self.catalog.group_of(key) == root]
 
     def kind(self, model: Any) -> EntityKind:
         try:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from oneread import GENERATED, Key, Model, Schema, add, connect, connect_async
-from oneread.errors import Conflict, InvalidKey, InvalidValue, UsageError
+from oneread import GENERATED, Key, Model, Ref, Schema, add, connect, connect_async, reference
+from oneread.errors import Conflict, InvalidKey, InvalidValue, LimitExceeded, StillReferenced, UsageError
 
 
 class User(Model[str]):
@@ -209,6 +209,52 @@ def test_misuse_is_refused(db):
         raise AssertionError
     with pytest.raises(UsageError, match="has ended"):
         group.create(Comment(name="ada"))
+
+
+def test_a_root_is_deleted_with_its_children(db):
+    for name in ("ada", "bob"):
+        db.save_all([Comment(name=name) for _ in range(5)])
+    for given in ({}, {"children": "refuse"}):
+        with pytest.raises(UsageError):
+            db.delete(User, "ada", **given)
+    db.delete(User, "ada", children="delete")
+    assert (db.exists(User, "ada"), numbers(db), numbers(db, "bob")) == (False, [], [1, 2, 3, 4, 5])
+    db.save(User(name="ada"))
+    assert db.create(Comment(name="ada")).number == 6
+    db.delete(User, "nobody", children="delete")
+    with pytest.raises(Conflict):
+        db.delete(User, "bob", if_version=1, children="delete")
+    assert numbers(db, "bob") == [1, 2, 3, 4, 5]
+    with pytest.raises(UsageError, match="named by its root"):
+        db.delete(Comment, "bob", 1, children="delete")
+    with pytest.raises(UsageError, match="expected refuse or delete"):
+        db.delete(User, "bob", children="keep")
+    assert db.verify().clean
+
+
+def test_too_many_children_are_not_deleted_at_once():
+    with connect("memory://", Schema(User, Comment, inline=3)) as db:
+        db.save(User(name="ada"))
+        db.save_all([Comment(name="ada") for _ in range(4)])
+        with pytest.raises(LimitExceeded, match="children first"):
+            db.delete(User, "ada", children="delete")
+        db.delete(Comment, "ada", 1)
+        db.delete(User, "ada", children="delete")
+        assert not db.exists(User, "ada")
+
+
+def test_others_still_forbid_the_delete_of_a_group():
+    class Note(Model[int]):
+        number: Key[int]
+        about: Ref[Comment] = reference(on_delete="refuse")
+
+    with connect("memory://", Schema(User, Comment, Note)) as db:
+        db.save(User(name="ada"))
+        db.save(Note(number=1, about=db.create(Comment(name="ada")).ref()))
+        with pytest.raises(StillReferenced):
+            db.delete(User, "ada", children="delete")
+        assert numbers(db) == [1]
+        assert db.verify().clean
 
 
 def test_a_transaction_left_by_an_error_has_ended(db):
