@@ -136,3 +136,26 @@ def test_children_with_views_and_copies_show_what_the_oracle_shows(history):
 @given(strategies.histories(Schema(User, Badge)))
 def test_children_alone_show_what_the_oracle_shows(history):
     prove(Schema(User, Badge), history)
+
+
+def test_children_cost_at_most_their_bounds():
+    with connect("memory://", EVERYTHING) as db:
+        db.save(User(name="ada"))
+
+        def post(**more):
+            return Post(day=1, name="ada", author=Author.of("ada"), **more)
+
+        several = [post() for _ in range(7)]
+        done = [
+            (db.create(post()), db.explain.create(post())),
+            (db.save(post()), db.explain.save(post())),
+            (db.save(post(number=1)), db.explain.save(post(number=1))),
+            (db.get_or_create(post())[0], db.explain.get_or_create(post())),
+            (db.save_all(several)[0], db.explain.save_all(several)),
+            (db.patch(User, "ada", karma=8), db.explain.patch(User, "ada", karma=8)),
+        ]
+        for entity, explained in done:
+            cost, bound = db.cost(entity), explained.bound
+            assert cost.requests <= bound.requests, explained
+            assert cost.rows <= bound.rows, explained
+            assert cost.bytes <= bound.bytes, explained
