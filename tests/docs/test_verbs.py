@@ -29,6 +29,7 @@ VERBS = [
     "delete",
     "save_all",
     "transact",
+    "group",
     "drain",
     "tasks",
     "version",

@@ -103,6 +103,13 @@ class Visit(Model[UUID]):
     seen: int = 0
 
 
+class Line(Model[UUID, int]):
+    child_of = Visit
+    id: Key[UUID]
+    number: Key[int] = GENERATED
+    text: str
+
+
 class Loose(Model):
     id: Key[int]
 
@@ -259,6 +266,19 @@ def writing(db: Database) -> None:
     tasks.wait(timeout=1.0)
 
 
+def grouped(db: Database) -> None:
+    visit = UUID(int=7)
+    for attempt in db.group(Visit, visit, attempts=3):
+        with attempt as group:
+            assert_type(group, Transaction)
+            assert_type(group.create(Line(id=visit, text="a")), Line)
+            assert_type(group.get(Customer, 12347, unchecked=True), Customer)
+    for attempt in db.group(Visit, Visit.at(visit)):
+        with attempt as group:
+            group.delete(Line, visit, 1)
+    db.delete(Visit, visit, children="delete")
+
+
 def together(db: Database) -> None:
     def body(tx: Transaction) -> int:
         purchase = tx.get(Purchase, "537626", 1)
@@ -303,6 +323,10 @@ async def asynchronously() -> None:
         await db.tasks(saved).wait()
         assert_type(db.version(saved), int)
         assert_type(db.cost(saved), Cost)
+
+        async for attempt in db.group(Visit, UUID(int=7)):
+            async with attempt as group:
+                assert_type(group, AsyncTransaction)
 
         async def body(tx: AsyncTransaction) -> int:
             assert_type(await tx.find(Purchase, "537626", 1), Purchase | None)

@@ -15,6 +15,7 @@ from oneread.derivations.access import FieldRoute
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import CompiledView, RowForm
+from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.entity_type import EntityType
 from oneread.derivations.keyed import KeyRule
 from oneread.derivations.rules import Rule, rules_of
@@ -33,6 +34,7 @@ _PREFIX: Final = Size(VIEW_BYTES, VIEW_BYTES)
 _KIND: Final = Size(KIND_BYTES, KIND_BYTES)
 _SELECTION: Final = Size(SELECTION_BYTES, SELECTION_BYTES)
 _DIGEST: Final = Size(25, 20)
+_SEQUENCE: Final = Size(16, 8)
 """What a record has of a selection: its name and the digest of its values."""
 _ONLY_REFERS: Final = Size(4 * KEY_BYTES + 20 * HEADER, 12)
 """A copy in a row that only refers."""
@@ -171,10 +173,16 @@ class EntityCosts:
             tuple(views),
             self.key(kind),
             data,
-            data.plus(self._record(entity_type, views)),
+            data.plus(self._record(entity_type, views), self._sequences(kind)),
             frozenset(kind.names),
             frozenset(name for name, default in defaults_of(cls).items() if default == UPDATED),
         )
+
+    def _sequences(self, kind: EntityKind) -> Size:
+        """The counts of a root's children."""
+        types = self.catalog.entity_types.values()
+        numbered = {each.kind for each in types for one in each.references if one.name == CHILD_OF and one.kind is kind}
+        return _SEQUENCE.times(len(numbered))
 
     def _most_keys(self, cls: type, reference: Reference) -> int:
         if not reference.many:

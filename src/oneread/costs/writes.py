@@ -15,6 +15,7 @@ from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import ChangedFields, EntityCost, EntityCosts, ViewCost, touched_rows
 from oneread.costs.fan_outs import FanOut, FanOuts, TouchedRows
 from oneread.costs.sizes import Size, greatest
+from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.rollups import ShownAggregate
 from oneread.models.registry import EntityKind
 from oneread.store.limits import KEY_BYTES, PROBES
@@ -209,9 +210,21 @@ class Writes:
         total.add("rows", Rows("read", "roots", "entity", write.cls.__name__), write.entities, self._root(write.cls))
         if write.verb not in ("patch", "delete"):
             self._add_sources(total, "rows", self._costs.of[write.cls], write.entities, None)
+            self._add_sequence(total, write)
         if write.verb in ("patch", "upsert"):
             widest = max((self._costs.of[each] for each in self._models(write)), key=lambda cost: cost.sources)
             self._add_sources(total, "links", widest, write.entities, write.fields)
+
+    def _add_sequence(self, total: BoundBuilder, write: WriteCall) -> None:
+        """A new child reads the row at its number, once that is known, and writes the root's row."""
+        entity_type = self._catalog.entity_types[write.cls]
+        if entity_type.numbered is None or write.verb == "upsert":
+            return
+        numbered = Rows("read", "roots", "entity at its number", f"{write.cls.__name__}.{entity_type.numbered}")
+        total.add("number", numbered, write.entities, self._root(write.cls), write.entities)
+        (root,) = [each for each in entity_type.references if each.name == CHILD_OF]
+        counted = Rows("write", "roots", "sequence", f"{write.cls.__name__}.{entity_type.numbered}")
+        total.add("roots", counted, write.entities, self._root(root.kind.cls))
 
     def _add_sources(
         self, total: BoundBuilder, request: str, cost: EntityCost, entities: int, fields: Iterable[str] | None

@@ -16,12 +16,13 @@ from msgspec import UNSET
 
 from oneread.database import results
 from oneread.database import survey as surveys
+from oneread.database.async_attempts import AsyncAttempts
 from oneread.database.async_bulk import AsyncBulk
 from oneread.database.cursors import cipher_of
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
-from oneread.database.operations import Operations
+from oneread.database.operations import Children, Operations
 from oneread.database.pages import Page, Query, bounds_of, page
 from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
@@ -31,7 +32,15 @@ from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
 from oneread.derivations.views import View
-from oneread.errors import Conflict, InvalidQuery, InvalidUrl, NotFound, Unavailable, Unsupported, UsageError
+from oneread.errors import (
+    InvalidQuery,
+    InvalidUrl,
+    NotFound,
+    OnereadError,
+    Unavailable,
+    Unsupported,
+    UsageError,
+)
 from oneread.evolution.backfill import Backfilled, BackfillOptions
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
@@ -136,24 +145,28 @@ class AsyncTransaction:
         self._work = work
 
     @overload
-    async def get(self, model: Exact[R], at: Ref[R], /) -> R: ...
+    async def get(self, model: Exact[R], at: Ref[R], /, *, unchecked: bool = False) -> R: ...
     @overload
-    async def get(self, model: Copied[E], at: Copy[E], /) -> E: ...
+    async def get(self, model: Copied[E], at: Copy[E], /, *, unchecked: bool = False) -> E: ...
     @overload
-    async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R: ...
-    async def get(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like the database's `get`, for entities."""
-        return await self._database.run(self._work.get(model, key))
+    async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, unchecked: bool = False) -> R: ...
+    async def get(self, model: Asked, /, *key: Asked, unchecked: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        """Like the database's `get`, for entities.
+
+        An `unchecked` one is read as it is now, and may have changed when the transaction commits; a portable schema
+        reads entities of other groups only so.
+        """
+        return await self._database.run(self._work.get(model, key, unchecked=unchecked))
 
     @overload
-    async def find(self, model: Exact[R], at: Ref[R], /) -> R | None: ...
+    async def find(self, model: Exact[R], at: Ref[R], /, *, unchecked: bool = False) -> R | None: ...
     @overload
-    async def find(self, model: Copied[E], at: Copy[E], /) -> E | None: ...
+    async def find(self, model: Copied[E], at: Copy[E], /, *, unchecked: bool = False) -> E | None: ...
     @overload
-    async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes) -> R | None: ...
-    async def find(self, model: Asked, /, *key: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like the database's `find`, for entities."""
-        return await self._database.run(self._work.find(model, key))
+    async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, unchecked: bool = False) -> R | None: ...
+    async def find(self, model: Asked, /, *key: Asked, unchecked: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        """Like the database's `find`, for entities; `unchecked` as of `get`."""
+        return await self._database.run(self._work.find(model, key, unchecked=unchecked))
 
     async def save(self, entity: M, *, if_version: int | None = None) -> M:
         """Like the database's `save`."""
@@ -533,34 +546,55 @@ class AsyncDatabase:
         return (await self._write(plan)).entity
 
     @overload
-    async def delete(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
-    @overload
-    async def delete(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None) -> None: ...
+    async def delete(
+        self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = None, children: Children = "refuse"
+    ) -> None: ...
     @overload
     async def delete(
-        self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = None
+        self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None, children: Children = "refuse"
     ) -> None: ...
-    async def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    @overload
+    async def delete(
+        self,
+        model: Located[Any, *KeyTypes],
+        /,
+        *key: *KeyTypes,
+        if_version: int | None = None,
+        children: Children = "refuse",
+    ) -> None: ...
+    async def delete(  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        self, model: Asked, /, *key: Asked, if_version: int | None = None, children: Asked = "refuse"
+    ) -> Asked:
         """Deletes an entity and everything derived from it; does nothing when it does not exist.
 
         Entities that refer to it with on_delete="delete" go with it: up to `inline` in this commit, more as a task.
         Each entity with holders costs a scan and a read more.
 
+        Arguments:
+            model: its class, or that of its model.
+            *key: the parts of its key, or a reference.
+            if_version: `db.version(entity)` of when it was read.
+            children: "delete" deletes the children of its entity group in the same commit, up to the schema's `inline`
+                bound; a scan more.
+
         Raises:
-            StillReferenced: others refer to it with on_delete="refuse".
+            StillReferenced: others refer to it with on_delete="refuse", or it has children.
+            LimitExceeded: it has more children than one commit deletes.
 
         Examples:
             ```python
             await db.delete(Purchase, "537626", 1)
             ```
         """
-        tasks = await self._driver.run(self.operations.delete(model, key, if_version), Trace(self._observers))
+        plan = self.operations.delete(model, key, if_version, children)
+        tasks = await self._driver.run(plan, Trace(self._observers))
         self._wake(tasks)
 
     async def save_all(self, entities: Iterable[M], *, batch: int = SAVE_BATCH) -> list[M]:
         """Saves entities in transactions of at most `batch`, each all or nothing; returns them as stored.
 
-        A refused entity ends the call: earlier batches are stored, its own and later ones are not.
+        A refused entity ends the call: earlier batches are stored, its own and later ones are not. With a portable
+        schema each entity is a transaction of its own, and the error's fact `stored` says how many are stored.
 
         Examples:
             ```python
@@ -570,11 +604,17 @@ class AsyncDatabase:
         if type(batch) is not int or batch < 1:
             raise UsageError("a batch is at least one entity", batch=batch)
         check_iterable(entities, "save_all takes an iterable of entities")
+        portable = self.operations.portable
         saved: list[M] = []
         rest = iter(entities)
-        while several := list(islice(rest, min(batch, maxsize))):
+        while several := list(islice(rest, 1 if portable else min(batch, maxsize))):
             trace = Trace(self._observers)
-            written, tasks = await self._driver.run(self.operations.save_all(several), trace)
+            try:
+                written, tasks = await self._driver.run(self.operations.save_all(several), trace)
+            except OnereadError as error:
+                if portable:
+                    error.facts["stored"] = len(saved)
+                raise
             self._wake(tasks)
             for each in written:
                 attach_outcome(each.entity, Outcome(each.version, trace, tuple(tasks)))
@@ -609,25 +649,60 @@ class AsyncDatabase:
         """
         if not callable(body):
             raise UsageError("transact takes a function of a transaction", given=body)
-        if type(attempts) is not int or attempts < 1:
-            raise UsageError("transact takes at least one attempt", attempts=attempts)
-        attempt = 0
-        while True:
-            work = TransactionWork(self.operations)
-            result = await body(AsyncTransaction(self, work))
-            trace = Trace(self._observers)
-            try:
-                tasks = await self._driver.run(work.commit(), trace)
-            except Conflict:
-                attempt += 1
-                if attempt >= attempts:
-                    raise
-                chance = await self.run(Random().__iter__())
-                await self.run(Sleep(backoff(attempt - 1, chance)).__iter__())
-                continue
-            work.note_outcome(trace, tuple(tasks))
-            self._wake(tasks)
-            return result
+        results: list[R] = []
+        async for attempt in self._attempts(attempts):
+            async with attempt as transaction:
+                results = [await body(transaction)]
+        return results[0]
+
+    @overload
+    def group(self, model: Exact[R], at: Ref[R], /, *, attempts: int = ATTEMPTS) -> AsyncAttempts[AsyncTransaction]: ...
+    @overload
+    def group(
+        self, model: Copied[E], at: Copy[E], /, *, attempts: int = ATTEMPTS
+    ) -> AsyncAttempts[AsyncTransaction]: ...
+    @overload
+    def group(
+        self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, attempts: int = ATTEMPTS
+    ) -> AsyncAttempts[AsyncTransaction]: ...
+    def group(self, model: Asked, /, *key: Asked, attempts: int = ATTEMPTS) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+        """A transaction in the entity group of this root: a `transact` whose body is a block.
+
+        Writes the root and its children (`child_of`). Leaving the block commits; if what it read has changed, the loop
+        runs the block again after a growing random pause, so it must be safe to repeat. An error leaves the loop, and
+        nothing was written. The root need not exist yet: it may be created in the block.
+
+        Costs what `transact` costs.
+
+        Raises:
+            Conflict: an entity had changed in each of `attempts` attempts.
+            UsageError: a write outside of the group, a root that is a child itself, or an attempt that is not entered.
+
+        Examples:
+            ```python
+            async for attempt in db.group(Customer, 12347):
+                async with attempt as group:
+                    await group.patch(Customer, 12347, country="Norway")
+            ```
+        """
+        return self._attempts(attempts, self.operations.group_root(model, key))
+
+    def _attempts(self, attempts: int, group: bytes | None = None) -> AsyncAttempts[AsyncTransaction]:
+        def begin() -> tuple[AsyncTransaction, TransactionWork]:
+            work = TransactionWork(self.operations, group)
+            return AsyncTransaction(self, work), work
+
+        return AsyncAttempts(begin, self._commit, self._pause, attempts)
+
+    async def _commit(self, work: TransactionWork) -> None:
+        trace = Trace(self._observers)
+        tasks = await self._driver.run(work.commit(), trace)
+        work.note_outcome(trace, tuple(tasks))
+        self._wake(tasks)
+
+    async def _pause(self, lost: int) -> None:
+        chance = await self.run(Random().__iter__())
+        await self.run(Sleep(backoff(lost, chance)).__iter__())
 
     async def drain(self, *, retry: bool = False) -> int:
         """Runs all tasks of the outbox now; returns how many batches it took.

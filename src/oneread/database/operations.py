@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -14,7 +14,15 @@ from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
-from oneread.errors import InvalidKey, InvalidQuery, NotFound, SchemaMismatch, UsageError
+from oneread.errors import (
+    InvalidKey,
+    InvalidQuery,
+    LimitExceeded,
+    NotFound,
+    SchemaMismatch,
+    StillReferenced,
+    UsageError,
+)
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.models.fields import GENERATED, Marker, uuid7
@@ -23,15 +31,18 @@ from oneread.models.registry import EntityKind
 from oneread.plans.effects import Now, Random
 from oneread.plans.plan import Plan
 from oneread.store.keys import RootKey
-from oneread.store.requests import Read
+from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
 from oneread.transactions.native import NativeCommitter
-from oneread.transactions.outbox import FOLLOW
+from oneread.transactions.outbox import FOLLOW, holds_on
 from oneread.transactions.root import BODY
 from oneread.transactions.tasks import FollowHandler, TaskRunner
 
 R = TypeVar("R")
+
+Children: TypeAlias = Literal["refuse", "delete"]
+"""What happens to the children of a root that is deleted."""
 
 FoundEntity: TypeAlias = tuple[Any, int]
 """An entity, or the row of a view, and its version; None for an absent one."""
@@ -45,13 +56,14 @@ class Operations:
     """The verbs of one open database.
 
     `inline` holders follow within the commit of their source. `committer` commits, `outbox` does the tasks that commits
-    leave. `lists` belongs to the faces: what can be paged, by its class.
+    leave. `lists` belongs to the faces: what can be paged, by its class. `portable`: a transaction is of one group.
     """
 
-    def __init__(self, catalog: Catalog, fence: Fence, inline: int) -> None:
+    def __init__(self, catalog: Catalog, fence: Fence, inline: int, *, portable: bool = False) -> None:
         self.catalog = catalog
         self.fence = fence
         self.inline = inline
+        self.portable = portable
         self.lists: dict[Any, Any] = {}
         self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), inline, catalog.claim_facts)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
@@ -125,13 +137,51 @@ class Operations:
 
     def upsert(self, entity: Any, changes: Mapping[str, Any]) -> Plan[tuple[ChangeResult, list[bytes]]]:
         whole = yield from self.generated(entity)
-        kind = self.catalog.type_of(whole).kind
+        entity_type = self.catalog.type_of(whole)
+        kind = entity_type.kind
+        if entity_type.numbered is not None and getattr(whole, entity_type.numbered) == GENERATED:
+            raise UsageError(
+                "upsert names the entity that it may change: give its number, or use create",
+                model=type(whole).__name__, field=entity_type.numbered,
+            )  # fmt: skip
         change = Patch(self.catalog, kind.key(kind.parts(whole)), patching(type(whole), changes), otherwise=whole)
         tasks = yield from self.commit([change])
         return change.written, tasks
 
-    def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[list[bytes]]:
+    def delete(
+        self, model: Any, key: tuple[Any, ...], if_version: int | None, children: Children = "refuse"
+    ) -> Plan[list[bytes]]:
+        if children not in get_args(Children):
+            raise UsageError("children: expected refuse or delete", given=children)
+        if children == "delete":
+            return self._delete_group(self.group_root(model, key), if_version, model)
         return self.commit([Delete(self.catalog, self.root(model, key), if_version, model)])
+
+    def _delete_group(self, root: bytes, if_version: int | None, model: type) -> Plan[list[bytes]]:
+        """Deletes a root with its children; once more for those that came since they were listed."""
+        deleted: list[bytes] = []
+        while True:
+            found = yield from self._children(root)
+            changes = [Delete(self.catalog, child) for child in found]
+            try:
+                return (yield from self.commit([*changes, Delete(self.catalog, root, if_version, model)]))
+            except StillReferenced:
+                if found == deleted:  # the same ones: something else refers to the root, or to a child
+                    raise
+                deleted = found
+
+    def _children(self, root: bytes) -> Plan[list[bytes]]:
+        """The children of a root, by the holds on it; raises LimitExceeded when they are too many for one commit."""
+        within = holds_on(root)
+        found = yield from Scan("views", within, self.inline + 1)
+        if len(found) > self.inline:
+            raise LimitExceeded(
+                "this group is too large to be deleted in one commit; delete children first",
+                root=self.catalog.name_of(root),
+                limit=self.inline,
+            )
+        holders = [key[len(within.start) :] for key, _row in found]
+        return [key for key in holders if key != root and self.catalog.group_of(key) == root]
 
     def kind(self, model: Any) -> EntityKind:
         try:
@@ -152,6 +202,17 @@ class Operations:
     def root(self, model: Any, key: tuple[Any, ...]) -> RootKey:
         """The key of the root row of an entity, whose key or reference a call gives."""
         return self.kind(model).key(self.catalog.given_key(model, key))
+
+    def group_root(self, model: Any, key: tuple[Any, ...]) -> RootKey:
+        """The key of the root row of an entity group, whose root a call gives."""
+        root = self.root(model, key)
+        if self.catalog.group_of(root) != root:
+            raise UsageError(
+                "an entity group is named by its root",
+                given=model,
+                root=self.catalog.name_of(self.catalog.group_of(root)),
+            )
+        return root
 
     def find(self, model: Any, key: tuple[Any, ...]) -> Plan[FoundEntity]:
         """An entity and its version, or the row of a view; None for an absent one."""

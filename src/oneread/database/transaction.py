@@ -8,7 +8,7 @@ control, Kung and Robinson 1981, backward validation).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from oneread.database.operations import Operations
 from oneread.database.patches import patching
@@ -23,25 +23,46 @@ from oneread.transactions.native import check_unchanged
 from oneread.transactions.root import Root, parse_root
 from oneread.transactions.unit_of_work import UnitOfWork
 
+_WRITE_OUTSIDE: Final = (
+    "this entity is outside of the transaction's entity group, and a group is written by itself: write it in another "
+    "transaction, before or after"
+)
+_READ_OUTSIDE: Final = (
+    "this entity is outside of the transaction's entity group; with portable=True such a read cannot be checked at the "
+    "commit: read it before, or with unchecked=True"
+)
+
 
 class TransactionWork:
-    """One attempt of one transaction."""
+    """One attempt of one transaction.
 
-    def __init__(self, operations: Operations) -> None:
+    `group` is the root of the entity group that it may write; without one, that of a portable schema is the group of
+    the first entity that it reads or writes.
+    """
+
+    def __init__(self, operations: Operations, group: bytes | None = None) -> None:
         self._operations = operations
-        self._overlay = UnitOfWork(operations.catalog.name_of, operations.catalog.claim_facts)
+        self._group = group
+        self._overlay = UnitOfWork(operations.catalog.name_of, operations.catalog.claim_facts, is_consistent=False)
         self._changes: list[Change] = []
         self._given: list[tuple[Outcome, ChangeResult]] = []
         self._now = 0
         self._ended = False
 
-    def find(self, model: Any, key: tuple[Any, ...]) -> Plan[Any]:
-        """An entity, with the changes of this transaction."""
+    def find(self, model: Any, key: tuple[Any, ...], *, unchecked: bool = False) -> Plan[Any]:
+        """An entity, with the changes of this transaction; an `unchecked` one is not compared at the commit."""
         self._refuse_ended()
         catalog = self._operations.catalog
         if not isinstance(model, type) or model not in catalog.kinds:
             raise UsageError("a transaction reads entities only; read views before or after it", given=model)
         root_key = self._operations.root(model, key)
+        if unchecked and root_key not in self._overlay.known("roots"):
+            entity, version = yield from self._operations.find(model, key)
+            if entity is not None:
+                attach_outcome(entity, Outcome(version, Trace()))
+            return entity
+        if self._operations.portable and not self._is_inside(root_key):
+            raise UsageError(_READ_OUTSIDE, group=self._name(self._group), given=self._name(root_key))
         yield from self._overlay.load("roots", [root_key])
         root = parse_root(self._overlay.get("roots", root_key))
         entity = yield from self._operations.reading(lambda: self._entity(root_key, root))
@@ -55,9 +76,9 @@ class TransactionWork:
         catalog = self._operations.catalog
         return catalog.kind_of(key).layouts.shown(catalog.state(key, root).entity)
 
-    def get(self, model: Any, key: tuple[Any, ...]) -> Plan[Any]:
+    def get(self, model: Any, key: tuple[Any, ...], *, unchecked: bool = False) -> Plan[Any]:
         """`find`, with NotFound for an absent one."""
-        entity = yield from self.find(model, key)
+        entity = yield from self.find(model, key, unchecked=unchecked)
         if entity is None:
             raise NotFound("there is no such entity", model=model, key=key)
         return entity
@@ -74,6 +95,18 @@ class TransactionWork:
         root_key = self._operations.root(model, key)
         yield from self._write(Delete(self._operations.catalog, root_key, if_version, model))
 
+    def _is_inside(self, key: bytes) -> bool:
+        """Whether a root row is in the group of this transaction, which a portable schema begins with the first."""
+        if self._group is None and not self._operations.portable:
+            return True
+        group = self._operations.catalog.group_of(key)
+        if self._group is None:
+            self._group = group
+        return group == self._group
+
+    def _name(self, key: bytes | None) -> str:
+        return "" if key is None else self._operations.catalog.name_of(key)
+
     def _refuse_ended(self) -> None:
         """A write after the commit would be lost."""
         if self._ended:
@@ -81,6 +114,9 @@ class TransactionWork:
 
     def _write(self, change: Save | Patch | Delete) -> Plan[object]:
         self._refuse_ended()
+        written = change.key if change.sequence is None else change.sequence.root
+        if not self._is_inside(written):
+            raise UsageError(_WRITE_OUTSIDE, group=self._name(self._group), given=self._name(written))
         if not self._now:
             self._now = yield from Now()
         yield from self._operations.reading(lambda: self._decide(change))
@@ -98,6 +134,10 @@ class TransactionWork:
         except BaseException:  # the body may catch it and continue, and must not see what was refused
             self._overlay.restore(mark)
             raise
+
+    def abort(self) -> None:
+        """Ends the attempt without a commit."""
+        self._ended = True
 
     def commit(self) -> Plan[list[bytes]]:
         """Checks that what was read is unchanged, and commits every change; returns the tasks that this left."""

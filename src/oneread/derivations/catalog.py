@@ -34,6 +34,7 @@ from oneread.models.versions import StoredLayout, StoredSchema
 from oneread.store.keys import kind_part, view_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
 from oneread.transactions.root import Root
+from oneread.transactions.sequences import NumberSequence, TakenNumber
 
 _UNKNOWN: Final = (
     "a newer program has changed this model, so that this one cannot dump, verify or repair its entities; run that "
@@ -200,6 +201,23 @@ class Catalog:
             return self._by_prefix[kind_part(key)]
         except KeyError:
             raise Corrupt("a row of a model that this schema does not have", key=key.hex()) from None
+
+    def group_of(self, key: bytes) -> bytes:
+        """The root row of the entity group that a root row is in: its own, or that of the root of a child."""
+        kind = self.kind_of(key)
+        root = kind.cls.child_of
+        if root is None:
+            return key
+        parts = dict(zip(kind.names, kind.parts_of(key), strict=True))
+        return self.kinds[root].key(tuple([parts[name] for name in self.kinds[root].names]))
+
+    def taken_number(self, key: bytes) -> TakenNumber | None:
+        """The number that a root row's key has of the sequence of its group; None where keys have no such number."""
+        kind, numbered = self.kind_of(key), self.any_type_of(key).numbered
+        if numbered is None:
+            return None
+        number = kind.parts_of(key)[kind.names.index(numbered)]
+        return TakenNumber(NumberSequence(self.group_of(key), kind.prefix), number)
 
     def name_of(self, key: bytes) -> str:
         """A root row's key for people: `Customer(7)`."""

@@ -17,12 +17,13 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
 from oneread.derivations.emitted_record import LAST_VALUES, first_writes, record_diff
 from oneread.derivations.entity_type import EntityState, EntityType, FilledEntity, FillInputs, Refs
-from oneread.errors import AlreadyExists, Conflict, InvalidValue, LimitExceeded, NotFound
-from oneread.models.fields import CREATED
+from oneread.errors import AlreadyExists, Conflict, Corrupt, InvalidKey, InvalidValue, LimitExceeded, NotFound
+from oneread.models.fields import CREATED, GENERATED
 from oneread.store.limits import BODY_BYTES
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, FollowChanges
 from oneread.transactions.outbox import holds_on
 from oneread.transactions.root import NO_ROOT, Root, parse_root
+from oneread.transactions.sequences import LAST_OF_SEQUENCE, NumberSequence, TakenNumber, last_number
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, Group
 
 Mode: TypeAlias = Literal["save", "create", "keep"]
@@ -68,11 +69,19 @@ class CommitAttempt(NamedTuple):
 class _Writing:
     """The common part of all changes of an entity."""
 
+    _restores = False
+    """Whether an entity may bring a number that its group has not given."""
+
     def __init__(self, catalog: Catalog, key: bytes, if_version: int | None) -> None:
         self._catalog = catalog
         self._if_version = if_version
         self.key = key
+        self.sequence: NumberSequence | None = None
         self.written = ChangeResult()
+
+    def take_number(self, number: int) -> None:
+        """Only a save without a number waits for one."""
+        raise AssertionError(number)
 
     def hints(self) -> Iterable[bytes]:
         return ()
@@ -120,11 +129,27 @@ class _Writing:
     ) -> Decision:
         """Decides to store an entity as given, with its copies filled."""
         before, written = attempt.before, self.written
+        taken = None
+        if entity_type.numbered is not None and before.entity is None:
+            taken = self._taken(entity_type, entity, refs, rows)
         entity = entity_type.with_totals(self.key, entity, before.entity, rows.groups)
         filled = entity_type.fill(self.key, entity, refs, FillInputs(before, SourceCache(self._catalog, rows)))
         written.entity, written.version = self._shown(filled.entity), attempt.own
         written.created = before.entity is None
-        return decision(self._catalog, entity_type, self.key, filled, attempt)
+        found = decision(self._catalog, entity_type, self.key, filled, attempt)
+        return found if taken is None else msgspec.structs.replace(found, taken=taken)
+
+    def _taken(self, entity_type: EntityType, entity: Any, refs: Refs, rows: CommittedRows) -> TakenNumber:
+        """The number of a new entity: the next one of its group, or one that was given before."""
+        assert entity_type.numbered is not None, "asked only of entities with a number"
+        sequence, number = entity_type.sequence(refs), getattr(entity, entity_type.numbered)
+        last = last_number(rows.get(sequence.root), sequence.kind)
+        if not 1 <= number <= LAST_OF_SEQUENCE or (number > last and self.sequence is None and not self._restores):
+            raise InvalidKey(
+                "the database gives the number of a new entity: leave it out, or name one that was given",
+                model=type(entity).__name__, field=entity_type.numbered, value=number, last=last,
+            )  # fmt: skip
+        return TakenNumber(sequence, number)
 
 
 class SourceCache:
@@ -192,10 +217,20 @@ class Save(_Writing):
     def __init__(self, catalog: Catalog, entity: Any, mode: Mode = "save", if_version: int | None = None) -> None:
         self._entity_type = catalog.type_of(entity)
         kind = self._entity_type.kind
-        super().__init__(catalog, kind.key(kind.parts(entity)), if_version)
+        numbered = self._entity_type.numbered
+        waits = numbered is not None and getattr(entity, numbered) == GENERATED
+        super().__init__(catalog, b"" if waits else kind.key(kind.parts(entity)), if_version)
         self._entity = entity
         self._mode = mode
         self._refs = self._entity_type.refs(entity)
+        if waits:
+            self.sequence = self._entity_type.sequence(self._refs)
+
+    def take_number(self, number: int) -> None:
+        numbered, kind = self._entity_type.numbered, self._entity_type.kind
+        assert numbered is not None, "only an entity with a number waits for one"
+        self._entity = msgspec.structs.replace(self._entity, **{numbered: number})
+        self.key = kind.key(kind.parts(self._entity))
 
     def hints(self) -> Iterable[bytes]:
         return _flat(self._refs)
@@ -209,6 +244,11 @@ class Save(_Writing):
         return super().groups(seen)
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
+        if self.sequence is not None and seen.version:
+            raise Corrupt(
+                "the sequence of an entity group is behind its numbers; run a repair",
+                key=self._catalog.name_of(self.key),
+            )
         attempt = self._attempt(seen, version)
         before = attempt.before.entity
         if self._mode != "keep" or not isinstance(before, self._entity_type.cls):

@@ -27,7 +27,10 @@ from oneread.models.types import Names, field_types, types_of, unwrap
 from oneread.models.variants import discriminator_of
 
 _MADE: Final[dict[str, tuple[type, str]]] = {
-    "generated": (UUID, "GENERATED makes a UUID: id: Key[UUID] = GENERATED"),
+    "generated": (
+        UUID,
+        "GENERATED makes a UUID, id: Key[UUID] = GENERATED; or numbers children, number: Key[int] = GENERATED",
+    ),
     "created": (datetime, "CREATED is an instant: made_at: datetime = CREATED"),
     "updated": (datetime, "UPDATED is an instant: changed_at: datetime = UPDATED"),
 }
@@ -73,6 +76,8 @@ def _plain(annotation: object) -> tuple[Any, bool]:
 
 
 def _check_marker(model: type, name: str, marker: Marker, bare: object) -> None:
+    if marker.what == "generated" and bare is int and name in key_names(model):
+        return  # the number of a child, see entity_groups
     if marker.what in _MADE:
         kind, text = _MADE[marker.what]
         if bare is not kind:

@@ -24,6 +24,7 @@ from oneread.derivations.emitted_record import (
     Emission,
     Record,
 )
+from oneread.derivations.entity_groups import CHILD_OF, numbered_field
 from oneread.derivations.keyed import reference_signature
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
@@ -36,6 +37,7 @@ from oneread.models.set_order import order_sets
 from oneread.models.shadow import revive
 from oneread.store.keys import entity_part
 from oneread.transactions.root import Root
+from oneread.transactions.sequences import NumberSequence
 from oneread.transactions.unit_of_work import Group, GroupNumbers
 
 Refs: TypeAlias = dict[str, list[bytes]]
@@ -108,7 +110,8 @@ class EntityType:
         self.shown = rollups.made_of(kind)
         defaults = defaults_of(cls).items()
         self.created = tuple(name for name, default in defaults if default == CREATED)
-        self.generated = tuple(name for name, default in defaults if default == GENERATED)
+        self.numbered = numbered_field(cls, kind)
+        self.generated = tuple(name for name, default in defaults if default == GENERATED and name != self.numbered)
         self.updated = tuple(name for name, default in defaults if default == UPDATED)
         self._copies = tuple(each for each in self.references if each.copy is not None)
         self._elements = tuple((each.name, reference_signature(each.name)) for each in self.references if not each.many)
@@ -167,6 +170,10 @@ class EntityType:
             if each.name in values:
                 each.keys_of(self.cls, values[each.name])
         self.layout.check_values(values)
+
+    def sequence(self, refs: Refs) -> NumberSequence:
+        """The sequence of the group that a child belongs to."""
+        return NumberSequence(refs[CHILD_OF][0], self.kind.prefix)
 
     def groups(self, key: bytes, before: Any) -> list[Group]:
         """The groups whose numbers an entity must read: all it shows if it is new, else those that it lacks."""

@@ -23,6 +23,7 @@ from oneread.derivations.copies import (
     references_of,
 )
 from oneread.derivations.derivation import CompiledView
+from oneread.derivations.entity_groups import root_reference
 from oneread.derivations.rules import rules_of
 from oneread.errors import InvalidDeclaration
 from oneread.models.fingerprints import text_of
@@ -45,7 +46,8 @@ class ReferenceBuilder:
         self._accesses = accesses
         self._models = models
         self._references = {
-            cls: references_of(cls, accesses, kinds, field_types(cls, accesses.names)) for cls in models.values()
+            cls: references_of(cls, accesses, kinds, field_types(cls, accesses.names)) | root_reference(cls, kinds)
+            for cls in models.values()
         }
         self._copied: dict[type, dict[str, tuple[Getter, Any]]] = {}
         self._awaited: set[type] = set()

@@ -10,12 +10,17 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from oneread.derivations.entity_groups import CHILD_OF
 from oneread.evolution.declare import DeclaredModel, DeclaredRollup
 from oneread.models.descriptions import DescribedField, Nested, Type, Types, fields_of, parsed, same_type, widens
 from oneread.models.evolving import latest_names
 from oneread.models.versions import Origin, StoredLayout
 
 _OF_A_KEY: Final = "key fields can be renamed and nothing else; declare another model and load the data into it"
+_OF_A_GROUP: Final = (
+    "entities that are stored cannot enter, leave or change their entity group, nor how it numbers them; declare it as "
+    "it was, or load their dump into another store"
+)
 
 What: TypeAlias = Literal["added", "dropped", "renamed", "retyped", "widened", "changed", "reordered", "new generation"]
 
@@ -114,6 +119,7 @@ class Comparison:
         if order != [name for name in self.new if name in former]:
             self._report("reordered", "", ", ".join(order), ", ".join(self.new))
         self._compare_promises()
+        self._compare_group()
         promises = dict(self.stored.promises)
         for each in self.declared.rollups:
             if each.field in former and promises.get(former[each.field], "") != each.promise:
@@ -280,6 +286,12 @@ class Comparison:
         for name, text in self.declared.promises:
             if name in before and before[name] != text and name not in rollups:
                 self._report("changed", name, before[name], text)
+
+    def _compare_group(self) -> None:
+        """Compares the root and the number of a child: stored entities may have no such root, or any numbers."""
+        before, after = (dict(each.promises).get(CHILD_OF, "") for each in (self.stored, self.declared))
+        if before != after:
+            self._report("changed", CHILD_OF, before, after, _OF_A_GROUP)
 
     def is_compatible(self, difference: Difference) -> bool:
         """Whether programs that do not know a difference may continue: a field more, or another order of fields."""

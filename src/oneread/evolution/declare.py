@@ -16,6 +16,7 @@ from oneread.derivations.access import Accesses
 from oneread.derivations.catalog import Catalog, keyspace_names
 from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import kind_of_view
+from oneread.derivations.entity_groups import RootReference
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.models.evolving import EvolutionStep, Retyped, steps_of
@@ -181,7 +182,11 @@ class _Declarer:
             nested=frozenset(f"{each.__name__}.{name}" for each in nested for name in _defaulted(each)),
             arrays=tuple(sorted(each.__name__ for each in nested if _is_array(each))),
             promises=(
-                *((each.name, _promises(each)) for each in entity_type.references if each.copy is None),
+                *(
+                    (each.name, _promises(each, entity_type.numbered))
+                    for each in entity_type.references
+                    if each.copy is None
+                ),
                 *((each.field, each.promise) for each in rollups),
             ),
             targets=tuple((each.name, stored_name(each.kind.cls)) for each in entity_type.references),
@@ -280,8 +285,12 @@ class _Declarer:
         return ((stored_name(model), hidden.reference), *self._way(hidden.target, hidden.route))
 
 
-def _promises(reference: Reference | type[Copy[Any]]) -> str:
-    return f"on_delete={reference.on_delete}, missing_ok={reference.missing_ok}"
+def _promises(reference: Reference | type[Copy[Any]], numbered: str | None = None) -> str:
+    """The options of a reference; of that of a child the root and the part that a sequence gives, too."""
+    options = f"on_delete={reference.on_delete}, missing_ok={reference.missing_ok}"
+    if isinstance(reference, RootReference):
+        return f"{options}, root={stored_name(reference.kind.cls)}, numbers={numbered or ''}"
+    return options
 
 
 def _is_stamp(default: object) -> bool:

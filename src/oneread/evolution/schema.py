@@ -31,15 +31,20 @@ class Schema:
             the models.
         inline: holders of a source's copies that are updated within its commit; with more, a task does it. Default
             1,000.
+        portable: a transaction reads and writes one entity group, as stores that change one row at a time need it.
+            Default False.
 
     Raises:
         InvalidDeclaration: something is missing, of the wrong type, unbounded, or depends on itself.
     """
 
-    def __init__(self, *declarations: Declaration, inline: int = INLINE_HOLDERS) -> None:
+    def __init__(self, *declarations: Declaration, inline: int = INLINE_HOLDERS, portable: bool = False) -> None:
         self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is(each, Model))
         self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is(each, View))
         self.inline = inline
+        self.portable = portable
+        if type(portable) is not bool:
+            raise InvalidDeclaration("portable must be True or False", portable=portable)
         if type(inline) is not int or inline < 0:
             raise InvalidDeclaration("inline must be an int, 0 or more", inline=inline)
         self._names = Named((*self.models, *self.views))

@@ -56,7 +56,11 @@ def is_rollup(default: object) -> TypeGuard[Marker]:
 KEY: Final = Marker("key")
 
 GENERATED: Final[Any] = Marker("generated")
-"""`id: Key[UUID] = GENERATED`: a UUID of version 7 (RFC 9562), made on `save`; it sorts by the database's clock."""
+"""A key that the database gives on `save`.
+
+`id: Key[UUID] = GENERATED` is a UUID of version 7 (RFC 9562); it sorts by the database's clock. `number: Key[int] =
+GENERATED`, in a child of an entity group, is the group's next number: 1, 2, 3 without holes.
+"""
 
 CREATED: Final[Any] = Marker("created")
 """`made_at: datetime = CREATED`: the instant of the first save."""

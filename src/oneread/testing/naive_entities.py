@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from oneread.models.fields import CREATED, UPDATED, Marker, defaults_of, is_rollup
+from oneread.models.fields import CREATED, GENERATED, UPDATED, Marker, defaults_of, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path
 from oneread.models.references import Copy, Ref, copied_names
@@ -28,6 +28,9 @@ Place: TypeAlias = tuple[type, KeyParts]
 """An entity's address: the model that declares its key, and the key."""
 
 Route = tuple[str, ...]
+
+CHILD_OF: Final = "child_of"
+"""The reference of a child to its root, which is not a field."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -49,6 +52,13 @@ def place_of(entity: AnyModel) -> Place:
     return root_model(cls), tuple(getattr(entity, name) for name in key_names(cls))
 
 
+def numbered_part(cls: type) -> str | None:
+    """The part of a key that a sequence gives."""
+    defaults = defaults_of(cls)
+    wanting = [name for name in key_names(cls) if defaults[name] == GENERATED]
+    return wanting[0] if wanting and root_model(cls).child_of is not None else None
+
+
 def place_order(place: Place) -> tuple[Any, ...]:
     return tuple(comparable(part) for part in place[1])
 
@@ -58,7 +68,9 @@ def place_name(place: Place) -> str:
 
 
 def targets_of(field: OracleField, entity: AnyModel) -> list[Place]:
-    """The places that a field refers to, each once."""
+    """The places that a field refers to, each once; a child refers to its root by its own key."""
+    if field.name == CHILD_OF:
+        return [(field.target, tuple(getattr(entity, name) for name in key_names(field.target)))]
     value = getattr(entity, field.name, None)
     if value is None:
         return []

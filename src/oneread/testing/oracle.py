@@ -19,7 +19,7 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
-from oneread.models.fields import is_rollup
+from oneread.models.fields import GENERATED, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
@@ -27,12 +27,14 @@ from oneread.models.registry import reference_target, root_model
 from oneread.models.types import Named, types_of
 from oneread.testing.naive import FOLDS, key_value, look, sort_by_keys
 from oneread.testing.naive_entities import (
+    CHILD_OF,
     AnyModel,
     KeyParts,
     OracleField,
     Place,
     Route,
     as_held,
+    numbered_part,
     place_name,
     place_of,
     place_order,
@@ -76,6 +78,7 @@ class Oracle:
         """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
         self.waits: Callable[[Place], bool] = lambda _place: False
         """Whether an entity that is to be deleted with its source is still there, waiting for its task."""
+        self._given: dict[tuple[type, Place], int] = {}  # how many numbers each group gave to children of a model
         self.ever: set[Place] = set()
         """Every place that was ever written: those of them that are not held were deleted."""
 
@@ -88,6 +91,9 @@ class Oracle:
                 policy: Any = target[1] or defaults[name]
                 missing_ok, on_delete = getattr(policy, "missing_ok", False), getattr(policy, "on_delete", "keep")
                 found[name] = OracleField(name, root_model(target[0]), target[0], target[1], missing_ok, on_delete)
+        root = root_model(cls).child_of
+        if root is not None:
+            found[CHILD_OF] = OracleField(CHILD_OF, root, root, None, missing_ok=False, on_delete="refuse")
         return found
 
     def _collect_wanted(self) -> None:
@@ -138,12 +144,28 @@ class Oracle:
 
     def save_all(self, entities: Sequence[tuple[Any, int]]) -> list[Any]:
         """Saves several with their versions as one commit; a unique value may move from one to another."""
-        changes = [
-            (place_of(each), stamped(each, self._before(each), version or self.clock_of(place_of(each))))
-            for each, version in entities
-        ]
-        self._change(changes)
+        given = dict(self._given)
+        try:
+            numbered = [(self._numbered(each), version) for each, version in entities]
+            changes = [
+                (place_of(each), stamped(each, self._before(each), version or self.clock_of(place_of(each))))
+                for each, version in numbered
+            ]
+            self._change(changes)
+        except Exception:
+            self._given = given
+            raise
         return [self.held[place].entity for place, _entity in changes]
+
+    def _numbered(self, entity: Any) -> Any:
+        """The entity with the next number of its group, where it has none."""
+        part = numbered_part(type(entity))
+        if part is None or getattr(entity, part) != GENERATED:
+            return entity
+        (root,) = targets_of(self._fields[type(entity)][CHILD_OF], entity)
+        sequence = (root_model(type(entity)), root)
+        self._given[sequence] = self._given.get(sequence, 0) + 1
+        return msgspec.structs.replace(entity, **{part: self._given[sequence]})
 
     def create(self, entity: M, version: int = 0) -> M:
         """Stores a new entity."""

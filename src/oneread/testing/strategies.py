@@ -24,14 +24,14 @@ except ModuleNotFoundError as error:
 
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
-from oneread.models.fields import Marker
+from oneread.models.fields import GENERATED, Marker
 from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import FieldType, Names, type_of, types_of
 from oneread.models.variants import is_variants_only
 from oneread.testing.crashes import Crash
-from oneread.testing.naive_entities import KeyParts
+from oneread.testing.naive_entities import KeyParts, numbered_part
 from oneread.testing.steps import (
     DeleteStep,
     DrainStep,
@@ -57,6 +57,9 @@ KEYS: Final = 4
 """Keys that the pool of one model has at most: few, so that steps meet."""
 
 _KEPT: Final = ("created", "updated", "rollup")
+
+_NUMBERS: Final = st.integers(1, 3)
+"""Numbers of children that a step names: some were given, some not yet."""
 
 
 def values(annotation: Any, *, schema: Schema | None = None) -> Strategy:
@@ -182,9 +185,10 @@ class _Makers:
         return self.fresh_keys(model) if pooled is None else st.sampled_from([tuple(key) for key in pooled])
 
     def fresh_keys(self, model: type[Model[Any]]) -> st.SearchStrategy[KeyParts]:
-        """Keys made up from the types of the key fields."""
-        types = types_of(model, self._names)
-        return st.tuples(*[self.drawn.of(types[name]) for name in key_names(model)])
+        """Keys made up from the types of the key fields; the key of a child has that of a root, and a small number."""
+        types, number, root = types_of(model, self._names), numbered_part(model), root_model(model).child_of
+        parts = {name: _NUMBERS if name == number else self.drawn.of(types[name]) for name in key_names(model)}
+        return st.tuples(*parts.values()) if root is None else _child(parts, root, self.keys(root))
 
     def entities(self, model: type[Any], given: Mapping[str, Strategy]) -> st.SearchStrategy[Any]:
         """Whole entities."""
@@ -192,6 +196,9 @@ class _Makers:
             raise UsageError("this model has variants_only: ask for entities of one of its variants", model=model)
         required, optional = self.fields(model, given)
         own = {name: given[name] for name in key_names(model) if name in given}
+        number = numbered_part(model)
+        if number is not None and number not in given:
+            own[number] = st.sampled_from([*[GENERATED] * 6, 1, 2])
         rest = st.fixed_dictionaries({**own, **required}, optional=optional)
         found = _entity(model, self.keys(model), rest)
         return found if not has_check(model) else found.filter(passes)
@@ -274,6 +281,14 @@ def _entity(draw: st.DrawFn, model: type[Any], keys: st.SearchStrategy[KeyParts]
 
 
 @st.composite
+def _child(
+    draw: st.DrawFn, parts: Mapping[str, Strategy], root: type[Model[Any]], keys: st.SearchStrategy[KeyParts]
+) -> KeyParts:
+    named = dict(zip(key_names(root), draw(keys), strict=True))
+    return tuple([named[name] if name in named else draw(made) for name, made in parts.items()])
+
+
+@st.composite
 def _called(draw: st.DrawFn, make: Callable[..., Any], keys: st.SearchStrategy[KeyParts]) -> Any:
     return make(*draw(keys))
 
@@ -332,7 +347,8 @@ def _sources_first(models: Sequence[type[Any]], names: Names) -> list[type[Any]]
 
 
 def _targets(model: type[Any], names: Names) -> set[type[Any]]:
-    found: set[type[Any]] = set()
+    root = root_model(model).child_of
+    found: set[type[Any]] = set() if root is None else {root}
     for given in types_of(model, names).values():
         target = reference_target(given.present.several or given)
         if target is not None:

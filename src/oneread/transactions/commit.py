@@ -18,6 +18,7 @@ from oneread.plans.plan import Plan
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import Root
+from oneread.transactions.sequences import NumberSequence, TakenNumber
 from oneread.transactions.system_rows import Swap
 from oneread.transactions.unit_of_work import DerivedWrites, Group, RowCache, UnitOfWork
 
@@ -32,7 +33,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
     `root` is the new root row, None to leave it as it is. With `fans_out` the holders of copies must follow, but for
     those of `unchanged` selections. Each range of `unreferenced`, in `views`, must be empty at the end, else
-    StillReferenced. The entities and indexes that show one of `groups` must follow its new numbers.
+    StillReferenced. The entities and indexes that show one of `groups` must follow its new numbers. The sequence of
+    `taken` continues behind its number, in the same commit.
     """
 
     root: Root | None
@@ -41,6 +43,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     unchanged: Sequence[bytes] = ()
     unreferenced: Sequence[RowRange] = ()
     groups: Sequence[Group] = ()
+    taken: TakenNumber | None = None
 
 
 NO_CHANGE: Final = Decision(None)
@@ -51,7 +54,19 @@ class Change(Protocol):
 
     @property
     def key(self) -> bytes:
-        """The root row's key."""
+        """The root row's key; incomplete while the entity waits for a number."""
+        ...
+
+    @property
+    def sequence(self) -> NumberSequence | None:
+        """The sequence that gives the entity its number; None if it has one, or needs none.
+
+        The row of the group's root is among the hints.
+        """
+        ...
+
+    def take_number(self, number: int) -> None:
+        """Takes the next number of the sequence: the key is complete. After a lost race there may be another."""
         ...
 
     def hints(self) -> Iterable[bytes]:

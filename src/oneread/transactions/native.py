@@ -24,6 +24,7 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Basis, Change, Commit, Decision, FollowChanges, WriteFence
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
+from oneread.transactions.sequences import has_sequences, keep_sequences, last_number, raised
 from oneread.transactions.system_rows import FENCE_ROW, Swap, swap
 from oneread.transactions.unit_of_work import ClaimFacts, Group, HoldersRefused, UnitOfWork, is_refusal, no_claim_facts
 
@@ -68,9 +69,11 @@ class NativeSystem:
         """One transaction, of one read and one write."""
 
         def remove() -> Plan[None]:
-            rows = yield from Read("roots", list(keys))
+            rows = yield from Read("roots", list(keys), "dm")
             deleted: dict[bytes, Row | None] = {
-                key: None for key, row in zip(keys, rows, strict=True) if row is not None and BODY not in row
+                key: None
+                for key, row in zip(keys, rows, strict=True)
+                if row is not None and BODY not in row and not has_sequences(row)
             }
             if deleted:
                 yield from Replace("roots", deleted)
@@ -276,6 +279,9 @@ class Cascade:
         yield from unit.load("roots", _wanted(changes))
         rows = unit.known("roots")
         for change in changes:
+            if change.sequence is not None:
+                change.take_number(last_number(rows[change.sequence.root], change.sequence.kind) + 1)
+                yield from unit.load_new(change.key)
             seen = _seen(rows[change.key])
             links = list(change.links(seen))
             if links:
@@ -479,8 +485,15 @@ class Cascade:
         rows = unit.known("roots")
         decision = change.decide(seen, next_version(self._now, seen.version), rows)
         if decision.root is not None:
-            unit.put("roots", change.key, encode_root(decision.root))
+            unit.put("roots", change.key, keep_sequences(encode_root(decision.root), rows[change.key]))
             unit.apply(decision.operations, decision.root.version, change.key)
+        if decision.taken is not None:
+            group = decision.taken.sequence.root
+            row = rows[group]
+            assert row is not None, "a child is refused without its root"
+            new = raised(row, decision.taken, self._now)
+            if new is not None:
+                unit.put("roots", group, new)
         return decision
 
     def _note(self, key: bytes, decision: Decision) -> None:
@@ -517,7 +530,7 @@ def _named(unit: UnitOfWork, key: bytes) -> object:
 
 
 def _wanted(changes: Sequence[Change]) -> list[bytes]:
-    wanted = [change.key for change in changes]
+    wanted = [change.key for change in changes if change.sequence is None]
     for change in changes:
         wanted.extend(change.hints())
     return wanted
@@ -553,7 +566,8 @@ def _refuse_referenced(unit: UnitOfWork, unreferenced: list[tuple[bytes, RowRang
         if rows:
             holder = rows[0][0][len(within.start) :]
             raise StillReferenced(
-                'others refer to this entity, and on_delete="refuse" forbids its delete; delete or change them first',
+                'others refer to this entity, and on_delete="refuse" or its entity group forbids its delete; delete or '
+                "change them first",
                 key=unit.name_of(source),
                 owner=unit.name_of(holder),
             )

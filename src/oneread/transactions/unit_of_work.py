@@ -165,13 +165,19 @@ class UnitOfWork:
 
     `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them, but for
     those of `only_followed`, which were only read because something followed; `followed` are the keys of holders that
-    followed a source, in that order; `showing` are those of entities that followed a group.
+    followed a source, in that order; `showing` are those of entities that followed a group. `is_consistent` says that
+    all its reads are of one moment: those of a transaction's body are not.
     """
 
     def __init__(
-        self, name_of: Callable[[bytes], object] = bytes.hex, claim_facts: ClaimFacts = no_claim_facts
+        self,
+        name_of: Callable[[bytes], object] = bytes.hex,
+        claim_facts: ClaimFacts = no_claim_facts,
+        *,
+        is_consistent: bool = True,
     ) -> None:
         self.name_of = name_of
+        self.is_consistent = is_consistent
         self._claim_facts = claim_facts
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
@@ -229,6 +235,20 @@ class UnitOfWork:
             self.loaded.update(found)
             if self.only_followed:
                 self.loaded.update({key: self.only_followed.pop(key) for key in keys if key in self.only_followed})
+
+    def load_new(self, key: bytes) -> Plan[None]:
+        """Loads the root row at a new number.
+
+        Reads of several moments may find it although the count, read before, does not have it yet: there it counts as
+        absent. The commit compares the root's row, which has changed then.
+        """
+        if self.is_consistent:
+            yield from self.load("roots", [key])
+        else:
+            known = self._known["roots"]
+            self._log_values(known, (key,))
+            known[key] = None
+            known.made.pop(key, None)
 
     def load_followers(self, keys: Iterable[bytes]) -> Plan[None]:
         """`load` of root rows that only follow: a transaction does not depend on what they were."""

@@ -6,7 +6,7 @@ Derived rows are not dumped, because loading derives them. See docs/formats/dump
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
@@ -82,7 +82,7 @@ def schema_digest(catalog: Catalog) -> str:
 
 
 def dump_order(catalog: Catalog) -> list[EntityKind]:
-    """All kinds, each after those that it refers to, except where references form a cycle."""
+    """All kinds, each after those that it refers to, except where references form a cycle, and children after roots."""
     targets: dict[bytes, set[bytes]] = {kind.prefix: set() for kind in catalog.kinds.values()}
     for entity_type in catalog.entity_types.values():
         targets[entity_type.kind.prefix] |= {each.kind.prefix for each in entity_type.references}
@@ -92,10 +92,15 @@ def dump_order(catalog: Catalog) -> list[EntityKind]:
     while remaining:
         blocked = set(remaining)
         ready = [prefix for prefix in remaining if not (targets[prefix] - {prefix}) & blocked]
-        taken = ready or remaining[:1]
+        taken = ready or [prefix for prefix in remaining if not _is_before_root(kinds[prefix], catalog, blocked)][:1]
         found.extend(kinds[prefix] for prefix in taken)
         remaining = [prefix for prefix in remaining if prefix not in taken]
     return found
+
+
+def _is_before_root(kind: EntityKind, catalog: Catalog, remaining: Collection[bytes]) -> bool:
+    """Whether the root of these children is still to come."""
+    return kind.cls.child_of is not None and catalog.kinds[kind.cls.child_of].prefix in remaining
 
 
 def forward_references(kinds: Sequence[EntityKind], entity_type: EntityType) -> frozenset[str]:

@@ -17,6 +17,7 @@ from oneread.derivations.changes import ChangeResult, CommitAttempt, Save, Sourc
 from oneread.derivations.copies import DELETES
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_type import EntityState, FillInputs
+from oneread.errors import MissingReference
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision
 from oneread.transactions.root import Root
 from oneread.transactions.unit_of_work import Group
@@ -35,6 +36,8 @@ NO_COPIES = DumpedCopies((), None, {})
 
 class RestoreEntity(Save):
     """Stores an entity of a dump at its version, 0 for an unknown one."""
+
+    _restores = True
 
     def __init__(self, catalog: Catalog, entity: Any, version: int = 0, copies: DumpedCopies = NO_COPIES) -> None:
         super().__init__(catalog, entity)
@@ -81,12 +84,19 @@ class RestoreTombstone:
     def __init__(self, catalog: Catalog, key: bytes, version: int, last: Mapping[str, Any]) -> None:
         self._catalog = catalog
         self.key = key
+        self.sequence = None
         self._version = version
         self._last = last
+        self._taken = catalog.taken_number(key)
         self.written = ChangeResult()
 
+    def take_number(self, number: int) -> None:
+        """A tombstone has its number."""
+        raise AssertionError(number)
+
     def hints(self) -> tuple[bytes, ...]:
-        return ()
+        """The root's row, which has given the number of a deleted child."""
+        return () if self._taken is None else (self._taken.sequence.root,)
 
     def links(self, seen: Root) -> tuple[bytes, ...]:  # noqa: ARG002 - part of the contract
         return ()
@@ -97,10 +107,15 @@ class RestoreTombstone:
     def followed(self, root: Root) -> None:
         """Does nothing: a deleted entity has no copies."""
 
-    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:  # noqa: ARG002 - part of the contract
+    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         if seen.version:
             self.written.version = seen.version
             return NO_CHANGE
+        if self._taken is not None and sources.get(self._taken.sequence.root) is None:
+            raise MissingReference(
+                "the root of this deleted child is not in the store; load the root's model too",
+                key=self._catalog.name_of(self.key),
+            )
         goes = DELETES in self._last  # holders that came before it in the dump go with it
         record = self._catalog.any_type_of(self.key).empty_record()
         if self._last:
@@ -108,5 +123,8 @@ class RestoreTombstone:
         kept = min(self._version, version) if self._version > 0 else version
         self.written.version = kept
         return Decision(
-            Root(kept, None, emitted_record.encode_record(record)), record_diff(self.key, {}, record, {}), goes
+            Root(kept, None, emitted_record.encode_record(record)),
+            record_diff(self.key, {}, record, {}),
+            goes,
+            taken=self._taken,
         )

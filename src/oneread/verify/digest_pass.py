@@ -29,6 +29,7 @@ from oneread.verify.expected import RowReader
 from oneread.verify.keyspace import Pointers, StoreKeyspaces, amounts_of, pointers_of, shown_of
 from oneread.verify.report import FaultReporter
 from oneread.verify.scanner import Scanner
+from oneread.verify.sequence_check import SequenceCheck
 
 BUCKETS: Final = 1 << 14
 _MASK: Final = BUCKETS - 1
@@ -117,6 +118,7 @@ class DigestPass:
         self.ahead_count = 0
         self._ahead_of = 0
         self._copies = CopyCheck(keyspaces, kind, scanner, reporter) if keyspaces.covers_kind(kind) else None
+        self._sequences = SequenceCheck(keyspaces, kind, scanner, reporter)
 
     def is_scanned(self, key: bytes) -> bool:
         """Whether this pass scans the range of a row of `views`; while views are built, it does not scan all."""
@@ -161,6 +163,7 @@ class DigestPass:
                 digests.contribute(writes.deltas)
             checked.append((key, expected))
         self.entities += len(found)
+        yield from self._sequences.check(found)
         if self._copies is not None:
             yield from self._copies.check(checked)
 

@@ -23,6 +23,7 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Committer
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION, Root, encode_root, next_version
+from oneread.transactions.sequences import keep_sequences, raised
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, DerivedWrites, UnitOfWork
 from oneread.verify.expected import RowReader, deleted_record, has_own_stamp, recorded_in
@@ -85,7 +86,8 @@ class Mender:
         version, entity_type = next_version(now, _newest_stamp(row, now)), self._catalog.any_type_of(key)
         record = deleted_record(entity_type, row.get(EMITTED))
         unit = UnitOfWork(self._catalog.name_of)
-        unit.put("roots", key, encode_root(Root(version, None, emitted_record.encode_record(record))))
+        root = Root(version, None, emitted_record.encode_record(record))
+        unit.put("roots", key, keep_sequences(encode_root(root), row))
         taken = _taken_back(key, row.get(EMITTED))
         unit.apply(taken, version, key)
         groups = entity_type.touched(recorded_in(row.get(EMITTED)), record) if taken.deltas else []
@@ -103,6 +105,7 @@ class Mender:
             "version": self._rewrite_root,
             "copy": self._follow_source,
             "total": self._follow_groups,
+            "sequence": self._raise_sequence,
             "task": self._restart_task,
             "stray": lambda stray: self._write(stray.fault.table, stray.fault.key, None),
         }
@@ -141,10 +144,26 @@ class Mender:
         emitted = emitted_record.encode_record(record)
         stored, own = (None, 0) if body is None else (body.value, min(body.stamp, version))
         unit = UnitOfWork(self._catalog.name_of)
-        unit.put("roots", key, encode_root(Root(version, stored, emitted, own)))
+        unit.put("roots", key, keep_sequences(encode_root(Root(version, stored, emitted, own)), row))
         if recorded_in(row.get(EMITTED)).get(COPIED) != record.get(COPIED):
             outbox.add_task(unit, key, version)
         yield from unit.flush(now)
+        return True
+
+    def _raise_sequence(self, finding: Finding) -> Plan[bool]:
+        """Raises the sequence in the root's row to the number of an entity, where the root has a row."""
+        taken = self._catalog.taken_number(finding.owner)
+        assert taken is not None, "only numbers are ahead of a sequence"
+        root = taken.sequence.root
+        (row,) = yield from self._scanner.read("roots", [root])
+        if not row:
+            return False
+        now = yield from Now()
+        new = raised(row, taken, now)
+        if new is not None:
+            unit = UnitOfWork(self._catalog.name_of)
+            unit.put("roots", root, new)
+            yield from unit.flush(now)
         return True
 
     def _follow_source(self, finding: Finding) -> Plan[bool]:

@@ -37,7 +37,7 @@ BATCH: Final = 100
 
 _REASONS: Final = 20
 
-_STEPS: Final = {"record": 0, "version": 0, "task": 1, "copy": 2, "total": 2}
+_STEPS: Final = {"record": 0, "version": 0, "task": 1, "copy": 2, "total": 2, "sequence": 2}
 """The order in which faults are mended, by view: what a later step reads is right by then."""
 
 

@@ -45,7 +45,8 @@ IN_GENERATED_CODE = (
 )  # fmt: skip
 TYPES = ("list", "str", "int", "type", "dict", "set", "id", "object", "property", "print", "mro", "format", "datetime")
 REFUSED = {
-    "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "type_arguments", "reserved_names",
+    "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "child_of", "type_arguments",
+    "reserved_names",
 }  # fmt: skip
 """The options of a model's class, and what it is known as a declaration by."""
 

@@ -1,0 +1,94 @@
+"""`Schema(portable=True)`: every engine refuses what a store that changes one row at a time cannot do."""
+
+import pytest
+
+from oneread import GENERATED, Key, Model, Schema
+from oneread.errors import InvalidDeclaration, InvalidValue, UsageError
+from tests.unit.database.faces import FACES
+
+
+class User(Model[str]):
+    name: Key[str]
+    age: int = 0
+
+
+class Comment(Model[str, int]):
+    child_of = User
+    name: Key[str]
+    number: Key[int] = GENERATED
+
+
+PORTABLE = Schema(User, Comment, portable=True)
+
+
+@pytest.fixture(params=["memory", "lmdb"])
+def url(request, tmp_path):
+    return "memory://" if request.param == "memory" else f"lmdb://{tmp_path / 'store'}"
+
+
+@pytest.fixture(params=sorted(FACES))
+def db(request, url):
+    opened = FACES[request.param](url, PORTABLE)
+    opened.save_all([User(name="ada"), User(name="bob")])
+    yield opened
+    opened.close()
+
+
+def test_a_transaction_of_one_group_is_allowed(db):
+    read, _made, _patched = db.transact(
+        [
+            ("get", (User, "ada"), {}),
+            ("create", (Comment(name="ada"),), {}),
+            ("patch", (User, "ada"), {"age": 7}),
+        ]
+    )
+    assert read.age == 0
+    assert db.get(User, "ada").age == 7
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        ("save", (User(name="bob"),), {}),
+        ("create", (Comment(name="bob"),), {}),
+        ("patch", (User, "bob"), {"age": 1}),
+        ("delete", (User, "bob"), {}),
+    ],
+)
+@pytest.mark.parametrize("first", [("get", (User, "ada"), {}), ("create", (Comment(name="ada"),), {})])
+def test_a_write_in_a_second_group_is_refused(db, first, second):
+    with pytest.raises(UsageError, match="outside") as refused:
+        db.transact([first, second])
+    assert refused.value.facts == {"group": "User('ada')", "given": "User('bob')"}
+    assert db.find(Comment, "ada", 1) is None
+
+
+def test_a_read_of_another_group_is_unchecked_or_refused(db):
+    write = ("patch", (User, "ada"), {"age": 1})
+    with pytest.raises(UsageError, match="unchecked=True"):
+        db.transact([write, ("get", (User, "bob"), {})])
+    with pytest.raises(UsageError, match="unchecked=True"):
+        db.transact([("find", (User, "bob"), {}), ("get", (User, "ada"), {})])
+    assert db.get(User, "ada").age == 0
+    read, _ = db.transact([("get", (User, "bob"), {"unchecked": True}), write])
+    assert (read.name, db.get(User, "ada").age) == ("bob", 1)
+
+
+def test_a_batch_is_a_commit_for_each_entity(db):
+    with pytest.raises(InvalidValue) as refused:
+        db.save_all([User(name="c"), User(name="d"), User(name="e", age="x"), User(name="f")])
+    assert refused.value.facts["stored"] == 2
+    assert [db.exists(User, name) for name in "cdef"] == [True, True, False, False]
+
+
+def test_it_is_a_property_of_the_program(url):
+    with FACES["sync"](url, Schema(User, Comment)).db as opened:
+        opened.transact(lambda tx: (tx.save(User(name="ada")), tx.save(User(name="bob"))))
+    with FACES["sync"](url, PORTABLE).db as opened, pytest.raises(UsageError):
+        opened.transact(lambda tx: (tx.save(User(name="ada")), tx.save(User(name="bob"))))
+
+
+@pytest.mark.parametrize("given", [1, None, "yes"])
+def test_portable_is_a_bool(given):
+    with pytest.raises(InvalidDeclaration, match="True or False"):
+        Schema(User, portable=given)
