@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from oneread.counters.counters import DEFAULT_RULES, CounterPlans
+from oneread.counters.wanted import CounterRules
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
@@ -44,16 +46,17 @@ class Operations:
     """The verbs of one open database.
 
     `inline` holders follow within the commit of their source. `committer` commits, `outbox` does the tasks that commits
-    leave. `lists` belongs to the faces: what can be paged, by its class.
+    leave, `counters` are those of the store. `lists` belongs to the faces: what can be paged, by its class.
     """
 
-    def __init__(self, catalog: Catalog, fence: Fence, inline: int) -> None:
+    def __init__(self, catalog: Catalog, fence: Fence, inline: int, rules: CounterRules = DEFAULT_RULES) -> None:
         self.catalog = catalog
         self.fence = fence
         self.inline = inline
         self.lists: dict[Any, Any] = {}
         self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), inline)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
+        self.counters = CounterPlans(self.committer, rules)
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast
 
+from oneread.counters.counters import DEFAULT_RULES
+from oneread.counters.wanted import CounterRules
 from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names
 from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.views import View
@@ -31,17 +33,23 @@ class Schema:
             the models.
         inline: holders of a source's copies that are updated within its commit; with more, a task does it. Default
             1,000.
+        counters: how its named counters are kept.
 
     Raises:
         InvalidDeclaration: something is missing, of the wrong type, unbounded, or depends on itself.
     """
 
-    def __init__(self, *declarations: Declaration, inline: int = INLINE_HOLDERS) -> None:
+    def __init__(
+        self, *declarations: Declaration, inline: int = INLINE_HOLDERS, counters: CounterRules = DEFAULT_RULES
+    ) -> None:
         self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is(each, Model))
         self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is(each, View))
         self.inline = inline
         if type(inline) is not int or inline < 0:
             raise InvalidDeclaration("inline must be an int, 0 or more", inline=inline)
+        self.counters = counters
+        if not isinstance(counters, CounterRules):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise InvalidDeclaration("counters takes CounterRules(...)", counters=counters)
         self._names = Named((*self.models, *self.views))
         self._check_classes(declarations)
         self._compiled = self.unstored()
