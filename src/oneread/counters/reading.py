@@ -83,7 +83,7 @@ def read_remembered(cache: CounterCache, name: bytes, max_age: float) -> Plan[Fo
     """What the process remembers if it is not too old, else what one request finds."""
     while True:
         seen = cache.get(name)
-        if seen is not None and cache.age(seen) <= max_age:
+        if seen is not None and cache.age(seen) < max_age:
             return seen
         since = cache.clock()  # before the scan: the age is never told too small
         found = Found(*(yield from read_sums(name)), since)
