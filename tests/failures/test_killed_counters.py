@@ -12,8 +12,8 @@ from oneread import Key, Model, Schema, connect
 from tests.failures.stores import child
 
 PROCESSES = 4
-KILLS = 40
-TOKENS = 400
+KILLS = 16
+TOKENS = 300
 LATE = 1.0  # seconds that a loaded machine may need for a flush
 
 PROGRAM = """
@@ -118,9 +118,9 @@ def test_a_killed_batch_loses_what_it_had_not_flushed_and_nothing_else(tmp_path)
     url = f"lmdb://{tmp_path}/store?durability=none"
     with connect(url, Schema(Nothing)) as db:
         before, at_most = 0, 0
-        for _ in range(8):
+        for _ in range(2):
             process = child(BATCHER, url)
-            told = [process.stdout.readline() for _ in range(300)]
+            told = [process.stdout.readline() for _ in range(1500)]
             process.kill()
             killed = time.monotonic()
             told += process.communicate(timeout=60)[0].splitlines()
@@ -129,7 +129,7 @@ def test_a_killed_batch_loses_what_it_had_not_flushed_and_nothing_else(tmp_path)
             ]
             safe = max((count for count, when in adds if when < killed - 0.05 - LATE), default=0)
             added = sum(db.counter(each.name).read() for each in db.counters("views:")) - before
-            assert safe <= added <= adds[-1][0] + 1000
+            assert 0 < safe <= added <= adds[-1][0] + 1000
             before += added
             at_most += adds[-1][0] + 1000
         assert 0 < before <= at_most
