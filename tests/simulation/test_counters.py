@@ -11,7 +11,7 @@ from oneread import Key, Model, Schema
 from oneread.counters import reading
 from oneread.counters.cache import CounterCache
 from oneread.counters.committer import NativeCounters, Once
-from oneread.counters.rows import TOKEN_BYTES, Settings, name_key
+from oneread.counters.rows import TOKEN_BYTES, CounterSettings, name_key
 from oneread.counters.sweep import TokenSweeper
 from oneread.counters.wanted import Add
 from oneread.errors import OutcomeUnknown, Unavailable
@@ -22,7 +22,7 @@ from oneread.testing.simulator import Simulation
 from oneread.testing.steps import Step
 
 NAME = name_key("votes")
-DECLARED = Settings(0, 20, {"minute": 3})
+DECLARED = CounterSettings(0, 20, {"minute": 3})
 TOKENS = 12
 TRIES = 6
 SEEDS = 60

@@ -13,13 +13,12 @@ import typer
 
 from oneread.cli.options import Invocation, LimitOption, reading, with_shared_options, writing
 from oneread.cli.output import Output, counted
-from oneread.counters.counters import CounterEntry, Shard
+from oneread.counters.counters import CounterEntry, CounterWindow, Shard
 from oneread.counters.rows import WindowSize
-from oneread.database._sync.counters import CounterWindow
 from oneread.database._sync.database import Database
 from oneread.errors import UsageError
 
-NameArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="A counter; none for a list of counters.")]
+CounterArgument = Annotated[str | None, typer.Argument(metavar="NAME", help="A counter; none for a list of counters.")]
 PrefixOption = Annotated[str, typer.Option(help="Of a list: what the names begin with.")]
 SecondsOption = Annotated[
     float, typer.Option(min=0, max=3600, help="Read the counter again after so many seconds, for its rate. 0 for none.")
@@ -69,7 +68,7 @@ class CounterValue(msgspec.Struct, frozen=True):
 @with_shared_options
 def command(
     given: Invocation,
-    name: NameArgument = None,
+    name: CounterArgument = None,
     *,
     prefix: PrefixOption = "",
     limit: LimitOption = 20,

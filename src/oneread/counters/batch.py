@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from oneread.counters.committer import ANY_COUNTER, Once
-from oneread.counters.rows import TOKEN_BYTES, Settings
+from oneread.counters.rows import TOKEN_BYTES, CounterSettings
 from oneread.counters.wanted import Add, check_amount, check_name
 from oneread.errors import Closed, LimitExceeded, OnereadError
 
@@ -30,7 +30,7 @@ IN_ONE: Final = 1000
 
 _log = logging.getLogger(__name__)
 
-Commit = Callable[[Sequence[Add], Once], object]
+CommitPart = Callable[[Sequence[Add], Once], object]
 """Commits one part of a flush, in the thread that flushes."""
 
 
@@ -42,7 +42,9 @@ class CounterBatch:
     in asynchronous programs `add` is called without waiting, and `db.counter_batch()` is used with `async with`.
     """
 
-    def __init__(self, commit: Commit, declared: Settings, once_for: float, seconds: float, size: int) -> None:
+    def __init__(
+        self, commit: CommitPart, declared: CounterSettings, once_for: float, seconds: float, size: int
+    ) -> None:
         self._commit = commit
         self._declared = declared
         self._once_for = once_for

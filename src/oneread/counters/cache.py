@@ -24,7 +24,7 @@ def elapsed() -> float:
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
-class Found(NamedTuple):
+class Remembered(NamedTuple):
     """What a scan of a counter's rows found, and when it began, by the process's own clock."""
 
     sums: Sums
@@ -38,17 +38,17 @@ class CounterCache:
     def __init__(self, clock: Callable[[], float] = elapsed, most: int = MOST) -> None:
         self.clock = clock
         self._most = most
-        self._found: dict[bytes, Found] = {}
+        self._found: dict[bytes, Remembered] = {}
         self._lock = threading.Lock()
 
-    def get(self, name: bytes) -> Found | None:
+    def get(self, name: bytes) -> Remembered | None:
         return self._found.get(name)
 
-    def age(self, found: Found) -> float:
+    def age(self, found: Remembered) -> float:
         """Seconds since the scan began: the value was the counter's at a moment no longer ago."""
         return max(0.0, self.clock() - found.since)
 
-    def replace(self, name: bytes, seen: Found | None, found: Found) -> bool:
+    def replace(self, name: bytes, seen: Remembered | None, found: Remembered) -> bool:
         """Remembers what a scan found, unless the value is not the one that was seen before the scan."""
         with self._lock:
             if self._found.get(name) is not seen:

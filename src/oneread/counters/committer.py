@@ -15,8 +15,8 @@ from oneread.counters.rows import (
     NOTHING,
     SECONDS,
     SETTINGS,
+    CounterSettings,
     Generations,
-    Settings,
     Sums,
     WindowSize,
     encode_struct,
@@ -71,8 +71,8 @@ class CounterCommitter(Protocol):
         ...
 
     def configure(
-        self, name: bytes, declared: Settings, shards: int | None, keep: Mapping[WindowSize, int] | None
-    ) -> Plan[Settings]:
+        self, name: bytes, declared: CounterSettings, shards: int | None, keep: Mapping[WindowSize, int] | None
+    ) -> Plan[CounterSettings]:
         """Changes how a counter is kept while others add to it; None leaves as it is, a new counter as declared.
 
         On a store that changes one row at a time: rules N1 and N3.
@@ -93,7 +93,7 @@ class NativeCounters:
 
     def __init__(self, system: SystemCommitter) -> None:
         self._system = system
-        self._settings: dict[bytes, Settings] = {}
+        self._settings: dict[bytes, CounterSettings] = {}
         self._generations: Generations | None = None
 
     def add(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
@@ -135,17 +135,17 @@ class NativeCounters:
         return True
 
     def configure(
-        self, name: bytes, declared: Settings, shards: int | None, keep: Mapping[WindowSize, int] | None
-    ) -> Plan[Settings]:
+        self, name: bytes, declared: CounterSettings, shards: int | None, keep: Mapping[WindowSize, int] | None
+    ) -> Plan[CounterSettings]:
         """One transaction of a read and a write; windows of sizes that are no longer kept are removed, a scan each."""
 
-        def attempt() -> Plan[Settings]:
+        def attempt() -> Plan[CounterSettings]:
             work = _Adding((yield from Now()))
             yield from work.load([SETTINGS + name])
             before = settings_of(work.rows[SETTINGS + name]) or declared
             many = before.shards if shards is None else shards
             windows = before.windows if keep is None else dict(keep)
-            settings = Settings(before.epoch + (many != before.shards), many, windows)
+            settings = CounterSettings(before.epoch + (many != before.shards), many, windows)
             work.put(SETTINGS + name, encode_struct(settings))
             for size in before.windows.keys() - windows.keys():
                 yield from work.remove_windows(name, size, work.now // 1000 + SECONDS["day"], MOST_WINDOWS * 2)
@@ -190,12 +190,12 @@ class _Adding:
     def put(self, key: bytes, value: bytes) -> None:
         self.written[key] = {VALUE: Cell(value, later(self.rows[key], self.now))}
 
-    def places(self, wanted: Add, settings: Settings, chance: float) -> list[bytes]:
+    def places(self, wanted: Add, settings: CounterSettings, chance: float) -> list[bytes]:
         """The rows that an add changes: one shard, drawn by chance, and the current window of each size."""
         windows = [window_key(wanted.name, size, window_start(size, self.now)) for size in settings.windows]
         return [shard_key(wanted.name, int(chance * settings.shards)), *windows]
 
-    def settings(self, wanted: Add) -> Settings:
+    def settings(self, wanted: Add) -> CounterSettings:
         """How a counter is kept: as stored, and with the windows that are declared and not stored yet."""
         key = SETTINGS + wanted.name
         stored = settings_of(self.rows[key])
@@ -207,7 +207,7 @@ class _Adding:
             self.put(key, encode_struct(settings))
         return settings
 
-    def add(self, wanted: Add, settings: Settings, chance: float) -> Plan[None]:
+    def add(self, wanted: Add, settings: CounterSettings, chance: float) -> Plan[None]:
         shard, *windows = self.places(wanted, settings, chance)
         self._add_to(shard, wanted.amount)
         for size, key in zip(settings.windows, windows, strict=True):

@@ -5,6 +5,7 @@ See docs/explanation/counters.md.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -13,7 +14,7 @@ from oneread.counters import reading
 from oneread.counters.cache import CounterCache
 from oneread.counters.committer import CounterCommitter, NativeCounters, Once
 from oneread.counters.reading import Reading
-from oneread.counters.rows import Settings, Sums, Window, WindowSize, name_key
+from oneread.counters.rows import CounterSettings, Sums, WindowSize, name_key
 from oneread.counters.sweep import TokenSweeper
 from oneread.counters.wanted import (
     Add,
@@ -65,6 +66,18 @@ class Shard(msgspec.Struct, frozen=True):
     lowered: int
 
 
+class CounterWindow(msgspec.Struct, frozen=True):
+    """What one window of a counter holds.
+
+    Arguments:
+        start: when it began, in UTC; it ends where the next one begins.
+        value: what was added in it less what was taken.
+    """
+
+    start: datetime
+    value: int
+
+
 class CounterPlans:
     """The verbs of counters as plans; `declared` says how a counter is kept that is new."""
 
@@ -74,11 +87,11 @@ class CounterPlans:
         self.cache = CounterCache()
         self.sweeper = TokenSweeper(system, self.committer)
 
-    def declared(self, shards: object, keep: object) -> Settings:
+    def declared(self, shards: object, keep: object) -> CounterSettings:
         many = self.rules.shards if shards is None else check_shards(shards)
-        return Settings(0, many, check_keep(keep))
+        return CounterSettings(0, many, check_keep(keep))
 
-    def add(self, name: bytes, declared: Settings, amount: object, token: object) -> Plan[bool]:
+    def add(self, name: bytes, declared: CounterSettings, amount: object, token: object) -> Plan[bool]:
         once = None if token is None else Once(name, check_token(token), float(self.rules.once_for))
         return self.committer.add([Add(name, check_amount(amount), declared)], once)
 
@@ -95,20 +108,21 @@ class CounterPlans:
         age = check_seconds("max_age", max_age)
         return reading.reading(self.cache, (yield from reading.read_remembered(self.cache, name, age)))
 
-    def windows(self, name: bytes, declared: Settings, size: object, last: object) -> Plan[list[Window]]:
+    def windows(self, name: bytes, declared: CounterSettings, size: object, last: object) -> Plan[list[CounterWindow]]:
         wanted = check_size(size)
         if last is not None and not (type(last) is int and last > 0):
             raise InvalidQuery("last is how many windows to read, 1 or more", last=last)
-        return (yield from reading.read_windows(name, wanted, last, declared))
+        found = yield from reading.read_windows(name, wanted, last, declared)
+        return [CounterWindow(datetime.fromtimestamp(start, UTC), sums.value) for start, sums in found]
 
     def shards(self, name: bytes) -> Plan[list[Shard]]:
         rows: list[tuple[int, Sums]] = yield from reading.read_shards(name)
         return [Shard(number, sums.value, *sums) for number, sums in rows]
 
-    def settings(self, name: bytes, declared: Settings) -> Plan[Settings]:
+    def settings(self, name: bytes, declared: CounterSettings) -> Plan[CounterSettings]:
         return (yield from reading.read_settings(name)) or declared
 
-    def configure(self, name: bytes, declared: Settings, shards: object, keep: object) -> Plan[Settings]:
+    def configure(self, name: bytes, declared: CounterSettings, shards: object, keep: object) -> Plan[CounterSettings]:
         many = None if shards is None else check_shards(shards)
         windows = None if keep is None else check_keep(keep)
         return self.committer.configure(name, declared, many, windows)

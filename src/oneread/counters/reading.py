@@ -10,13 +10,13 @@ from typing import Final
 
 import msgspec
 
-from oneread.counters.cache import CounterCache, Found
+from oneread.counters.cache import CounterCache, Remembered
 from oneread.counters.rows import (
     MOST_SHARDS,
     NOTHING,
     SECONDS,
     SETTINGS,
-    Settings,
+    CounterSettings,
     Sums,
     Window,
     WindowSize,
@@ -32,8 +32,7 @@ from oneread.errors import InvalidQuery
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
-from oneread.store.requests import Found as FoundRow
-from oneread.store.requests import Read, Scan
+from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import RowRange
 
 _LIMIT: Final = MOST_SHARDS + 1
@@ -79,31 +78,31 @@ def read_sums(name: bytes) -> Plan[tuple[Sums, int]]:
     return total, len(shards)
 
 
-def read_remembered(cache: CounterCache, name: bytes, max_age: float) -> Plan[Found]:
+def read_remembered(cache: CounterCache, name: bytes, max_age: float) -> Plan[Remembered]:
     """What the process remembers if it is not too old, else what one request finds."""
     while True:
         seen = cache.get(name)
         if seen is not None and cache.age(seen) < max_age:
             return seen
-        since = cache.clock()  # before the scan: the age is never told too small
-        found = Found(*(yield from read_sums(name)), since)
+        since = cache.clock()  # before the scan: so the age is never too small
+        found = Remembered(*(yield from read_sums(name)), since)
         if cache.replace(name, seen, found):
             return found
         # Another reader was faster. Readers must not see its value after this one's: so look at it, too.
 
 
-def reading(cache: CounterCache, found: Found) -> Reading:
+def reading(cache: CounterCache, found: Remembered) -> Reading:
     sums = found.sums
     return Reading(sums.value, sums.raised, sums.lowered, cache.age(found), found.rows)
 
 
-def read_settings(name: bytes) -> Plan[Settings | None]:
-    """How a counter is kept; None for one that nobody has added to. One request, one row."""
+def read_settings(name: bytes) -> Plan[CounterSettings | None]:
+    """How a counter is kept; None for one without an add. One request, one row."""
     (row,) = yield from Read("counts", [SETTINGS + name])
     return settings_of(row)
 
 
-def read_windows(name: bytes, size: WindowSize, last: int | None, declared: Settings) -> Plan[list[Window]]:
+def read_windows(name: bytes, size: WindowSize, last: int | None, declared: CounterSettings) -> Plan[list[Window]]:
     """The last windows of a size, the current one included, oldest first; those without an add are 0.
 
     Two requests: the settings, and a row for each window. Windows that have expired are left out by their own time,
@@ -130,9 +129,9 @@ def read_windows(name: bytes, size: WindowSize, last: int | None, declared: Sett
     return [Window(start, found.get(start, NOTHING)) for start in range(first, stop, SECONDS[size])]
 
 
-def list_counters(within: RowRange, limit: int) -> Plan[Sequence[tuple[str, Settings]]]:
+def list_counters(within: RowRange, limit: int) -> Plan[Sequence[tuple[str, CounterSettings]]]:
     """Names and settings of the first counters of a range of settings, in the order of names. One request."""
-    rows: list[FoundRow] = yield from Scan("counts", within, limit)
+    rows: list[Found] = yield from Scan("counts", within, limit)
     check_ascending("counts", within, rows)
     return [(name_of(key), settings) for key, row in rows if (settings := settings_of(row)) is not None]
 

@@ -60,7 +60,7 @@ _SIZE_OF: Final = {number: size for size, number in _SIZES.items()}
 _NAME: Final = Codec((KeyElement("name", str),))
 
 
-class Settings(msgspec.Struct, frozen=True, array_like=True):
+class CounterSettings(msgspec.Struct, frozen=True, array_like=True):
     """How a counter is kept: its configuration row.
 
     `epoch` counts the changes of `shards`, the rows that adds are spread over; `windows` are how many of each size are
@@ -169,15 +169,15 @@ def tokens_of(generation: int) -> RowRange:
 
 
 encode_struct: Final = msgspec.msgpack.Encoder().encode
-_decode_settings: Final = msgspec.msgpack.Decoder(Settings).decode
+_decode_settings: Final = msgspec.msgpack.Decoder(CounterSettings).decode
 _decode_generations: Final = msgspec.msgpack.Decoder(Generations).decode
 
 
-def settings_of(row: Row | None) -> Settings | None:
+def settings_of(row: Row | None) -> CounterSettings | None:
     """The settings in a configuration row. Raises Corrupt."""
     if row is None:
         return None
-    settings: Settings = _decoded(row, _decode_settings)
+    settings: CounterSettings = _decoded(row, _decode_settings)
     if not (
         0 < settings.shards <= MOST_SHARDS
         and settings.epoch >= 0

@@ -66,7 +66,7 @@ class TokenSweeper:
             wanted = Generations(found.first, found.current + 1, found.once_for)
             yield from self._counters.change_generations(found, wanted)
             return True
-        # Nobody looks at these any more, whenever they were left.
+        # No add looks at these any more, whenever they were left.
         leftover = yield from Scan("counts", tokens_before(found.first), 1)
         if not leftover:
             return False

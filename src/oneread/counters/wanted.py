@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from oneread.counters.rows import MOST_SHARDS, SECONDS, TOKEN_BYTES, Settings, WindowSize, name_key
+from oneread.counters.rows import MOST_SHARDS, SECONDS, TOKEN_BYTES, CounterSettings, WindowSize, name_key
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
 from oneread.store.limits import KEY_BYTES
 
@@ -62,7 +62,7 @@ class Add(NamedTuple):
 
     name: bytes
     amount: int
-    declared: Settings
+    declared: CounterSettings
 
 
 def is_shards(given: object) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from oneread import connect, connect_async
 from oneread.counters.batch import IN_ONE, CounterBatch
-from oneread.counters.rows import Settings
+from oneread.counters.rows import CounterSettings
 from oneread.errors import Closed, InvalidKey, InvalidValue, LimitExceeded, OutcomeUnknown, Unavailable
 from tests.unit.counters.handles import SCHEMA
 
@@ -40,7 +40,7 @@ class Store:
         return sum(self.sums.values())
 
     def batch(self, seconds=LONG, size=10**9):
-        return CounterBatch(self.commit, Settings(0, 20), 60.0, seconds, size)
+        return CounterBatch(self.commit, CounterSettings(0, 20), 60.0, seconds, size)
 
 
 def test_leaving_the_block_flushes():

@@ -1,7 +1,7 @@
 """Sweeping: tokens live for their window, by the sweeper's own clock, and are removed in small batches."""
 
 from oneread.counters.committer import NativeCounters, Once
-from oneread.counters.rows import TOKEN_BYTES, TOKENS, Settings, name_key
+from oneread.counters.rows import TOKEN_BYTES, TOKENS, CounterSettings, name_key
 from oneread.counters.sweep import PAUSE_SECONDS, TokenSweeper
 from oneread.counters.wanted import Add
 from oneread.engines.memory import MemoryEngine
@@ -27,7 +27,7 @@ class Store:
 
     def add(self, number, window=WINDOW):
         once = Once(NAME, number.to_bytes(TOKEN_BYTES, "big"), window)
-        return self.driver.run(self.counters.add([Add(NAME, 1, Settings(0, 20))], once), Trace())
+        return self.driver.run(self.counters.add([Add(NAME, 1, CounterSettings(0, 20))], once), Trace())
 
     def sweep(self, sweeper=None, batch=500):
         trace, steps = Trace(), 1
@@ -59,7 +59,8 @@ def test_a_token_lives_for_its_window_and_at_most_about_two():
 
 def _is_new(store, number):
     """Whether a token would count again; adds nothing, since the plan is given up before it writes."""
-    work = store.counters._attempt([Add(NAME, 1, Settings(0, 20))], Once(NAME, number.to_bytes(TOKEN_BYTES, "big"), 1))
+    once = Once(NAME, number.to_bytes(TOKEN_BYTES, "big"), 1)
+    work = store.counters._attempt([Add(NAME, 1, CounterSettings(0, 20))], once)
     asked = next(work)
     while type(asked).__name__ != "Replace":
         answer = yield asked

@@ -7,14 +7,11 @@ The synchronous face is generated from this module. See docs/explanation/counter
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
-import msgspec
-
-from oneread.counters.counters import CounterEntry, CounterPlans, Shard
+from oneread.counters.counters import CounterEntry, CounterPlans, CounterWindow, Shard
 from oneread.counters.reading import Reading
-from oneread.counters.rows import Settings, WindowSize
+from oneread.counters.rows import CounterSettings, WindowSize
 from oneread.counters.wanted import OnceToken, check_name
 from oneread.plans.plan import Plan
 
@@ -29,25 +26,13 @@ class PlanRunner(Protocol):
         ...
 
 
-class CounterWindow(msgspec.Struct, frozen=True):
-    """What one window of a counter holds.
-
-    Arguments:
-        start: when it began, in UTC; it ends where the next one begins.
-        value: what was added in it less what was taken.
-    """
-
-    start: datetime
-    value: int
-
-
 class Counter:
     """A named counter: `db.counter("votes:42").add(1)`. Made by its first add; a read before that is 0.
 
     The handle holds nothing of the store and costs nothing to make. See `Database.counter`.
     """
 
-    def __init__(self, database: PlanRunner, plans: CounterPlans, name: str, declared: Settings) -> None:
+    def __init__(self, database: PlanRunner, plans: CounterPlans, name: str, declared: CounterSettings) -> None:
         self._database = database
         self._plans = plans
         self._key = check_name(name)
@@ -88,14 +73,14 @@ class Counter:
         return self._database.run(self._plans.add(self._key, self._declared, amount, once))
 
     def read(self, *, max_age: float | None = None) -> int:
-        """The counter's value; 0 for one that nobody has added to.
+        """The counter's value; 0 before its first add.
 
         Exact without `max_age`: the sum at one moment of this call. One request, and a row for each shard that exists.
 
         Arguments:
             max_age: seconds. Then the value may be one that this process read before, and was exactly the counter's at
                 a moment no longer ago; one that is remembered costs no request. A counter that is only added to never
-                has less than that, and readers of one process never see it fall while it is remembered. `look` tells
+                has less than that, and readers of one process never see it fall while it is remembered. `look` returns
                 the age.
 
         Raises:
@@ -140,8 +125,7 @@ class Counter:
             today = sum(each.value for each in views.windows("hour", last=24))
             ```
         """
-        found = self._database.run(self._plans.windows(self._key, self._declared, size, last))
-        return [CounterWindow(datetime.fromtimestamp(start, UTC), sums.value) for start, sums in found]
+        return self._database.run(self._plans.windows(self._key, self._declared, size, last))
 
     def shards(self) -> list[Shard]:
         """The rows that hold the counter, those included that get no more adds. One request, a row each."""
@@ -165,5 +149,5 @@ class Counter:
         """
         return self._entry(self._database.run(self._plans.configure(self._key, self._declared, shards, keep)))
 
-    def _entry(self, settings: Settings) -> CounterEntry:
+    def _entry(self, settings: CounterSettings) -> CounterEntry:
         return CounterEntry(self.name, settings.shards, settings.windows)
