@@ -12,9 +12,11 @@ import msgspec
 
 from oneread.counters.rows import (
     GENERATIONS_ROW,
+    MOST_SHARDS,
     NOTHING,
     SECONDS,
     SETTINGS,
+    WINDOWS,
     CounterSettings,
     Generations,
     Sums,
@@ -25,6 +27,7 @@ from oneread.counters.rows import (
     name_key,
     settings_of,
     shard_key,
+    shards_of,
     sums_of,
     token_key,
     window_key,
@@ -35,7 +38,7 @@ from oneread.counters.wanted import MOST_WINDOWS, Add
 from oneread.plans.effects import Now, Random
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Replace, Scan
-from oneread.store.rows import Cell, Row
+from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.unit_of_work import VALUE, later
 
@@ -77,6 +80,12 @@ class CounterCommitter(Protocol):
 
         On a store that changes one row at a time: rules N1 and N3.
         """
+        ...
+
+    def restore(
+        self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
+    ) -> Plan[None]:
+        """Gives a counter other sums, windows and settings in place of its own, while none adds to it."""
         ...
 
     def change_generations(self, seen: Generations, wanted: Generations) -> Plan[bool]:
@@ -151,6 +160,27 @@ class NativeCounters:
                 yield from work.remove_windows(name, size, work.now // 1000 + SECONDS["day"], MOST_WINDOWS * 2)
             yield from Replace("counts", work.written)
             return settings
+
+        return self._system.together(attempt)
+
+    def restore(
+        self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
+    ) -> Plan[None]:
+        """One transaction: a scan of its shards, one of its windows, a read and a write."""
+
+        def attempt() -> Plan[None]:
+            work = _Adding((yield from Now()))
+            for within in (shards_of(name), RowRange.under(WINDOWS + name)):
+                found = yield from Scan("counts", within, MOST_SHARDS + len(SECONDS) * MOST_WINDOWS * 2)
+                work.rows.update(found)
+                work.written.update(dict.fromkeys([key for key, _row in found]))
+            restored = {window_key(name, size, start): each for (size, start), each in windows.items()}
+            restored[shard_key(name, 0)] = sums
+            yield from work.load([SETTINGS + name, *restored])
+            work.put(SETTINGS + name, encode_struct(settings))
+            for key, each in restored.items():
+                work.put(key, encode_sums(each))
+            yield from Replace("counts", work.written)
 
         return self._system.together(attempt)
 

@@ -155,6 +155,11 @@ def start_of(key: bytes) -> int:
     return int.from_bytes(key[-_START_BYTES:], "big")
 
 
+def window_size_of(key: bytes) -> WindowSize:
+    """The size of the window of a row."""
+    return _SIZE_OF[key[-_START_BYTES - 1 : -_START_BYTES]]
+
+
 def token_key(generation: int, name: bytes, token: bytes) -> bytes:
     return TOKENS + generation.to_bytes(_GENERATION_BYTES, "big") + name + token
 

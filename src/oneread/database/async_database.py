@@ -1010,15 +1010,16 @@ class AsyncDatabase:
         return await self.run(surveys.survey(counted, progress, exact=exact))
 
     async def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
-        """Writes every entity, or those of some models, as JSON lines, from one moment of the store.
+        """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.
 
-        Costs a read of the entities' rows once, in requests of 500, and of the rows they refer to. Memory stays flat.
+        Costs a read of the entities' rows once, in requests of 500, and of the rows they refer to; and a request or two
+        for each counter. Memory stays flat.
         Engines without snapshots give each entity as it is when it is reached. Derived rows are not written: loading
         makes them.
 
         Arguments:
             write: called with each line, in the thread that does the work.
-            models: the models to dump; all when none is given.
+            models: the models to dump; all, and the counters, when none is given.
             progress: called after every batch, in that thread.
 
         Raises:
