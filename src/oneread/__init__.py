@@ -6,7 +6,7 @@ The public names; each stands where its room is. See docs/design/api.md.
 from importlib import import_module
 
 from oneread.connect import connect, connect_async, migration
-from oneread.counters.batch import CounterBatch
+from oneread.counters.batch import AsyncCounterBatch, CounterBatch
 from oneread.counters.wanted import CounterRules
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.counters import Counter
@@ -59,6 +59,7 @@ __all__ = [
     "Aggregate",
     "AsyncBulk",
     "AsyncCounter",
+    "AsyncCounterBatch",
     "AsyncDatabase",
     "AsyncTransaction",
     "Bulk",

@@ -6,12 +6,11 @@ flushed is counted once: a flush whose outcome is unknown is repeated with its t
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from types import TracebackType
 from typing import Final, Self
@@ -33,13 +32,15 @@ _log = logging.getLogger(__name__)
 CommitPart = Callable[[Sequence[Add], Once], object]
 """Commits one part of a flush, in the thread that flushes."""
 
+Blocking = Callable[[Callable[[], None]], Awaitable[None]]
+"""Runs a function that blocks, beside the event loop."""
+
 
 class CounterBatch:
     """Adds up in the process: `with db.counter_batch() as batch: batch.add("views:42")`.
 
     `add` never waits for the store. A thread flushes when the oldest add has waited for `seconds`, and when `size` adds
-    wait; leaving the block flushes the rest. May be used by many threads at once. The same class serves both faces:
-    in asynchronous programs `add` is called without waiting, and `db.counter_batch()` is used with `async with`.
+    wait; leaving the block flushes the rest. May be used by many threads at once.
     """
 
     def __init__(
@@ -135,14 +136,6 @@ class CounterBatch:
     ) -> None:
         self.close()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.to_thread(self.close)
-
     def _store(self) -> None:
         while self._parts:
             adds, once = self._parts[0]
@@ -197,6 +190,33 @@ class CounterBatch:
         self._lock, self._flushing, self._starting = threading.Lock(), threading.Lock(), threading.Lock()
         self._full, self._some = threading.Event(), threading.Event()
         self._waiting, self._adds, self._parts, self._thread = {}, 0, [], None
+
+
+class AsyncCounterBatch(CounterBatch):
+    """Adds up in the process: `async with db.counter_batch() as batch: batch.add("views:42")`.
+
+    As `CounterBatch`; leaving the block lets other tasks run while it flushes. `flush` and `close` block.
+    """
+
+    def __init__(
+        self,
+        commit: CommitPart,
+        declared: CounterSettings,
+        once_for: float,
+        seconds: float,
+        size: int,
+        run: Blocking,
+    ) -> None:
+        super().__init__(commit, declared, once_for, seconds, size)
+        self._run_blocking = run
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._run_blocking(self.close)
 
 
 _MOST: Final = 1 << 63

@@ -89,7 +89,7 @@ class RestoreCounter:
     def __init__(self, line: CounterLine) -> None:
         self._name = check_name(line.counter)
         sums = Sums(line.raised, line.lowered)
-        windows = {
+        windows: dict[tuple[WindowSize, int], Sums] = {
             (size, start): Sums(raised, lowered)
             for size, several in line.windows.items()
             for start, raised, lowered in several

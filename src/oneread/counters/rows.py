@@ -55,7 +55,7 @@ WindowSize: TypeAlias = Literal["minute", "hour", "day"]
 
 SECONDS: Final[dict[WindowSize, int]] = {"minute": 60, "hour": 3_600, "day": 86_400}
 _SIZES: Final[dict[WindowSize, bytes]] = {"minute": b"m", "hour": b"h", "day": b"d"}
-_SIZE_OF: Final = {number: size for size, number in _SIZES.items()}
+_SIZE_OF: Final[dict[bytes, WindowSize]] = {number: size for size, number in _SIZES.items()}
 
 _NAME: Final = Codec((KeyElement("name", str),))
 

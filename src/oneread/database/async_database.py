@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from oneread.counters.batch import SECONDS as BATCH_SECONDS
 from oneread.counters.batch import SIZE as BATCH_SIZE
-from oneread.counters.batch import CounterBatch
+from oneread.counters.batch import AsyncCounterBatch
 from oneread.counters.committer import Once
 from oneread.counters.counters import LISTED, CounterEntry
 from oneread.counters.rows import WindowSize
@@ -965,7 +965,7 @@ class AsyncDatabase:
         keep: Mapping[WindowSize, int] | None = None,
         seconds: float = BATCH_SECONDS,
         size: int = BATCH_SIZE,
-    ) -> CounterBatch:
+    ) -> AsyncCounterBatch:
         """Adds up in the process: `async with db.counter_batch() as batch: batch.add("views:42")`.
 
         For what happens too often for a commit each. `batch.add` takes about a microsecond and never waits for the
@@ -997,7 +997,9 @@ class AsyncDatabase:
         def commit(adds: Sequence[Add], once: Once) -> None:
             self._worker_driver.run(plans.committer.add(adds, once), Trace(self._observers))
 
-        return CounterBatch(commit, declared, plans.rules.once_for, seconds, size)
+        once_for, run = plans.rules.once_for, self._driver.in_thread  # async only
+        return AsyncCounterBatch(commit, declared, once_for, seconds, size, run)  # async only
+        # sync only: return CounterBatch(commit, declared, plans.rules.once_for, seconds, size)
 
     async def survey(self, *, exact: bool = False, progress: Reporter = no_progress) -> Survey:
         """What the store holds: rows and bytes, views and their states, tasks, and the engine's own figures.
