@@ -113,7 +113,7 @@ def _look(database: Database, entry: CounterEntry, seconds: float) -> CounterSho
     time.sleep(seconds)
     shards, elapsed = counter.shards(), time.monotonic() - began
     raised, lowered = sum(each.raised for each in shards), sum(each.lowered for each in shards)
-    windows = {size: counter.windows(size) for size in entry.windows}
+    windows: dict[WindowSize, list[CounterWindow]] = {size: counter.windows(size) for size in entry.windows}
     if not seconds:
         return CounterShown(entry.name, raised - lowered, raised, lowered, entry.shards, shards, windows)
     return CounterShown(

@@ -82,23 +82,29 @@ class CounterBatch:
         """
         if type(amount) is not int or not -_MOST <= amount < _MOST:
             check_amount(amount)
-        with self._lock:
-            if self._closed:
-                raise Closed("this batch of counters was closed before this call")
-            waiting = self._waiting
-            if name in waiting:
-                waiting[name] += amount
-            else:
-                check_name(name)
-                if len(waiting) >= MOST_NAMES:
-                    raise LimitExceeded("too many counters wait for a flush; see the log for why", waiting=len(waiting))
-                waiting[name] = amount
-            self._adds += 1
-            adds = self._adds
-        if adds == 1:
-            self._wake()
+        try:
+            with self._lock:
+                if name in self._waiting:
+                    self._waiting[name] += amount
+                else:
+                    self._add_first(name, amount)
+                self._adds = adds = self._adds + 1
+        except TypeError:  # not hashable
+            check_name(name)
+            raise
         if adds == self._size:
             self._full.set()
+
+    def _add_first(self, name: str, amount: int) -> None:
+        """Adds to a counter for which nothing waits: all adds of a closed batch, and the first after each flush."""
+        if self._closed:
+            raise Closed("this batch of counters was closed before this call")
+        check_name(name)
+        if len(self._waiting) >= MOST_NAMES:
+            raise LimitExceeded("too many counters wait for a flush; see the log for why", waiting=len(self._waiting))
+        if not self._waiting:
+            self._wake()
+        self._waiting[name] = amount
 
     def flush(self) -> None:
         """Stores what waits; returns when it is counted. One transaction for every 1,000 counters.

@@ -6,7 +6,6 @@ See docs/formats/dumps.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import groupby
 from typing import Final, TypeAlias
 
 import msgspec
@@ -78,8 +77,9 @@ def _line(name: str, settings: CounterSettings) -> Plan[CounterLine]:
     if settings.windows:
         rows: list[Found] = []
         yield from scan_all("counts", RowRange.under(WINDOWS + name_key(name)), rows.extend, BATCH)
-        for size, several in groupby(rows, lambda row: window_size_of(row[0])):
-            windows[size] = [(start_of(key), *sums_of(row)) for key, row in several]
+        for key, row in rows:
+            raised, lowered = sums_of(row)
+            windows.setdefault(window_size_of(key), []).append((start_of(key), raised, lowered))
     return CounterLine(name, sums.raised, sums.lowered, settings.shards, settings.windows, windows)
 
 

@@ -151,7 +151,7 @@ def test_threads_lose_nothing():
 
 def test_wrong_arguments_are_refused_at_once(monkeypatch):
     batch = Store().batch()
-    for name in ("", None, 3, "x" * 300, "\ud800"):
+    for name in ("", None, 3, [], "x" * 300, "\ud800"):
         with pytest.raises(InvalidKey):
             batch.add(name)
     for amount in (1.0, True, None, 2**63, -(2**63) - 1):
