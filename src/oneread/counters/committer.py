@@ -13,7 +13,6 @@ import msgspec
 from oneread.counters.rows import (
     GENERATIONS_ROW,
     MOST_SHARDS,
-    NOTHING,
     SECONDS,
     SETTINGS,
     WINDOWS,
@@ -117,13 +116,14 @@ class NativeCounters:
     def _attempt(self, adds: Sequence[Add], once: Once | None) -> Plan[bool]:
         work = _Adding((yield from Now()))
         chance = yield from Random()
-        guessed = [(each, self._settings.get(each.name, each.declared)) for each in adds]
+        guessed = [self._settings.get(each.name, each.declared) for each in adds]
+        places = [work.places(each, settings, chance) for each, settings in zip(adds, guessed, strict=True)]
         keys = [SETTINGS + each.name for each in adds]
+        for several in places:
+            keys += several
         if once is not None:
             keys += [GENERATIONS_ROW, *_token_keys(once, self._generations)]
-        yield from work.load(
-            [*keys, *(key for each, settings in guessed for key in work.places(each, settings, chance))]
-        )
+        yield from work.load(keys)
         generations = None
         if once is not None:
             generations = work.generations(once)
@@ -131,13 +131,15 @@ class NativeCounters:
             self._generations = generations
             if work.is_counted(once, generations):
                 return False
-        found = [(each, work.settings(each)) for each in adds]
-        yield from work.load(key for each, settings in found for key in work.places(each, settings, chance))
+        found = [work.settings(each) for each in adds]
+        if found != guessed:
+            places = [work.places(each, settings, chance) for each, settings in zip(adds, found, strict=True)]
+            yield from work.load([key for several in places for key in several])
         if len(self._settings) > _KNOWN:
             self._settings.clear()
-        for each, settings in found:
+        for each, settings, several in zip(adds, found, places, strict=True):
             self._settings[each.name] = settings
-            yield from work.add(each, settings, chance)
+            yield from work.add(each, settings, several)
         if once is not None and generations is not None:
             work.note(once, generations)
         yield from Replace("counts", work.written)
@@ -231,24 +233,23 @@ class _Adding:
         stored = settings_of(self.rows[key])
         if stored is None:
             settings = wanted.declared
+        elif wanted.declared.windows.keys() <= stored.windows.keys():
+            return stored
         else:
             settings = msgspec.structs.replace(stored, windows={**wanted.declared.windows, **stored.windows})
-        if settings != stored:
-            self.put(key, encode_struct(settings))
+        self.put(key, encode_struct(settings))
         return settings
 
-    def add(self, wanted: Add, settings: CounterSettings, chance: float) -> Plan[None]:
-        shard, *windows = self.places(wanted, settings, chance)
-        self._add_to(shard, wanted.amount)
-        for size, key in zip(settings.windows, windows, strict=True):
+    def add(self, wanted: Add, settings: CounterSettings, places: Sequence[bytes]) -> Plan[None]:
+        self._add_to(places[0], wanted.amount)
+        for size, key in zip(settings.windows, places[1:], strict=True):
             if self.rows[key] is None:
                 last = window_start(size, self.now) - (settings.windows[size] - 1) * SECONDS[size]
                 yield from self.remove_windows(wanted.name, size, last, _SWEPT)
             self._add_to(key, wanted.amount)
 
     def _add_to(self, key: bytes, amount: int) -> None:
-        sums: Sums = sums_of(self.rows[key]) if self.rows[key] is not None else NOTHING
-        self.put(key, encode_sums(sums.plus(amount)))
+        self.put(key, encode_sums(sums_of(self.rows[key]).plus(amount)))
 
     def remove_windows(self, name: bytes, size: WindowSize, before: int, limit: int) -> Plan[None]:
         """Removes the oldest windows that began before an instant, in seconds."""

@@ -50,6 +50,7 @@ _GENERATION_BYTES: Final = 4
 _START_BYTES: Final = 6
 """Of a window's start, in seconds since 1970: beyond the last instant that a clock may show."""
 TOKEN_BYTES: Final = 16
+_SUMS: Final = 2
 
 WindowSize: TypeAlias = Literal["minute", "hour", "day"]
 
@@ -218,11 +219,9 @@ def sums_of(row: Row | None) -> Sums:
         return NOTHING
     cell = row.get(VALUE)
     amounts = [] if cell is None else decode_amounts(cell.value)
-    match amounts:
-        case [int(raised), int(lowered)] if raised >= 0 and lowered >= 0:
-            return Sums(raised, lowered)
-        case _:
-            raise Corrupt(_UNREADABLE, amounts=amounts)
+    if len(amounts) != _SUMS or not all(type(each) is int and each >= 0 for each in amounts):
+        raise Corrupt(_UNREADABLE, amounts=amounts)
+    return Sums(*amounts)  # type: ignore[arg-type]
 
 
 def encode_sums(sums: Sums) -> bytes:
