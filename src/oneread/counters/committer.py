@@ -46,7 +46,7 @@ ANY_COUNTER: Final = name_key("")
 
 _KNOWN: Final = 100_000
 """Counters whose settings a process remembers."""
-_SWEPT: Final = 100
+SWEPT: Final = 100
 """Expired windows that the first add to a window removes at most."""
 
 
@@ -245,7 +245,7 @@ class _Adding:
         for size, key in zip(settings.windows, places[1:], strict=True):
             if self.rows[key] is None:
                 last = window_start(size, self.now) - (settings.windows[size] - 1) * SECONDS[size]
-                yield from self.remove_windows(wanted.name, size, last, _SWEPT)
+                yield from self.remove_windows(wanted.name, size, last, SWEPT)
             self._add_to(key, wanted.amount)
 
     def _add_to(self, key: bytes, amount: int) -> None:
