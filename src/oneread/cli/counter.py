@@ -159,5 +159,7 @@ def _list(output: Output, database: Database, prefix: str, limit: int) -> None:
         kept = [", ".join(f"{many} {size}s" for size, many in each.windows.items()) for each in found]
         rows = [[each.name, each.value, each.shards, keep] for each, keep in zip(found, kept, strict=True)]
         output.table(["counter", "value", "shards", "windows"], rows)
-        if len(found) == limit:
+        if not found:
+            output.note("no counter was added to")
+        elif len(found) == limit:
             output.note("--limit shows more")
