@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from oneread.counters import rows as counters
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, Keyspace
 from oneread.derivations.group_indexes import indexed_groups
@@ -140,8 +139,6 @@ class StoreKeyspaces:
             }
         found = {each.prefix for each in self.stored.views.values()} | {each.prefix for each in self.stored.retired}
         found -= self._elsewhere[table]
-        if table == "counts":
-            found |= counters.PREFIXES
         if table == "views":
             found |= {BACK_REFERENCES + prefix for prefix in self.tracking}
             found |= {HOLDS + prefix for prefix in self.holding}
