@@ -7,8 +7,10 @@ so no reader that began earlier puts an older value over a newer one (rule N6 of
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -40,6 +42,11 @@ class CounterCache:
         self._most = most
         self._found: dict[bytes, Remembered] = {}
         self._lock = threading.Lock()
+        _OPEN.add(self)
+
+    def after_fork(self) -> None:
+        """In the child of a fork: a thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
 
     def get(self, name: bytes) -> Remembered | None:
         return self._found.get(name)
@@ -58,3 +65,14 @@ class CounterCache:
             if len(self._found) > self._most:
                 del self._found[next(iter(self._found))]
             return True
+
+
+_OPEN: weakref.WeakSet[CounterCache] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for cache in list(_OPEN):
+        cache.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,5 +1,6 @@
 """Remembered values: no reader puts an older value over a newer one, and the age is never told too small."""
 
+import os
 from itertools import permutations
 
 import pytest
@@ -75,3 +76,12 @@ def test_the_memory_is_bounded():
     for number in range(10):
         assert cache.replace(b"%d" % number, None, object())
     assert [cache.get(b"%d" % number) is None for number in range(10)] == [True] * 7 + [False] * 3
+
+
+def test_the_child_of_a_fork_waits_for_no_thread_of_its_parent():
+    cache = CounterCache()
+    with cache._lock:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if cache.replace(NAME, None, object()) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
