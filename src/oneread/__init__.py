@@ -6,9 +6,13 @@ The public names; each stands where its room is. See docs/design/api.md.
 from importlib import import_module
 
 from oneread.connect import connect, connect_async, migration
+from oneread.counters.batch import AsyncCounterBatch, CounterBatch
+from oneread.counters.wanted import CounterRules
 from oneread.database._sync.bulk import Bulk
+from oneread.database._sync.counters import Counter
 from oneread.database._sync.database import Database, Transaction
 from oneread.database.async_bulk import AsyncBulk
+from oneread.database.async_counters import AsyncCounter
 from oneread.database.async_database import AsyncDatabase, AsyncTransaction
 from oneread.database.page_json import to_json
 from oneread.database.pages import Page, any_of
@@ -54,11 +58,16 @@ __all__ = [
     "UPDATED",
     "Aggregate",
     "AsyncBulk",
+    "AsyncCounter",
+    "AsyncCounterBatch",
     "AsyncDatabase",
     "AsyncTransaction",
     "Bulk",
     "Copy",
     "Cost",
+    "Counter",
+    "CounterBatch",
+    "CounterRules",
     "Database",
     "Index",
     "Key",

@@ -175,7 +175,7 @@ class TestADump:
         assert load(path).code == 3
 
     def test_of_a_newer_release_is_refused_before_a_line_is_read(self, load, tmp_path):
-        path = written(tmp_path / "new.jsonl", '{"oneread":2,"schema":"","models":[]}', "whatever")
+        path = written(tmp_path / "new.jsonl", '{"oneread":3,"schema":"","models":[]}', "whatever")
         ran = load(path)
         assert ran.code == 1
         assert "newer release" in ran.err
@@ -373,3 +373,16 @@ def test_compressed_dumps_of_one_store_are_the_same_file(dump):
     first, second = dump("a.jsonl.gz"), dump("b.jsonl.gz")
     assert first.read_bytes() == second.read_bytes()
     assert gzip.decompress(first.read_bytes()) == dump("c.jsonl").read_bytes()
+
+
+def test_counters_come_back(dump, load, url, other):
+    with connect(url, NOTES, workers=0) as db:
+        db.counter("views", keep={"day": 3}).add(41)
+        db.counter("votes").add(-2)
+    path = dump()
+    assert load(path).code == 0
+    assert load(path).code == 0
+    with connect(other, NOTES, workers=0) as db:
+        assert [(each.name, db.counter(each.name).read()) for each in db.counters()] == [("views", 41), ("votes", -2)]
+        assert db.counter("views").windows("day")[-1].value == 41
+        assert db.verify().clean

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from oneread.counters.dumping import RestoreCounter
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.database import Database
 from oneread.errors import Corrupt, InvalidValue, MissingReference, OnereadError, UsageError
@@ -133,10 +134,12 @@ def _escape_surrogates(text: str) -> str:
 class _Pass:
     """One pass over records: each goes to a bulk writer, or to the file of rejects."""
 
-    def __init__(self, make: Make, rejects: Rejects) -> None:
+    def __init__(self, db: Database, make: Make, rejects: Rejects) -> None:
+        self._db = db
         self._make = make
         self._rejects = rejects
         self._waiting: dict[int, FileRecord] = {}
+        self.counters = 0
 
     def reject_refused(self, refusal: Refusal) -> None:
         """Rejects what the bulk writer refuses."""
@@ -159,6 +162,11 @@ class _Pass:
             made = self._make(record)
         except UsageError as error:
             self._reject(number, error, b"" if isinstance(record, InvalidValue) else record)
+            bulk.reached(position)
+            return
+        if isinstance(made, RestoreCounter):  # at once: loaded again after a kill, it has the same value
+            self._db.run(made.plan(self._db.operations.counters.committer))
+            self.counters += 1
             bulk.reached(position)
             return
         self._waiting[number] = record
@@ -196,7 +204,7 @@ def load(
         raise UsageError("the file of rejects exists already; remove it or name another", path=str(job.rejects))
     start = position_line(reached)
     refused = Rejects(job.rejects, start)
-    first = _Pass(job.make, refused)
+    first = _Pass(db, job.make, refused)
 
     def report(found: Progress) -> None:
         done = found.done - found.refused + refused.count
@@ -215,7 +223,7 @@ def load(
         _load_records(bulk, first, job, reached or START)
     stored = bulk.tally.stored + _retry(db, refused, job.make, batch)
     db.drain()
-    return Loaded(stored, refused.count, start)
+    return Loaded(stored + first.counters, refused.count, start)
 
 
 def _position(db: Database, job: LoadJob) -> str | None:
@@ -254,7 +262,7 @@ def _retry(db: Database, refused: Rejects, make: Make, batch: int) -> int:
         if not any(each.error == MissingReference.__name__ for each in refused):
             break
         remaining = Rejects(refused.path.with_name(f"{refused.path.name}.again"))
-        again = _Pass(make, remaining)
+        again = _Pass(db, make, remaining)
         with db.bulk(batch=batch, on_refused=again.reject_refused) as bulk:
             for each in refused:
                 if each.error == MissingReference.__name__:

@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "get": CommandEntry("Look at data", "show one entity, or one group of an aggregate"),
     "page": CommandEntry("Look at data", "show a page of a view or of entities"),
     "stat": CommandEntry("Look at data", "show how large the store is, and what it holds"),
+    "counter": CommandEntry("Look at data", "show a counter's value, shards and rate; list counters"),
     "shell": CommandEntry("Look at data", "open a Python prompt with the store and the schema"),
     "verify": CommandEntry("Keep it right", "compare every view and copy with its entities"),
     "repair": CommandEntry("Keep it right", "repair what verify finds, on the live store"),

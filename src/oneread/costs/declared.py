@@ -5,16 +5,19 @@ See docs/explanation/costs.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from oneread.costs import counter_costs
 from oneread.costs.bounds import Bound
 from oneread.costs.entity_costs import EntityCosts
 from oneread.costs.numbers import seconds_text
 from oneread.costs.reads import Reads
 from oneread.costs.writes import Verb, WriteCall, Writes
+from oneread.counters.rows import MOST_SHARDS, WindowSize
+from oneread.counters.wanted import check_keep
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.views import View
 from oneread.errors import UsageError
@@ -144,6 +147,23 @@ class Costs:
             reads: entities that the body reads besides.
         """
         return self._writes.transact(writes, _check_whole("reads", reads, least=0))
+
+    def counter_add(self, *, keep: Mapping[WindowSize, int] | None = None, once: bool = False) -> Bound:
+        """`add` to a counter.
+
+        Arguments:
+            keep: its windows, as for `db.counter`.
+            once: with a token.
+        """
+        return counter_costs.add_bound(len(check_keep(keep)), once=once)
+
+    def counter_read(self, *, shards: int = MOST_SHARDS) -> Bound:
+        """`read` and `look` of a counter that never had more shards than these; with `max_age` it may cost nothing."""
+        return counter_costs.read_bound(_check_whole("shards", shards))
+
+    def counter_windows(self, last: int) -> Bound:
+        """`windows` of a counter, so many of one size."""
+        return counter_costs.windows_bound(_check_whole("last", last))
 
     def table(self) -> list[Bound]:
         """Every verb of every model and view, by name; pages without `limit=`."""

@@ -5,12 +5,14 @@ Arguments are checked as the call itself checks them. See docs/explanation/costs
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from oneread import costs
+from oneread.counters.rows import MOST_SHARDS, WindowSize
+from oneread.counters.wanted import check_name
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Operations, found_by, one_key
@@ -147,6 +149,21 @@ class Explainer:
         plan = [line for each in given for line in self._reads(each)]
         bound = self.costs.save(cls, entities=len(given))
         return self._explanation(f"save_all({len(given)} x {cls.__name__})", plan, bound)
+
+    def counter_add(
+        self, name: str, *, keep: Mapping[WindowSize, int] | None = None, once: bool = False
+    ) -> Explanation:
+        """What `add` to a counter with these windows would do, `once` with a token."""
+        check_name(name)
+        plan = [f"read counts, settings and a shard of counter {shown(name)}", "write counts, the shard"]
+        bound = self.costs.counter_add(keep=keep, once=once)
+        return self._explanation(f"counter({shown(name)}).add({'once=...' if once else ''})", plan, bound)
+
+    def counter_read(self, name: str, *, shards: int = MOST_SHARDS) -> Explanation:
+        """What `read` of a counter that never had more shards would do, without `max_age`."""
+        check_name(name)
+        plan = [f"scan counts for the shards of counter {shown(name)}"]
+        return self._explanation(f"counter({shown(name)}).read()", plan, self.costs.counter_read(shards=shards))
 
     def verb(self, verb: str, model: Any, bound: Bound) -> Explanation:
         """A bound as an explanation of any call of this verb, with its time."""

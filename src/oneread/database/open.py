@@ -68,9 +68,7 @@ def opened(schema: Schema, *, read_only: bool, committer: SystemCommitter = NATI
     catalog = schema.catalog(numbers)
     catalog.learn(stored)
     building = frozenset(view for view in schema.views if stored.views[stored_name(view)].state == "building")
-    return Operations(
-        catalog, Fence(catalog, fitting.version, fence(stored), building), schema.inline, portable=schema.portable
-    )
+    return Operations(catalog, Fence(catalog, fitting.version, fence(stored), building), schema)
 
 
 def _seen_before(stored: StoredSchema, declared: DeclaredSchema) -> _Fitting | None:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
+from oneread.counters.counters import CounterPlans
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
@@ -25,6 +26,7 @@ from oneread.errors import (
 )
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
+from oneread.evolution.schema import Schema
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
@@ -55,18 +57,19 @@ _HALF = 37
 class Operations:
     """The verbs of one open database.
 
-    `inline` holders follow within the commit of their source. `committer` commits, `outbox` does the tasks that commits
-    leave. `lists` belongs to the faces: what can be paged, by its class. `portable`: a transaction is of one group.
+    `committer` commits, `outbox` does the tasks that commits leave, `counters` are those of the store. `lists` belongs to
+    the faces: what can be paged, by its class. `inline` and `portable` are the schema's.
     """
 
-    def __init__(self, catalog: Catalog, fence: Fence, inline: int, *, portable: bool = False) -> None:
+    def __init__(self, catalog: Catalog, fence: Fence, schema: Schema) -> None:
         self.catalog = catalog
         self.fence = fence
-        self.inline = inline
-        self.portable = portable
+        self.inline = schema.inline
+        self.portable = schema.portable
         self.lists: dict[Any, Any] = {}
-        self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), inline, catalog.claim_facts)
+        self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), self.inline, catalog.claim_facts)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
+        self.counters = CounterPlans(self.committer, schema.counters)
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}

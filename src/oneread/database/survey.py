@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from oneread.counters.rows import KINDS
 from oneread.derivations.pending_tasks import count_set_aside, count_tasks
 from oneread.derivations.schema_rows import stored_schema
 from oneread.models.versions import StoredSchema
@@ -96,6 +97,7 @@ class _Names:
         self._views: dict[bytes, tuple[str, Standing]] = {
             view.prefix: (name, view.state) for name, view in stored.views.items()
         }
+        self._views.update({prefix: (name, "") for prefix, name in KINDS.items()})
         self._views.update({view.prefix: (view.name, "retired") for view in stored.retired})
 
     def of(self, table: Table, prefix: bytes) -> tuple[str, Standing]:

@@ -89,6 +89,8 @@ class Worker:
                 self._driver.run(self._operations.refresh(), Trace(self._observers))
                 while not (self._stopping.is_set() or self._replaced) and self._step():
                     pass
+                while not self._stopping.is_set() and self._sweep():
+                    pass
             except Closed:
                 return
             except SchemaMismatch:
@@ -100,6 +102,9 @@ class Worker:
                 self._wanted.put(None)
             with contextlib.suppress(Empty):
                 self._wanted.get(timeout=RECOVERY_SECONDS)
+
+    def _sweep(self) -> bool:
+        return self._driver.run(self._operations.counters.sweeper.step(), Trace(self._observers))
 
     def _step(self) -> bool:
         return self._driver.run(self._operations.drain_step(BATCH), Trace(self._observers))

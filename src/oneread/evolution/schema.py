@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast
 
+from oneread.counters.counters import DEFAULT_RULES
+from oneread.counters.wanted import CounterRules
 from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names
 from oneread.derivations.checks import check_model, check_view
 from oneread.derivations.views import View
@@ -33,12 +35,19 @@ class Schema:
             1,000.
         portable: a transaction reads and writes one entity group, as stores that change one row at a time need it.
             Default False.
+        counters: how its named counters are kept.
 
     Raises:
         InvalidDeclaration: something is missing, of the wrong type, unbounded, or depends on itself.
     """
 
-    def __init__(self, *declarations: Declaration, inline: int = INLINE_HOLDERS, portable: bool = False) -> None:
+    def __init__(
+        self,
+        *declarations: Declaration,
+        inline: int = INLINE_HOLDERS,
+        portable: bool = False,
+        counters: CounterRules = DEFAULT_RULES,
+    ) -> None:
         self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is(each, Model))
         self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is(each, View))
         self.inline = inline
@@ -47,6 +56,9 @@ class Schema:
             raise InvalidDeclaration("portable must be True or False", portable=portable)
         if type(inline) is not int or inline < 0:
             raise InvalidDeclaration("inline must be an int, 0 or more", inline=inline)
+        self.counters = counters
+        if not isinstance(counters, CounterRules):  # pyright: ignore[reportUnnecessaryIsInstance]  callers may be untyped
+            raise InvalidDeclaration("counters takes CounterRules(...)", counters=counters)
         self._names = Named((*self.models, *self.views))
         self._check_classes(declarations)
         self._compiled = self.unstored()

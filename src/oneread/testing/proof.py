@@ -169,4 +169,4 @@ def prove(schema: Schema, history: Iterable[HistoryStep], url: str = "memory://"
 @lru_cache(maxsize=32)
 def with_inline(schema: Schema, inline: int) -> Schema:
     """The same declarations with another bound of holders that follow within the commit."""
-    return Schema(*schema.models, *schema.views, inline=inline)
+    return Schema(*schema.models, *schema.views, inline=inline, counters=schema.counters)

@@ -1,4 +1,4 @@
-"""Dumps: every entity of a store as JSON lines, in an order in which they can be loaded.
+"""Dumps: every entity and counter of a store as JSON lines, in an order in which they can be loaded.
 
 Derived rows are not dumped, because loading derives them. See docs/formats/dumps.md.
 """
@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
+from oneread.counters.dumping import CounterLine, dump_counters, has_counters
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference, Source
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
@@ -31,7 +32,9 @@ from oneread.store.rows import RowRange
 from oneread.transactions.root import NO_ROOT, Root, parse_root
 from oneread.transfer.forms import ColumnForm, document_text, pack_record
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""Of dumps with counters; others have the format 1, which earlier releases read."""
+_WITHOUT_COUNTERS: Final = 1
 BATCH: Final = 500
 _CACHED: Final = 20_000
 """Sources that are cached while their holders are dumped."""
@@ -53,7 +56,7 @@ class Head(msgspec.Struct, frozen=True):
     """The models in it, by stored name, in the order of the lines."""
 
 
-class End(msgspec.Struct, frozen=True):
+class End(msgspec.Struct, frozen=True, omit_defaults=True):
     """The last line: a dump without it is incomplete.
 
     Arguments:
@@ -61,12 +64,14 @@ class End(msgspec.Struct, frozen=True):
         entities: their number by the stored name of their class.
         deleted: the number of tombstones.
         digest: BLAKE2b, 16 bytes, of all lines before this one.
+        counters: the number of named counters.
     """
 
     end: int
     entities: dict[str, int]
     deleted: int
     digest: str
+    counters: int = 0
 
 
 def in_snapshot(engine: Engine, write_lines: Callable[[], Plan[R]]) -> Plan[R]:
@@ -129,7 +134,8 @@ class Dump:
         self._progress = progress
         self._digest = hashlib.blake2b(digest_size=16)
         self._entities: dict[str, int] = {}
-        self._deleted = self._lines = 0
+        self._deleted = self._lines = self._counters = 0
+        self._is_whole = not models
         self._roots: dict[bytes, Root] = {}
         self._pending: set[bytes] = set()
         self._deleting = False
@@ -142,16 +148,23 @@ class Dump:
         """
         self._catalog.refuse_older((yield from stored_schema()))
         names = tuple(stored_name(cls) for kind in self.kinds for cls in self._classes(kind))
-        self._line(_encode(Head(FORMAT, schema_digest(self._catalog), names)))
+        counted = self._is_whole and (yield from has_counters())
+        self._line(_encode(Head(FORMAT if counted else _WITHOUT_COUNTERS, schema_digest(self._catalog), names)))
         self._lines = 0
         self._pending = yield from sources_with_pending_tasks()
         # The load deletes entities that wait to be deleted with a source; others refer to them.
         self._deleting = bool(self._pending) and any(each.going for each in self._catalog.entity_types.values())
         for kind in self.kinds:
             yield from scan_all("roots", RowRange.under(kind.prefix), partial(self._batch, kind), BATCH)
-        end = End(self._lines, self._entities, self._deleted, self._digest.hexdigest())
+        if counted:
+            yield from dump_counters(self._counter)
+        end = End(self._lines, self._entities, self._deleted, self._digest.hexdigest(), self._counters)
         self._line(_encode(end))
         return end
+
+    def _counter(self, line: CounterLine) -> None:
+        self._line(_encode(line))
+        self._counters += 1
 
     def _classes(self, kind: EntityKind) -> list[type]:
         return [cls for cls in self._catalog.models if self._catalog.kinds[cls] is kind]

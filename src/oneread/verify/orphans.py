@@ -1,4 +1,4 @@
-"""Orphans: rows outside of every model, view and source of the schema, and tasks that cannot be done.
+"""Orphans: rows outside of every model, view and source of the schema, and tasks and counters that cannot be read.
 
 A row of another kind in `system` is named and stays: a newer release may have written it. See "The four tables" of
 docs/formats/rows.md.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from oneread.counters import rows as counters
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
@@ -23,7 +24,7 @@ from oneread.verify.scanner import Scanner
 
 
 class Orphans:
-    """Reports rows without an entity, view or source, and broken tasks."""
+    """Reports rows without an entity, view or source, and broken tasks and counters."""
 
     def __init__(self, keyspaces: StoreKeyspaces, scanner: Scanner, reporter: FaultReporter) -> None:
         self._keyspaces = keyspaces
@@ -31,12 +32,14 @@ class Orphans:
         self._reporter = reporter
 
     def run(self) -> Plan[None]:
-        """One request for each view and kind, and one for each batch of orphans."""
+        """One request for each view and kind, and one for each batch of orphans and of rows of counters."""
         self._scanner.phase("tasks")
         yield from self._scanner.scan_all("system", outbox.TASKS, self._check_tasks)
         yield from self._scanner.scan_all("system", outbox.SET_ASIDE, self._check_set_aside)
         self._scanner.phase("orphans in system")
         yield from self._scanner.scan_all("system", RowRange(b"", b""), self._check_system)
+        self._scanner.phase("counters")
+        yield from self._scanner.scan_all("counts", counters.ALL, self._check_counters)
         for table, width in PREFIX_BYTES.items():
             self._scanner.phase(f"orphans in {table}")
             yield from self._scan_unknown(table, width)
@@ -69,6 +72,13 @@ class Orphans:
             if key not in SINGLE_ROWS and not any(each.start <= key < each.stop for each in RANGES):
                 self._reporter.stray("system", key, row)
 
+    def _check_counters(self, found: list[Found]) -> None:
+        """Reports rows of counters that cannot be read; a counter has no source that its value could differ from."""
+        for key, row in found:
+            reason = counters.fault_of(key, row)
+            if reason is not None:
+                self._reporter.counter(key, reason)
+
     def _scan_unknown(self, table: Table, width: int) -> Plan[None]:
         """Steps from one prefix to the next, and reports each row under an unknown one."""
         known = self._keyspaces.known_prefixes(table)
@@ -81,7 +91,9 @@ class Orphans:
             within, start = prefix_range(prefix) if len(prefix) == width else (found, found + b"\x00")
             # While a backfill is running, older records may still list back-references of former declarations.
             is_pointer = table == "views" and pointer_part(prefix) in (outbox.BACK_REFERENCES, outbox.HOLDS)
-            if prefix not in known and not (is_pointer and self._keyspaces.backfill_running):
+            # Rows of counters, those of kinds that a later release may add included, were reported and stay.
+            is_counter = table == "counts" and prefix.startswith(counters.ALL.start)
+            if prefix not in known and not is_counter and not (is_pointer and self._keyspaces.backfill_running):
                 yield from self._scanner.scan_all(table, RowRange(within, start or b""), partial(self._report, table))
 
     def _first_key(self, table: Table, start: bytes) -> Plan[bytes | None]:

@@ -215,6 +215,25 @@ class FaultReporter:
         )
         self._report(Finding(fault, source))
 
+    def counter(self, key: bytes, reason: str) -> None:
+        """Reports a row of a counter that cannot be read; nothing says what it was."""
+        name = f"a row of a counter, with the key {key.hex()}"
+        fault = Fault(
+            f"{name}: {reason}",
+            "unreadable",
+            "counter",
+            name,
+            "",
+            "",
+            "values that cannot be read",
+            (),
+            mendable=False,
+            droppable=False,
+            table="counts",
+            key=key,
+        )
+        self._report(Finding(fault))
+
     def stray(self, table: Table, key: bytes, row: Row) -> None:
         """Reports a row outside of every keyspace; `repair` deletes only derived ones."""
         shown, name = shown_of(row), damaged_row(self._keyspaces, table, key)

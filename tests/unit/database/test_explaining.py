@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from oneread import add, any_of, field
+from oneread import add, any_of, connect, field
 from oneread.costs.bounds import Bound
 from oneread.costs.numbers import BASICS, FORMAT, MachineNumbers, this_machine
 from oneread.errors import InvalidCursor, InvalidKey, InvalidQuery, InvalidValue, UsageError
@@ -166,3 +166,17 @@ def test_what_the_call_refuses_is_refused(shop, what):
 
 def test_an_explanation_holds_a_bound(shop):
     assert isinstance(explainer(shop).delete(Customer, 1).bound, Bound)
+
+
+def test_counters_are_explained_without_a_request():
+    asked = []
+    with connect("memory://", SCHEMA, observers=(lambda *each: asked.append(each),)) as db:
+        asked.clear()
+        explained = db.explain.by(NUMBERS).counter_add("votes:42", keep={"hour": 3}, once=True)
+        assert explained.call == "counter('votes:42').add(once=...)"
+        assert explained.bound.requests == 5
+        assert explained.seconds
+        assert db.explain.counter_read("votes:42", shards=20).bound.rows == 20
+        with pytest.raises(InvalidKey):
+            db.explain.counter_read("")
+        assert not asked

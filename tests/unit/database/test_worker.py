@@ -7,10 +7,11 @@ import threading
 import pytest
 
 from oneread import Schema, connect, connect_async
+from oneread.counters.rows import GENERATIONS_ROW
 from oneread.database.worker import Worker
 from oneread.errors import StaleCopies, Unavailable
 from oneread.plans.plan import Plan
-from oneread.store.requests import Mutate
+from oneread.store.requests import Mutate, Read
 from oneread.store.rows import Cell, RowMutation
 from oneread.transactions.outbox import TASKS
 from tests.unit.database.shop import SHOP, Buyer, Customer, Product, Purchase, PurchasesOfBuyer, Sold, fill
@@ -209,3 +210,19 @@ def test_renames_before_the_worker_comes_are_one_task():
         assert db.drain() == 1
         assert db.tasks(renamed).done()
         assert {purchase.product.name for purchase in db.page(Purchase)} == {"g"}
+
+
+def test_the_worker_sweeps_the_tokens_of_counters(url):
+    swept = threading.Event()
+
+    def observe(request, _answer):
+        if isinstance(request, Read) and request.keys == [GENERATIONS_ROW]:
+            swept.set()
+
+    with connect(url, FEW, observers=(observe,), workers=1) as db:
+        db.counter("votes").add(1, once="request 1")
+        sweeper = db.operations.counters.sweeper
+        sweeper._next = 0
+        db._worker.wake()
+        assert swept.wait(30)
+        assert db.counter("votes").add(1, once="request 1") is False

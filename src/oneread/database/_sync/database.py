@@ -7,7 +7,7 @@ docs/design/api.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from sys import maxsize
 from types import TracebackType
@@ -15,10 +15,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
 from msgspec import UNSET
 
+from oneread.counters.batch import SECONDS as BATCH_SECONDS
+from oneread.counters.batch import SIZE as BATCH_SIZE
+from oneread.counters.batch import CounterBatch
+from oneread.counters.committer import Once
+from oneread.counters.counters import LISTED, CounterEntry
+from oneread.counters.rows import WindowSize
+from oneread.counters.wanted import Add, check_batch
 from oneread.database import results
 from oneread.database import survey as surveys
 from oneread.database._sync.attempts import Attempts
 from oneread.database._sync.bulk import Bulk
+from oneread.database._sync.counters import Counter
 from oneread.database.cursors import cipher_of
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
@@ -227,6 +235,7 @@ class Database:
         self._finders = finders(operations, self._local) if self._local is not None else {}
         self._lists: dict[Any, Listed] = operations.lists
         worker_driver = driver
+        self._worker_driver = worker_driver
         self._worker = Worker(operations, worker_driver, observers) if workers else None
         if self._worker is not None:
             self._worker.wake()
@@ -966,6 +975,94 @@ class Database:
         work = Batches(self.operations.changing, self.operations.committer, options)
         return Bulk(self._driver, self.operations, work, Trace(self._observers), self._wake)
 
+    def counter(self, name: str, *, shards: int | None = None, keep: Mapping[WindowSize, int] | None = None) -> Counter:
+        """A named counter, made by its first add: `db.counter("votes:42").add(1)`. No request.
+
+        Its value is spread over rows, the shards, and a read adds them up. Counters belong to the store, not to an
+        entity; names are made up as needed.
+
+        Arguments:
+            name: text, of 200 bytes at most.
+            shards: rows that adds are spread over, 1 to 256, when this add makes the counter; 20 unless the schema's
+                `CounterRules` say otherwise. `configure` changes it later.
+            keep: how many windows to keep of each size: `{"minute": 60, "hour": 48, "day": 60}`, at most 1,000 of each.
+                Adds count in the current window of each size as well. Sizes that the counter has not kept so far are
+                kept from the next add on; what it keeps already is changed by `configure` alone.
+
+        Raises:
+            InvalidKey: the name is not text, empty or too long.
+            InvalidValue: a number is out of bounds.
+
+        Examples:
+            ```python
+            votes = db.counter("votes:42")
+            votes.add(-1)
+            print(votes.read())
+            ```
+        """
+        plans = self.operations.counters
+        return Counter(self, plans, name, plans.declared(shards, keep))
+
+    def counters(self, prefix: str = "", *, limit: int = LISTED, after: str | None = None) -> list[CounterEntry]:
+        """Counters in the order of their names, and how each is kept. One request, a row each.
+
+        Arguments:
+            prefix: what the names begin with.
+            limit: counters to return, 1 to 1,000.
+            after: the last name of the list before.
+
+        Raises:
+            InvalidQuery: the limit is out of bounds.
+            InvalidKey: `prefix` or `after` is not the text of a name.
+
+        Examples:
+            ```python
+            names = [each.name for each in db.counters("votes:")]
+            ```
+        """
+        return self.run(self.operations.counters.entries(prefix, limit, after))
+
+    def counter_batch(
+        self,
+        *,
+        shards: int | None = None,
+        keep: Mapping[WindowSize, int] | None = None,
+        seconds: float = BATCH_SECONDS,
+        size: int = BATCH_SIZE,
+    ) -> CounterBatch:
+        """Adds up in the process: `with db.counter_batch() as batch: batch.add("views:42")`.
+
+        For what happens too often for a commit each. `batch.add` takes about a microsecond and never waits for the
+        store; a thread flushes, and so does leaving the block. A flush costs one transaction for every 1,000 counters
+        that it adds to. A process that is killed loses what it has not flushed: the adds of the last `seconds`, no more
+        than about `size` of them, and those of a flush that was running. What is flushed is counted once, whatever
+        answers are lost.
+
+        Arguments:
+            shards: as for `counter`, for counters that are new.
+            keep: as for `counter`; an add counts in the window in which it is flushed.
+            seconds: how long an add waits at most before a flush begins; 0.01 to 3,600.
+            size: adds that wait when a flush begins at once.
+
+        Raises:
+            InvalidValue: a number is out of bounds.
+
+        Examples:
+            ```python
+            with db.counter_batch(seconds=0.5) as batch:
+                for page in (7, 7, 9):
+                    batch.add(f"views:{page}")
+            ```
+        """
+        check_batch(seconds, size)
+        plans = self.operations.counters
+        declared = plans.declared(shards, keep)
+
+        def commit(adds: Sequence[Add], once: Once) -> None:
+            self._worker_driver.run(plans.committer.add(adds, once), Trace(self._observers))
+
+        return CounterBatch(commit, declared, plans.rules.once_for, seconds, size)
+
     def survey(self, *, exact: bool = False, progress: Reporter = no_progress) -> Survey:
         """What the store holds: rows and bytes, views and their states, tasks, and the engine's own figures.
 
@@ -977,15 +1074,16 @@ class Database:
         return self.run(surveys.survey(counted, progress, exact=exact))
 
     def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
-        """Writes every entity, or those of some models, as JSON lines, from one moment of the store.
+        """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.
 
-        Costs a read of the entities' rows once, in requests of 500, and of the rows they refer to. Memory stays flat.
+        Costs a read of the entities' rows once, in requests of 500, and of the rows they refer to; and a request or two
+        for each counter. Memory stays flat.
         Engines without snapshots give each entity as it is when it is reached. Derived rows are not written: loading
         makes them.
 
         Arguments:
             write: called with each line, in the thread that does the work.
-            models: the models to dump; all when none is given.
+            models: the models to dump; all, and the counters, when none is given.
             progress: called after every batch, in that thread.
 
         Raises:

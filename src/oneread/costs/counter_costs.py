@@ -1,0 +1,53 @@
+"""Bounds of named counters: they follow from how a counter is kept, not from a schema's classes.
+
+See docs/explanation/counters.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oneread.costs.bounds import Bound, BoundBuilder, Rows
+from oneread.costs.sizes import Size
+from oneread.counters.committer import SWEPT
+from oneread.counters.rows import MOST_SHARDS
+from oneread.store.limits import KEY_BYTES
+
+_LIVING: Final = 3
+"""Generations of tokens at a time, at most."""
+_ROW: Final = Size(KEY_BYTES + 80, 40)
+"""A row of a counter: its key with the name, and sums of up to 127 bits."""
+
+
+def add_bound(sizes: int, *, once: bool) -> Bound:
+    """`add` to a counter with windows of so many sizes."""
+    total = BoundBuilder()
+    places = 1 + sizes
+    total.add("first", Rows("read", "counts", "settings", "counter"), 1, _ROW)
+    total.add("first", Rows("read", "counts", "shard and windows", "counter"), places, _ROW)
+    if once:
+        total.add("first", Rows("read", "counts", "generations and tokens", "once"), 1 + _LIVING, _ROW)
+        total.add("tokens", Rows("read", "counts", "tokens of generations not known", "once", 0), _LIVING, _ROW)
+    total.add("again", Rows("read", "counts", "shard and windows, configured meanwhile", "counter", 0), places, _ROW)
+    total.add("swept", Rows("scan", "counts", "expired windows", "keep", 0), sizes * SWEPT, _ROW, sizes)
+    total.add("write", Rows("write", "counts", "shard and windows", "counter"), places, _ROW)
+    total.add("write", Rows("write", "counts", "settings of a new counter", "counter", 0), 1, _ROW)
+    total.add("write", Rows("write", "counts", "expired windows, removed", "keep", 0), sizes * SWEPT, _ROW)
+    if once:
+        total.add("write", Rows("write", "counts", "token and generations", "once"), 2, _ROW)
+    return total.bound("add", "counter")
+
+
+def read_bound(shards: int) -> Bound:
+    """`read` and `look` of a counter that never had more shards."""
+    total = BoundBuilder()
+    total.add("shards", Rows("scan", "counts", "shards", "counter"), min(shards, MOST_SHARDS), _ROW)
+    return total.bound("read", "counter")
+
+
+def windows_bound(last: int) -> Bound:
+    """`windows` of a counter, so many of them."""
+    total = BoundBuilder()
+    total.add("settings", Rows("read", "counts", "settings", "counter"), 1, _ROW)
+    total.add("windows", Rows("scan", "counts", "windows", "keep"), last, _ROW)
+    return total.bound(f"windows(last={last})", "counter")

@@ -1,0 +1,78 @@
+"""Values of counters that a process remembers, so that most reads ask nothing of the store.
+
+The process's own adds are not added to them: a value is what one scan of the store found, so that of a counter which is
+only added to is never above what was committed. A value is replaced only by a reader that saw it before its own scan:
+so no reader that began earlier puts an older value over a newer one (rule N6 of the commit protocol).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from oneread.counters.rows import Sums
+
+MOST: Final = 10_000
+"""Counters that a process remembers; the one filled longest ago is forgotten first."""
+
+
+def elapsed() -> float:
+    """Seconds of a clock that is never set, and that runs on while the machine sleeps, where there is such a clock."""
+    boottime: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+
+
+class Remembered(NamedTuple):
+    """What a scan of a counter's rows found, and when it began, by the process's own clock."""
+
+    sums: Sums
+    rows: int
+    since: float
+
+
+class CounterCache:
+    """Values of counters by name, of one open database. May be used by many threads at once."""
+
+    def __init__(self, clock: Callable[[], float] = elapsed, most: int = MOST) -> None:
+        self.clock = clock
+        self._most = most
+        self._found: dict[bytes, Remembered] = {}
+        self._lock = threading.Lock()
+        _OPEN.add(self)
+
+    def after_fork(self) -> None:
+        """In the child of a fork: a thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
+
+    def get(self, name: bytes) -> Remembered | None:
+        return self._found.get(name)
+
+    def age(self, found: Remembered) -> float:
+        """Seconds since the scan began: the value was the counter's at a moment no longer ago."""
+        return max(0.0, self.clock() - found.since)
+
+    def replace(self, name: bytes, seen: Remembered | None, found: Remembered) -> bool:
+        """Remembers what a scan found, unless the value is not the one that was seen before the scan."""
+        with self._lock:
+            if self._found.get(name) is not seen:
+                return False
+            self._found.pop(name, None)
+            self._found[name] = found
+            if len(self._found) > self._most:
+                del self._found[next(iter(self._found))]
+            return True
+
+
+_OPEN: weakref.WeakSet[CounterCache] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for cache in list(_OPEN):
+        cache.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

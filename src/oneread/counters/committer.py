@@ -1,0 +1,273 @@
+"""Adds: what every store does with them, and how one transaction does it.
+
+See docs/decisions/0053-named-counters.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from oneread.counters.rows import (
+    GENERATIONS_ROW,
+    MOST_SHARDS,
+    SECONDS,
+    SETTINGS,
+    WINDOWS,
+    CounterSettings,
+    Generations,
+    Sums,
+    WindowSize,
+    encode_struct,
+    encode_sums,
+    generations_of,
+    name_key,
+    settings_of,
+    shard_key,
+    shards_of,
+    sums_of,
+    token_key,
+    window_key,
+    window_start,
+    windows_between,
+)
+from oneread.counters.wanted import MOST_WINDOWS, Add
+from oneread.plans.effects import Now, Random
+from oneread.plans.plan import Plan
+from oneread.store.requests import Read, Replace, Scan
+from oneread.store.rows import Cell, Row, RowRange
+from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.unit_of_work import VALUE, later
+
+ANY_COUNTER: Final = name_key("")
+"""The scope of tokens of several counters at once: no counter has this name."""
+
+_KNOWN: Final = 100_000
+"""Counters whose settings a process remembers."""
+SWEPT: Final = 100
+"""Expired windows that the first add to a window removes at most."""
+
+
+class Once(NamedTuple):
+    """What makes an add count once: a token's digest, the name it belongs to, and for how many seconds at least."""
+
+    scope: bytes
+    token: bytes
+    seconds: float
+
+
+class CounterCommitter(Protocol):
+    """What changes the rows of counters. Above it nothing knows what one transaction may change."""
+
+    def add(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
+        """Adds to counters, each named once; False, with nothing added, when this token was counted before.
+
+        On a store that changes one row at a time: rules N2, N4 and N5 of the commit protocol, counter by counter; the
+        windows of a counter are then cells of its shards.
+
+        Raises:
+            OutcomeUnknown: counted or not; with a token it is safe to add again.
+        """
+        ...
+
+    def configure(
+        self, name: bytes, declared: CounterSettings, shards: int | None, keep: Mapping[WindowSize, int] | None
+    ) -> Plan[CounterSettings]:
+        """Changes how a counter is kept while others add to it; None leaves as it is, a new counter as declared.
+
+        On a store that changes one row at a time: rules N1 and N3.
+        """
+        ...
+
+    def restore(
+        self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
+    ) -> Plan[None]:
+        """Gives a counter other sums, windows and settings in place of its own, while none adds to it."""
+        ...
+
+    def change_generations(self, seen: Generations, wanted: Generations) -> Plan[bool]:
+        """Says which tokens there are; whether the row was still as seen."""
+        ...
+
+
+class NativeCounters:
+    """Adds of engines whose transactions span rows: see `CounterCommitter`.
+
+    Each transaction reads the settings and the tokens that it relies on; so adds wait for nothing and are never tried
+    again, epochs need not be sealed, and a shard row keeps no history. Guesses of what there is save it a request.
+    """
+
+    def __init__(self, system: SystemCommitter) -> None:
+        self._system = system
+        self._settings: dict[bytes, CounterSettings] = {}
+        self._generations: Generations | None = None
+
+    def add(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
+        """One transaction of two requests: a read and a write.
+
+        A read more when the counter is new to this process or was configured meanwhile, and a scan more for each window
+        that begins. Rows: for each counter its settings, a shard, and its current windows are read, and but for the
+        settings written; with a token two or three rows more are read, and one is written.
+        """
+        return self._system.together(lambda: self._attempt(adds, once))
+
+    def _attempt(self, adds: Sequence[Add], once: Once | None) -> Plan[bool]:
+        work = _Adding((yield from Now()))
+        chance = yield from Random()
+        guessed = [self._settings.get(each.name, each.declared) for each in adds]
+        places = [work.places(each, settings, chance) for each, settings in zip(adds, guessed, strict=True)]
+        keys = [SETTINGS + each.name for each in adds]
+        for several in places:
+            keys += several
+        if once is not None:
+            keys += [GENERATIONS_ROW, *_token_keys(once, self._generations)]
+        yield from work.load(keys)
+        generations = None
+        if once is not None:
+            generations = work.generations(once)
+            yield from work.load(_token_keys(once, generations))
+            self._generations = generations
+            if work.is_counted(once, generations):
+                return False
+        found = [work.settings(each) for each in adds]
+        if found != guessed:
+            places = [work.places(each, settings, chance) for each, settings in zip(adds, found, strict=True)]
+            yield from work.load([key for several in places for key in several])
+        if len(self._settings) > _KNOWN:
+            self._settings.clear()
+        for each, settings, several in zip(adds, found, places, strict=True):
+            self._settings[each.name] = settings
+            yield from work.add(each, settings, several)
+        if once is not None and generations is not None:
+            work.note(once, generations)
+        yield from Replace("counts", work.written)
+        return True
+
+    def configure(
+        self, name: bytes, declared: CounterSettings, shards: int | None, keep: Mapping[WindowSize, int] | None
+    ) -> Plan[CounterSettings]:
+        """One transaction of a read and a write; windows of sizes that are no longer kept are removed, a scan each."""
+
+        def attempt() -> Plan[CounterSettings]:
+            work = _Adding((yield from Now()))
+            yield from work.load([SETTINGS + name])
+            before = settings_of(work.rows[SETTINGS + name]) or declared
+            many = before.shards if shards is None else shards
+            windows = before.windows if keep is None else dict(keep)
+            settings = CounterSettings(before.epoch + (many != before.shards), many, windows)
+            work.put(SETTINGS + name, encode_struct(settings))
+            for size in before.windows.keys() - windows.keys():
+                yield from work.remove_windows(name, size, work.now // 1000 + SECONDS["day"], MOST_WINDOWS * 2)
+            yield from Replace("counts", work.written)
+            return settings
+
+        return self._system.together(attempt)
+
+    def restore(
+        self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
+    ) -> Plan[None]:
+        """One transaction: a scan of its shards, one of its windows, a read and a write."""
+
+        def attempt() -> Plan[None]:
+            work = _Adding((yield from Now()))
+            for within in (shards_of(name), RowRange.under(WINDOWS + name)):
+                found = yield from Scan("counts", within, MOST_SHARDS + len(SECONDS) * MOST_WINDOWS * 2)
+                work.rows.update(found)
+                work.written.update(dict.fromkeys([key for key, _row in found]))
+            restored = {window_key(name, size, start): each for (size, start), each in windows.items()}
+            restored[shard_key(name, 0)] = sums
+            yield from work.load([SETTINGS + name, *restored])
+            work.put(SETTINGS + name, encode_struct(settings))
+            for key, each in restored.items():
+                work.put(key, encode_sums(each))
+            yield from Replace("counts", work.written)
+
+        return self._system.together(attempt)
+
+    def change_generations(self, seen: Generations, wanted: Generations) -> Plan[bool]:
+        """One transaction of a read and a write."""
+
+        def attempt() -> Plan[bool]:
+            work = _Adding((yield from Now()))
+            yield from work.load([GENERATIONS_ROW])
+            if generations_of(work.rows[GENERATIONS_ROW]) != seen:
+                return False
+            work.put(GENERATIONS_ROW, encode_struct(wanted))
+            yield from Replace("counts", work.written)
+            return True
+
+        return self._system.together(attempt)
+
+
+def _token_keys(once: Once, generations: Generations | None) -> list[bytes]:
+    return [] if generations is None else [token_key(each, once.scope, once.token) for each in generations.living]
+
+
+class _Adding:
+    """The rows of one transaction: those read, and those to be written."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+        self.rows: dict[bytes, Row | None] = {}
+        self.written: dict[bytes, Row | None] = {}
+
+    def load(self, keys: Iterable[bytes]) -> Plan[None]:
+        """Reads the rows among these that were not read yet; one request or none."""
+        wanted = [key for key in dict.fromkeys(keys) if key not in self.rows]
+        if wanted:
+            self.rows.update(zip(wanted, (yield from Read("counts", wanted)), strict=True))
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.written[key] = {VALUE: Cell(value, later(self.rows[key], self.now))}
+
+    def places(self, wanted: Add, settings: CounterSettings, chance: float) -> list[bytes]:
+        """The rows that an add changes: one shard, drawn by chance, and the current window of each size."""
+        windows = [window_key(wanted.name, size, window_start(size, self.now)) for size in settings.windows]
+        return [shard_key(wanted.name, int(chance * settings.shards)), *windows]
+
+    def settings(self, wanted: Add) -> CounterSettings:
+        """How a counter is kept: as stored, and with the windows that are declared and not stored yet."""
+        key = SETTINGS + wanted.name
+        stored = settings_of(self.rows[key])
+        if stored is None:
+            settings = wanted.declared
+        elif wanted.declared.windows.keys() <= stored.windows.keys():
+            return stored
+        else:
+            settings = msgspec.structs.replace(stored, windows={**wanted.declared.windows, **stored.windows})
+        self.put(key, encode_struct(settings))
+        return settings
+
+    def add(self, wanted: Add, settings: CounterSettings, places: Sequence[bytes]) -> Plan[None]:
+        self._add_to(places[0], wanted.amount)
+        for size, key in zip(settings.windows, places[1:], strict=True):
+            if self.rows[key] is None:
+                last = window_start(size, self.now) - (settings.windows[size] - 1) * SECONDS[size]
+                yield from self.remove_windows(wanted.name, size, last, SWEPT)
+            self._add_to(key, wanted.amount)
+
+    def _add_to(self, key: bytes, amount: int) -> None:
+        self.put(key, encode_sums(sums_of(self.rows[key]).plus(amount)))
+
+    def remove_windows(self, name: bytes, size: WindowSize, before: int, limit: int) -> Plan[None]:
+        """Removes the oldest windows that began before an instant, in seconds."""
+        found = yield from Scan("counts", windows_between(name, size, 0, max(before, 0)), limit)
+        self.written.update(dict.fromkeys([key for key, _row in found]))
+
+    def generations(self, once: Once) -> Generations:
+        """Which tokens there are, kept for as long as this one wants to be."""
+        stored = generations_of(self.rows[GENERATIONS_ROW])
+        generations = Generations(0, 0, once.seconds) if stored is None else stored
+        if generations.once_for < once.seconds:
+            generations = msgspec.structs.replace(generations, once_for=once.seconds)
+        if generations != stored:
+            self.put(GENERATIONS_ROW, encode_struct(generations))
+        return generations
+
+    def is_counted(self, once: Once, generations: Generations) -> bool:
+        return any(self.rows[key] is not None for key in _token_keys(once, generations))
+
+    def note(self, once: Once, generations: Generations) -> None:
+        self.put(token_key(generations.current, once.scope, once.token), b"1")

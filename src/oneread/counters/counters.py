@@ -1,0 +1,136 @@
+"""The counters of one open database: what its faces ask of this room, as plans.
+
+See docs/explanation/counters.md.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from oneread.counters import reading
+from oneread.counters.cache import CounterCache
+from oneread.counters.committer import CounterCommitter, NativeCounters, Once
+from oneread.counters.reading import Reading
+from oneread.counters.rows import CounterSettings, Sums, WindowSize, name_key
+from oneread.counters.sweep import TokenSweeper
+from oneread.counters.wanted import (
+    Add,
+    CounterRules,
+    check_amount,
+    check_keep,
+    check_name,
+    check_seconds,
+    check_shards,
+    check_size,
+    check_token,
+)
+from oneread.errors import InvalidQuery
+from oneread.plans.plan import Plan
+from oneread.transactions.commit import SystemCommitter
+
+DEFAULT_RULES: Final = CounterRules()
+LISTED: Final = 100
+MOST_LISTED: Final = 1000
+
+
+class CounterEntry(msgspec.Struct, frozen=True):
+    """A counter in a list.
+
+    Arguments:
+        name: of the counter.
+        shards: rows that adds are spread over.
+        windows: how many of each size are kept.
+    """
+
+    name: str
+    shards: int
+    windows: dict[WindowSize, int]
+
+
+class Shard(msgspec.Struct, frozen=True):
+    """One row of a counter.
+
+    Arguments:
+        number: from 0. One that is not below the counter's number of shards gets no more adds; it still counts.
+        value: what was added here less what was taken.
+        raised: all that was added.
+        lowered: all that was taken.
+    """
+
+    number: int
+    value: int
+    raised: int
+    lowered: int
+
+
+class CounterWindow(msgspec.Struct, frozen=True):
+    """What one window of a counter holds.
+
+    Arguments:
+        start: when it began, in UTC; it ends where the next one begins.
+        value: what was added in it less what was taken.
+    """
+
+    start: datetime
+    value: int
+
+
+class CounterPlans:
+    """The verbs of counters as plans; `declared` says how a counter is kept that is new."""
+
+    def __init__(self, system: SystemCommitter, rules: CounterRules) -> None:
+        self.rules = rules
+        self.committer: CounterCommitter = NativeCounters(system)
+        self.cache = CounterCache()
+        self.sweeper = TokenSweeper(system, self.committer)
+
+    def declared(self, shards: object, keep: object) -> CounterSettings:
+        many = self.rules.shards if shards is None else check_shards(shards)
+        return CounterSettings(0, many, check_keep(keep))
+
+    def add(self, name: bytes, declared: CounterSettings, amount: object, token: object) -> Plan[bool]:
+        once = None if token is None else Once(name, check_token(token), float(self.rules.once_for))
+        return self.committer.add([Add(name, check_amount(amount), declared)], once)
+
+    def read(self, name: bytes, max_age: object) -> Plan[int]:
+        if max_age is None:
+            return (yield from reading.read_sums(name))[0].value
+        age = check_seconds("max_age", max_age)
+        return (yield from reading.read_remembered(self.cache, name, age)).sums.value
+
+    def look(self, name: bytes, max_age: object) -> Plan[Reading]:
+        if max_age is None:
+            sums, rows = yield from reading.read_sums(name)
+            return Reading(sums.value, sums.raised, sums.lowered, 0.0, rows)
+        age = check_seconds("max_age", max_age)
+        return reading.reading(self.cache, (yield from reading.read_remembered(self.cache, name, age)))
+
+    def windows(self, name: bytes, declared: CounterSettings, size: object, last: object) -> Plan[list[CounterWindow]]:
+        wanted = check_size(size)
+        if last is not None and not (type(last) is int and last > 0):
+            raise InvalidQuery("last is how many windows to read, 1 or more", last=last)
+        found = yield from reading.read_windows(name, wanted, last, declared)
+        return [CounterWindow(datetime.fromtimestamp(start, UTC), sums.value) for start, sums in found]
+
+    def shards(self, name: bytes) -> Plan[list[Shard]]:
+        rows: list[tuple[int, Sums]] = yield from reading.read_shards(name)
+        return [Shard(number, sums.value, *sums) for number, sums in rows]
+
+    def settings(self, name: bytes, declared: CounterSettings) -> Plan[CounterSettings]:
+        return (yield from reading.read_settings(name)) or declared
+
+    def configure(self, name: bytes, declared: CounterSettings, shards: object, keep: object) -> Plan[CounterSettings]:
+        many = None if shards is None else check_shards(shards)
+        windows = None if keep is None else check_keep(keep)
+        return self.committer.configure(name, declared, many, windows)
+
+    def entries(self, prefix: object, limit: object, after: object) -> Plan[list[CounterEntry]]:
+        if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
+            raise InvalidQuery("a list of counters has 1 to 1,000 names", limit=limit)
+        start = name_key("") if prefix == "" else check_name(prefix)
+        within = reading.named_from(start[:-1], None if after is None else check_name(after))
+        found = yield from reading.list_counters(within, limit)
+        return [CounterEntry(name, settings.shards, settings.windows) for name, settings in found]

@@ -1,0 +1,107 @@
+"""Counters as lines of a dump: their values, windows and settings, without tokens.
+
+See docs/formats/dumps.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import msgspec
+
+from oneread.counters.committer import CounterCommitter
+from oneread.counters.reading import read_sums
+from oneread.counters.rows import (
+    MOST_SHARDS,
+    SECONDS,
+    SETTINGS,
+    WINDOWS,
+    CounterSettings,
+    Sums,
+    WindowSize,
+    name_key,
+    name_of,
+    settings_of,
+    start_of,
+    sums_of,
+    window_size_of,
+)
+from oneread.counters.wanted import check_keep, check_name
+from oneread.errors import InvalidValue
+from oneread.plans.performer import LAST_MILLISECOND
+from oneread.plans.plan import Plan
+from oneread.plans.scans import scan_all
+from oneread.store.requests import Found, Scan
+from oneread.store.rows import RowRange
+
+BATCH: Final = 500
+
+_LAST_START: Final = LAST_MILLISECOND // 1000
+
+_DumpedWindow: TypeAlias = tuple[int, int, int]
+"""The start in seconds, what was added, what was taken."""
+
+
+class CounterLine(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """One counter of a dump."""
+
+    counter: str
+    raised: int
+    lowered: int
+    shards: int
+    keep: dict[WindowSize, int] = {}
+    windows: dict[WindowSize, list[_DumpedWindow]] = {}
+
+
+def has_counters() -> Plan[bool]:
+    """Whether the store has a counter. One request."""
+    return bool((yield from Scan("counts", RowRange.under(SETTINGS), 1)))
+
+
+def dump_counters(write: Callable[[CounterLine], None]) -> Plan[None]:
+    """Gives every counter to `write`: a request for 500 names, and one or two for each counter."""
+
+    def take(found: list[Found]) -> Plan[None]:
+        for key, row in found:
+            settings = settings_of(row)
+            if settings is not None:
+                write((yield from _line(name_of(key), settings)))
+
+    yield from scan_all("counts", RowRange.under(SETTINGS), take, BATCH)
+
+
+def _line(name: str, settings: CounterSettings) -> Plan[CounterLine]:
+    sums, _rows = yield from read_sums(name_key(name))
+    windows: dict[WindowSize, list[_DumpedWindow]] = {}
+    if settings.windows:
+        rows: list[Found] = []
+        yield from scan_all("counts", RowRange.under(WINDOWS + name_key(name)), rows.extend, BATCH)
+        for key, row in rows:
+            raised, lowered = sums_of(row)
+            windows.setdefault(window_size_of(key), []).append((start_of(key), raised, lowered))
+    return CounterLine(name, sums.raised, sums.lowered, settings.shards, settings.windows, windows)
+
+
+class RestoreCounter:
+    """Gives a counter the value, the windows and the settings of a dump, in place of those it has."""
+
+    def __init__(self, line: CounterLine) -> None:
+        self._name = check_name(line.counter)
+        sums = Sums(line.raised, line.lowered)
+        windows: dict[tuple[WindowSize, int], Sums] = {
+            (size, start): Sums(raised, lowered)
+            for size, several in line.windows.items()
+            for start, raised, lowered in several
+        }
+        if not 1 <= line.shards <= MOST_SHARDS or any(min(each) < 0 for each in (sums, *windows.values())):
+            raise InvalidValue("the line is not of a counter: a number is out of bounds", counter=line.counter)
+        if any(not 0 <= start <= _LAST_START or start % SECONDS[size] for size, start in windows):
+            raise InvalidValue("the line is not of a counter: no window begins at this time", counter=line.counter)
+        self._settings = CounterSettings(0, line.shards, check_keep(line.keep))
+        self._sums = sums
+        self._windows = windows
+
+    def plan(self, committer: CounterCommitter) -> Plan[None]:
+        """One transaction; doing it again changes nothing."""
+        return committer.restore(self._name, self._settings, self._sums, self._windows)

@@ -1,0 +1,142 @@
+"""Reads of counters: exact, remembered, by windows, and lists of counters.
+
+See docs/explanation/counters.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from oneread.counters.cache import CounterCache, Remembered
+from oneread.counters.rows import (
+    MOST_SHARDS,
+    NOTHING,
+    SECONDS,
+    SETTINGS,
+    CounterSettings,
+    Sums,
+    Window,
+    WindowSize,
+    name_of,
+    settings_of,
+    shards_of,
+    start_of,
+    sums_of,
+    window_start,
+    windows_between,
+)
+from oneread.errors import InvalidQuery
+from oneread.plans.effects import Now
+from oneread.plans.plan import Plan
+from oneread.plans.scans import check_ascending
+from oneread.store.requests import Found, Read, Scan
+from oneread.store.rows import RowRange
+
+_LIMIT: Final = MOST_SHARDS + 1
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """A counter as it was at one moment.
+
+    Arguments:
+        value: what was added less what was taken.
+        raised: all that was added; it never falls.
+        lowered: all that was taken, as a number that is 0 or more and never falls.
+        age: seconds; the value was exactly the counter's at a moment no longer ago. 0.0 when it was read just now.
+        rows: shards that hold it.
+    """
+
+    value: int
+    raised: int
+    lowered: int
+    age: float
+    rows: int
+
+    @property
+    def add_only(self) -> bool:
+        """Whether nothing had been taken: then the counter has at least this value now, if nothing was since."""
+        return not self.lowered
+
+
+def read_shards(name: bytes) -> Plan[list[tuple[int, Sums]]]:
+    """The shards of a counter that exist, by number. One request, a row each."""
+    within = shards_of(name)
+    rows = yield from Scan("counts", within, _LIMIT)
+    check_ascending("counts", within, rows)
+    return [(key[-1], sums_of(row)) for key, row in rows]
+
+
+def read_sums(name: bytes) -> Plan[tuple[Sums, int]]:
+    """The sums over all shards, and how many there are. One request, a row for each shard."""
+    shards = yield from read_shards(name)
+    total = NOTHING
+    for _number, sums in shards:
+        total = total.and_also(sums)
+    return total, len(shards)
+
+
+def read_remembered(cache: CounterCache, name: bytes, max_age: float) -> Plan[Remembered]:
+    """What the process remembers if it is not too old, else what one request finds."""
+    while True:
+        seen = cache.get(name)
+        if seen is not None and cache.age(seen) < max_age:
+            return seen
+        since = cache.clock()  # before the scan: so the age is never too small
+        found = Remembered(*(yield from read_sums(name)), since)
+        if cache.replace(name, seen, found):
+            return found
+        # Another reader was faster. Readers must not see its value after this one's: so look at it, too.
+
+
+def reading(cache: CounterCache, found: Remembered) -> Reading:
+    sums = found.sums
+    return Reading(sums.value, sums.raised, sums.lowered, cache.age(found), found.rows)
+
+
+def read_settings(name: bytes) -> Plan[CounterSettings | None]:
+    """How a counter is kept; None for one without an add. One request, one row."""
+    (row,) = yield from Read("counts", [SETTINGS + name])
+    return settings_of(row)
+
+
+def read_windows(name: bytes, size: WindowSize, last: int | None, declared: CounterSettings) -> Plan[list[Window]]:
+    """The last windows of a size, the current one included, oldest first; those without an add are 0.
+
+    Two requests: the settings, and a row for each window. Windows that have expired are left out by their own time,
+    whether they were removed or not.
+
+    Raises:
+        InvalidQuery: the counter keeps no such windows.
+    """
+    settings = (yield from read_settings(name)) or declared
+    kept = settings.windows.get(size)
+    if kept is None:
+        raise InvalidQuery(
+            'this counter keeps no windows of this size; declare them: db.counter(name, keep={"hour": 48})',
+            size=size,
+            keeps=settings.windows,
+        )
+    last = kept if last is None else min(last, kept)
+    stop = window_start(size, (yield from Now())) + SECONDS[size]
+    first = max(0, stop - last * SECONDS[size])
+    within = windows_between(name, size, first, stop)
+    rows = yield from Scan("counts", within, last + 1)
+    check_ascending("counts", within, rows)
+    found = {start_of(key): sums_of(row) for key, row in rows}
+    return [Window(start, found.get(start, NOTHING)) for start in range(first, stop, SECONDS[size])]
+
+
+def list_counters(within: RowRange, limit: int) -> Plan[Sequence[tuple[str, CounterSettings]]]:
+    """Names and settings of the first counters of a range of settings, in the order of names. One request."""
+    rows: list[Found] = yield from Scan("counts", within, limit)
+    check_ascending("counts", within, rows)
+    return [(name_of(key), settings) for key, row in rows if (settings := settings_of(row)) is not None]
+
+
+def named_from(start: bytes, after: bytes | None) -> RowRange:
+    """The settings of counters whose names begin with the encoding of a text, behind one of them."""
+    within = RowRange.under(SETTINGS + start)
+    return within if after is None else within.behind(SETTINGS + after)

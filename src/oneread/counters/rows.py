@@ -1,0 +1,287 @@
+"""The rows of named counters, all in `counts`: their keys and values.
+
+Configuration rows are beside each other, so that listing counters passes over nothing else; the shards of one counter
+are one range, and so are its windows of one size. See "Named counters" of docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from oneread.encoding.codec import Codec
+from oneread.encoding.ordered import encode
+from oneread.encoding.parts import KeyElement
+from oneread.errors import Corrupt
+from oneread.store.keys import VIEW_BYTES, view_prefix
+from oneread.store.rows import Row, RowRange
+from oneread.transactions.deltas import decode_amounts, encode_amounts
+from oneread.transactions.unit_of_work import VALUE
+
+T = TypeVar("T")
+
+_NUMBER: Final = 0xFFFE
+"""The number of all counters, where views have theirs: views are numbered to 7fff."""
+
+GENERATIONS_ROW: Final = view_prefix(_NUMBER, 0)
+"""The key of the row that says which generations of tokens there are."""
+SETTINGS: Final = view_prefix(_NUMBER, 1)
+SHARDS: Final = view_prefix(_NUMBER, 2)
+WINDOWS: Final = view_prefix(_NUMBER, 3)
+TOKENS: Final = view_prefix(_NUMBER, 4)
+PREFIXES: Final = frozenset({GENERATIONS_ROW, SETTINGS, SHARDS, WINDOWS, TOKENS})
+"""What the keys of all rows of counters begin with."""
+
+ALL: Final = RowRange.under(GENERATIONS_ROW[: VIEW_BYTES // 2])
+"""Every row of a counter."""
+
+KINDS: Final = {
+    GENERATIONS_ROW: "counters: generations of tokens",
+    SETTINGS: "counters",
+    SHARDS: "counters: shards",
+    WINDOWS: "counters: windows",
+    TOKENS: "counters: tokens",
+}
+"""What the rows under each prefix are, for people."""
+
+MOST_SHARDS: Final = 256
+_GENERATION_BYTES: Final = 4
+_START_BYTES: Final = 6
+"""Of a window's start, in seconds since 1970: beyond the last instant that a clock may show."""
+TOKEN_BYTES: Final = 16
+_SUMS: Final = 2
+
+WindowSize: TypeAlias = Literal["minute", "hour", "day"]
+
+SECONDS: Final[dict[WindowSize, int]] = {"minute": 60, "hour": 3_600, "day": 86_400}
+_SIZES: Final[dict[WindowSize, bytes]] = {"minute": b"m", "hour": b"h", "day": b"d"}
+_SIZE_OF: Final[dict[bytes, WindowSize]] = {number: size for size, number in _SIZES.items()}
+
+_NAME: Final = Codec((KeyElement("name", str),))
+
+
+class CounterSettings(msgspec.Struct, frozen=True, array_like=True):
+    """How a counter is kept: its configuration row.
+
+    `epoch` counts the changes of `shards`, the rows that adds are spread over; `windows` are how many of each size are
+    kept.
+    """
+
+    epoch: int
+    shards: int
+    windows: dict[WindowSize, int] = {}
+
+
+class Generations(msgspec.Struct, frozen=True, array_like=True):
+    """Which tokens there are: those of the generations `first` to `current`; new ones are of the current.
+
+    `once_for` is how many seconds each is kept at least: the most that any program has declared.
+    """
+
+    first: int
+    current: int
+    once_for: float
+
+    @property
+    def living(self) -> range:
+        return range(self.first, self.current + 1)
+
+
+class Sums(NamedTuple):
+    """What was added to a row and what was taken from it, both 0 or more; neither ever falls."""
+
+    raised: int
+    lowered: int
+
+    @property
+    def value(self) -> int:
+        return self.raised - self.lowered
+
+    def plus(self, amount: int) -> Sums:
+        return Sums(self.raised + amount, self.lowered) if amount >= 0 else Sums(self.raised, self.lowered - amount)
+
+    def and_also(self, other: Sums) -> Sums:
+        return Sums(self.raised + other.raised, self.lowered + other.lowered)
+
+
+NOTHING: Final = Sums(0, 0)
+
+
+class Window(NamedTuple):
+    """One window of a counter: when it began, in seconds since 1970, and what was counted in it."""
+
+    start: int
+    sums: Sums
+
+
+def name_key(name: str) -> bytes:
+    """A counter's name as part of keys."""
+    return encode((name,))
+
+
+def name_of(key: bytes) -> str:
+    """The name of a counter by the key of its configuration row; Corrupt where it has none."""
+    (name,) = _NAME.decode(key[VIEW_BYTES:])
+    assert isinstance(name, str)
+    return name
+
+
+def shard_key(name: bytes, shard: int) -> bytes:
+    return SHARDS + name + bytes([shard])
+
+
+def shards_of(name: bytes) -> RowRange:
+    """The rows of one counter, those included to which nothing is added any more."""
+    return RowRange.under(SHARDS + name)
+
+
+def window_start(size: WindowSize, now: int) -> int:
+    """The start, in seconds, of the window that an instant in milliseconds is in."""
+    length = SECONDS[size]
+    return now // 1000 // length * length
+
+
+def window_key(name: bytes, size: WindowSize, start: int) -> bytes:
+    return WINDOWS + name + _SIZES[size] + start.to_bytes(_START_BYTES, "big")
+
+
+def windows_between(name: bytes, size: WindowSize, start: int, stop: int) -> RowRange:
+    """The windows of one size that began at `start` or later, and before `stop`."""
+    return RowRange(window_key(name, size, start), window_key(name, size, stop))
+
+
+def start_of(key: bytes) -> int:
+    """When the window of a row began."""
+    return int.from_bytes(key[-_START_BYTES:], "big")
+
+
+def window_size_of(key: bytes) -> WindowSize:
+    """The size of the window of a row."""
+    return _SIZE_OF[key[-_START_BYTES - 1 : -_START_BYTES]]
+
+
+def token_key(generation: int, name: bytes, token: bytes) -> bytes:
+    return TOKENS + generation.to_bytes(_GENERATION_BYTES, "big") + name + token
+
+
+def tokens_before(generation: int) -> RowRange:
+    """The tokens of all generations below one."""
+    return RowRange(TOKENS, TOKENS + generation.to_bytes(_GENERATION_BYTES, "big"))
+
+
+def tokens_of(generation: int) -> RowRange:
+    return RowRange.under(TOKENS + generation.to_bytes(_GENERATION_BYTES, "big"))
+
+
+encode_struct: Final = msgspec.msgpack.Encoder().encode
+_decode_settings: Final = msgspec.msgpack.Decoder(CounterSettings).decode
+_decode_generations: Final = msgspec.msgpack.Decoder(Generations).decode
+
+
+def settings_of(row: Row | None) -> CounterSettings | None:
+    """The settings in a configuration row. Raises Corrupt."""
+    if row is None:
+        return None
+    settings: CounterSettings = _decoded(row, _decode_settings)
+    if not (
+        0 < settings.shards <= MOST_SHARDS
+        and settings.epoch >= 0
+        and all(kept > 0 for kept in settings.windows.values())
+    ):
+        raise Corrupt(_UNREADABLE, settings=settings)
+    return settings
+
+
+def generations_of(row: Row | None) -> Generations | None:
+    """What the row of the generations says. Raises Corrupt."""
+    if row is None:
+        return None
+    generations: Generations = _decoded(row, _decode_generations)
+    if not (0 <= generations.first <= generations.current and generations.once_for > 0):
+        raise Corrupt(_UNREADABLE, generations=generations)
+    return generations
+
+
+_UNREADABLE: Final = "this row of a counter is unreadable; restore a backup"
+
+
+def _decoded(row: Row, decode: Any) -> Any:
+    try:
+        return decode(row[VALUE].value)
+    except (KeyError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Corrupt(_UNREADABLE) from error
+
+
+def sums_of(row: Row | None) -> Sums:
+    """What a shard or window holds; nothing for an absent row. Raises Corrupt."""
+    if row is None:
+        return NOTHING
+    cell = row.get(VALUE)
+    amounts = [] if cell is None else decode_amounts(cell.value)
+    if len(amounts) != _SUMS or not all(type(each) is int and each >= 0 for each in amounts):
+        raise Corrupt(_UNREADABLE, amounts=amounts)
+    return Sums(*amounts)  # type: ignore[arg-type]
+
+
+def encode_sums(sums: Sums) -> bytes:
+    return encode_amounts(sums)
+
+
+def fault_of(key: bytes, row: Row) -> str | None:
+    """Why a row of a counter cannot be right by itself; None when it can.
+
+    Counters have no source to compare with, so this is all that can be verified.
+    """
+    try:
+        _CHECKS[key[:VIEW_BYTES]](key, row)
+    except (Corrupt, ValueError, IndexError, KeyError) as error:
+        return str(error)
+    return None
+
+
+def _check_settings(key: bytes, row: Row) -> None:
+    name_of(key)
+    settings_of(row)
+
+
+def _check_generations(key: bytes, row: Row) -> None:
+    if key != GENERATIONS_ROW:
+        raise Corrupt(_UNREADABLE)
+    generations_of(row)
+
+
+def _check_shard(key: bytes, row: Row) -> None:
+    _check_name(key, VIEW_BYTES, 1)
+    sums_of(row)
+
+
+def _check_window(key: bytes, row: Row) -> None:
+    end = _check_name(key, VIEW_BYTES, 1 + _START_BYTES)
+    size = _SIZE_OF[key[end : end + 1]]
+    if start_of(key) % SECONDS[size]:
+        raise Corrupt(_UNREADABLE, start=start_of(key))
+    sums_of(row)
+
+
+def _check_token(key: bytes, row: Row) -> None:
+    _check_name(key, VIEW_BYTES + _GENERATION_BYTES, TOKEN_BYTES)
+    if VALUE not in row:
+        raise Corrupt(_UNREADABLE)
+
+
+def _check_name(key: bytes, start: int, behind: int) -> int:
+    """Where the name in a key ends; Corrupt unless so many bytes follow it."""
+    _parts, end = _NAME.decode_prefix(key, start)
+    if len(key) - end != behind:
+        raise Corrupt(_UNREADABLE, key=key)
+    return end
+
+
+_CHECKS: Final = {
+    GENERATIONS_ROW: _check_generations,
+    SETTINGS: _check_settings,
+    SHARDS: _check_shard,
+    WINDOWS: _check_window,
+    TOKENS: _check_token,
+}

@@ -1,0 +1,154 @@
+"""The asynchronous face of named counters.
+
+The synchronous face is generated from this module. See docs/explanation/counters.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+
+from oneread.counters.counters import CounterEntry, CounterPlans, CounterWindow, Shard
+from oneread.counters.reading import Reading
+from oneread.counters.rows import CounterSettings, WindowSize
+from oneread.counters.wanted import OnceToken, check_name
+from oneread.plans.plan import Plan
+
+T = TypeVar("T")
+
+
+class AsyncPlanRunner(Protocol):
+    """What a handle of a counter needs of its database."""
+
+    async def run(self, plan: Plan[T]) -> T:
+        """Runs a plan against the store."""
+        ...
+
+
+class AsyncCounter:
+    """A named counter: `await db.counter("votes:42").add(1)`. Made by its first add; a read before that is 0.
+
+    The handle holds nothing of the store and costs nothing to make. See `AsyncDatabase.counter`.
+    """
+
+    def __init__(self, database: AsyncPlanRunner, plans: CounterPlans, name: str, declared: CounterSettings) -> None:
+        self._database = database
+        self._plans = plans
+        self._key = check_name(name)
+        self._declared = declared
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    async def add(self, amount: int = 1, /, *, once: OnceToken | None = None) -> bool:
+        """Adds to the counter, a negative amount too; returns whether it was counted by this call.
+
+        One transaction of two requests, three rows and one more for each size of windows: the counter's settings and
+        one shard are read, the shard is written. The first add of a process to a counter may cost a request more, and
+        so does the first one in a window, which removes expired windows. A token costs three or four rows more.
+
+        Arguments:
+            amount: a whole number of 64 bits.
+            once: a token, such as a request's id: however often an add with it is tried, it is counted once. Kept for
+                `CounterRules.once_for`, an hour unless the schema says otherwise: give up trying well before. A token
+                belongs to one counter, and the first amount counts.
+
+        Returns:
+            False when this token was counted before; nothing is added then.
+
+        Raises:
+            InvalidValue: the amount is not a whole number of 64 bits, or the token not text or bytes of 1 to 200 bytes.
+            Unavailable: the store did not answer; nothing was added.
+            OutcomeUnknown: it may be counted or not. With a token, add again with the same one.
+
+        Examples:
+            ```python
+            votes = db.counter("votes:42")
+            assert await votes.add(1, once="request 7") is True
+            assert await votes.add(1, once="request 7") is False
+            ```
+        """
+        return await self._database.run(self._plans.add(self._key, self._declared, amount, once))
+
+    async def read(self, *, max_age: float | None = None) -> int:
+        """The counter's value; 0 before its first add.
+
+        Exact without `max_age`: the sum at one moment of this call. One request, and a row for each shard that exists.
+
+        Arguments:
+            max_age: seconds. Then the value may be one that this process read before, and was exactly the counter's at
+                a moment no longer ago; one that is remembered costs no request. A counter that is only added to never
+                has less than that, and readers of one process never see it fall while it is remembered. `look` returns
+                the age.
+
+        Raises:
+            InvalidValue: `max_age` is not a number of seconds from 0 to a year.
+
+        Examples:
+            ```python
+            assert await db.counter("votes:42").read(max_age=60) <= await db.counter("votes:42").read()
+            ```
+        """
+        return await self._database.run(self._plans.read(self._key, max_age))
+
+    async def look(self, *, max_age: float | None = None) -> Reading:
+        """Like `read`, with the age of the value and what was added and taken. Costs the same.
+
+        Examples:
+            ```python
+            seen = await db.counter("votes:42").look(max_age=60)
+            assert seen.value == seen.raised - seen.lowered
+            assert seen.age <= 60
+            ```
+        """
+        return await self._database.run(self._plans.look(self._key, max_age))
+
+    async def windows(self, size: WindowSize, *, last: int | None = None) -> list[CounterWindow]:
+        """What was counted in the last windows of a size, oldest first; the last one is not over yet.
+
+        Windows begin at whole minutes, hours and days of UTC, by the clock of the process that adds. Two requests, and
+        a row for each window with an add.
+
+        Arguments:
+            size: "minute", "hour" or "day".
+            last: how many; all that are kept unless given. Windows without an add are 0.
+
+        Raises:
+            InvalidQuery: the counter keeps no windows of this size.
+
+        Examples:
+            ```python
+            views = db.counter("views:7", keep={"hour": 48})
+            await views.add(1)
+            today = sum(each.value for each in await views.windows("hour", last=24))
+            ```
+        """
+        return await self._database.run(self._plans.windows(self._key, self._declared, size, last))
+
+    async def shards(self) -> list[Shard]:
+        """The rows that hold the counter, those included that get no more adds. One request, a row each."""
+        return await self._database.run(self._plans.shards(self._key))
+
+    async def settings(self) -> CounterEntry:
+        """How the counter is kept. One request, one row."""
+        return self._entry(await self._database.run(self._plans.settings(self._key, self._declared)))
+
+    async def configure(
+        self, *, shards: int | None = None, keep: Mapping[WindowSize, int] | None = None
+    ) -> CounterEntry:
+        """Changes how the counter is kept, while others add to it; its value does not change. One transaction.
+
+        Arguments:
+            shards: rows that later adds are spread over, 1 to 256. No value is moved: rows that exist are read for
+                ever, so fewer shards make no read cheaper.
+            keep: how many windows of each size are kept, in place of what is kept now. Windows of other sizes are
+                removed. A program that declares more sizes with `db.counter(..., keep=)` adds them again.
+
+        Raises:
+            InvalidValue: a number is out of bounds.
+        """
+        return self._entry(await self._database.run(self._plans.configure(self._key, self._declared, shards, keep)))
+
+    def _entry(self, settings: CounterSettings) -> CounterEntry:
+        return CounterEntry(self.name, settings.shards, settings.windows)

@@ -1,0 +1,37 @@
+"""Counters as type checkers must accept them, both faces."""
+
+from typing import assert_type
+
+from oneread import AsyncDatabase, Counter, CounterRules, Database, Key, Model, Schema
+from oneread.counters.counters import CounterEntry, CounterWindow
+from oneread.counters.reading import Reading
+
+
+class Poll(Model[int]):
+    number: Key[int]
+
+
+polls = Schema(Poll, counters=CounterRules(shards=8, once_for=86_400))
+
+
+def plain(db: Database) -> None:
+    votes = db.counter("votes:42", shards=4, keep={"hour": 48, "day": 7})
+    assert_type(votes, Counter)
+    assert_type(votes.add(), bool)
+    assert_type(votes.add(-2, once=b"id"), bool)
+    assert_type(votes.read(max_age=60), int)
+    assert_type(votes.look(max_age=0.5), Reading)
+    assert_type(votes.windows("hour", last=3), list[CounterWindow])
+    assert_type(votes.configure(shards=9, keep={"minute": 5}), CounterEntry)
+    assert_type(db.counters("votes:", limit=3), list[CounterEntry])
+    with db.counter_batch(seconds=0.5, size=10) as batch:
+        batch.add("views:7")
+        batch.add("views:7", 3)
+
+
+async def asynchronous(db: AsyncDatabase) -> None:
+    votes = db.counter("votes:42")
+    assert_type(await votes.add(once="id"), bool)
+    assert_type(await votes.read(), int)
+    async with db.counter_batch() as batch:
+        batch.add("views:7")

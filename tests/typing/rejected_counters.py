@@ -1,0 +1,17 @@
+"""Wrong uses of counters: every marked line must be reported."""
+
+from oneread import CounterRules, Database
+
+
+def wrong(db: Database) -> None:
+    db.counter(42)  # rejected
+    db.counter("votes", keep={"week": 3})  # rejected
+    votes = db.counter("votes")
+    votes.add("1")  # rejected
+    votes.add(amount=1)  # rejected
+    votes.add(1, once=7)  # rejected
+    votes.read(60)  # rejected
+    votes.windows("week")  # rejected
+    CounterRules(once_for="an hour")  # rejected
+    with db.counter_batch() as batch:
+        batch.add("views", 1.5)  # rejected

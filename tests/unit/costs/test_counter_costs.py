@@ -1,0 +1,81 @@
+"""Bounds of counters: no call costs more, and some calls cost as much."""
+
+import pytest
+
+from oneread import connect
+from oneread.costs import declared
+from oneread.errors import InvalidValue, UsageError
+from oneread.plans.trace import Trace
+from tests.unit.counters.handles import SCHEMA
+
+COSTS = declared.of(SCHEMA)
+MINUTE = 60_000
+
+
+class Clock:
+    now = 1_700_000_000_000
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.mark.parametrize("keep", [{}, {"minute": 3}, {"minute": 3, "hour": 2, "day": 1}], ids=str)
+@pytest.mark.parametrize("once", [False, True], ids=["plain", "once"])
+def test_no_add_costs_more_than_its_bound(keep, once):
+    clock = Clock()
+    with connect("memory://", SCHEMA, clock=clock) as db, OtherProgram(db) as other:
+        bound = COSTS.counter_add(keep=keep, once=once)
+        plans = db.operations.counters
+        most = 0
+        for number in range(200):
+            clock.now += MINUTE * (number % 5)
+            trace = Trace()
+            handle = db.counter("votes", keep=keep)
+            token = f"{number // 2}" if once else None
+            plan = plans.add(handle._key, handle._declared, 1, token)
+            db._driver.run(plan, trace)
+            assert trace.cost.requests <= bound.requests
+            assert trace.cost.rows <= bound.rows
+            assert trace.cost.bytes <= bound.bytes
+            most = max(most, trace.cost.requests)
+            if number % 20 == 0:
+                other.counter("votes").configure(shards=number + 1)
+        assert most >= 2 + len(keep)
+
+
+class OtherProgram:
+    """Another program of the same store, with guesses of its own."""
+
+    def __init__(self, db):
+        self.db = type(db)(db._driver, type(db.operations)(db.operations.catalog, db.operations.fence, 1000))
+
+    def __enter__(self):
+        return self.db
+
+    def __exit__(self, *_error):
+        """The store is the other's to close."""
+
+
+def test_no_read_costs_more_than_its_bound():
+    with connect("memory://", SCHEMA) as db:
+        votes = db.counter("votes", shards=7, keep={"hour": 30})
+        for _ in range(300):
+            votes.add()
+        plans = db.operations.counters
+        for plan, bound in (
+            (plans.read(votes._key, None), COSTS.counter_read(shards=7)),
+            (plans.windows(votes._key, votes._declared, "hour", 30), COSTS.counter_windows(30)),
+        ):
+            trace = Trace()
+            db._driver.run(plan, trace)
+            assert trace.cost.requests == bound.requests
+            assert trace.cost.rows <= bound.rows
+            assert trace.cost.bytes <= bound.bytes
+
+
+def test_wrong_arguments_are_refused():
+    for wrong in (lambda: COSTS.counter_read(shards=0), lambda: COSTS.counter_windows(0)):
+        with pytest.raises(UsageError):
+            wrong()
+    with pytest.raises(InvalidValue):
+        COSTS.counter_add(keep={"week": 1})

@@ -1,0 +1,33 @@
+"""Counters of both faces behind one: each verb is called in the same way."""
+
+import inspect
+
+from oneread import Key, Model, Schema
+
+
+class Nothing(Model[int]):
+    number: Key[int]
+
+
+SCHEMA = Schema(Nothing)
+
+
+class Handle:
+    """A counter of either face."""
+
+    def __init__(self, face, counter):
+        self._face = face
+        self._counter = counter
+
+    def __getattr__(self, verb):
+        found = getattr(self._counter, verb)
+
+        def call(*given, **named):
+            result = found(*given, **named)
+            return self._face.runner.run(result) if inspect.iscoroutine(result) else result
+
+        return call
+
+
+def handle(face, name, **options):
+    return Handle(face, face.db.counter(name, **options))

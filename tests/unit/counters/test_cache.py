@@ -1,0 +1,87 @@
+"""Remembered values: no reader puts an older value over a newer one, and the age is never told too small."""
+
+import os
+from itertools import permutations
+
+import pytest
+
+from oneread.counters.cache import CounterCache
+from oneread.counters.reading import read_remembered
+from oneread.counters.rows import VALUE, Sums, encode_sums, name_key, shard_key
+from oneread.store.rows import Cell
+
+NAME = name_key("votes")
+
+
+class Store:
+    """A counter of one shard whose scans take time: what a scan finds is decided when it is answered."""
+
+    def __init__(self):
+        self.truth = 0
+        self.seconds = 0.0
+        self.cache = CounterCache(lambda: self.seconds)
+
+    def rows(self):
+        return [(shard_key(NAME, 0), {VALUE: Cell(encode_sums(Sums(self.truth, 0)), 1)})]
+
+
+def finish(plan, store):
+    """Answers scans at once until the plan ends."""
+    try:
+        plan.send(store.rows())
+        while True:
+            plan.send(store.rows())
+    except StopIteration as stop:
+        return stop.value.sums.value
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
+def test_a_slow_reader_never_brings_an_old_value_back(order):
+    store = Store()
+    readers = []
+    for _ in range(3):  # all begin, and scan; each scan finds another value
+        plan = read_remembered(store.cache, NAME, 60)
+        next(plan)
+        store.truth += 1
+        readers.append((plan, store.rows()))
+    seen = []
+    for each in order:  # the answers arrive in any order
+        plan, rows = readers[each]
+        try:
+            plan.send(rows)
+        except StopIteration as stop:
+            seen.append(stop.value.sums.value)
+        else:
+            seen.append(finish(plan, store))
+    assert seen == sorted(seen)
+    assert max(seen) <= store.truth
+
+
+def test_the_age_counts_from_before_the_scan():
+    store = Store()
+    plan = read_remembered(store.cache, NAME, 60)
+    next(plan)
+    store.seconds += 5
+    assert finish(plan, store) == 0
+    assert store.cache.age(store.cache.get(NAME)) == 5
+    store.seconds += 54
+    with pytest.raises(StopIteration):
+        next(read_remembered(store.cache, NAME, 60))
+    store.seconds += 2
+    next(read_remembered(store.cache, NAME, 60))  # scans again
+
+
+def test_the_memory_is_bounded():
+    cache = CounterCache(most=3)
+    for number in range(10):
+        assert cache.replace(b"%d" % number, None, object())
+    assert [cache.get(b"%d" % number) is None for number in range(10)] == [True] * 7 + [False] * 3
+
+
+def test_the_child_of_a_fork_waits_for_no_thread_of_its_parent():
+    cache = CounterCache()
+    with cache._lock:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if cache.replace(NAME, None, object()) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0

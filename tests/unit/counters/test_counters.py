@@ -1,0 +1,220 @@
+"""Counters as their callers see them: values, tokens, windows, lists, and what each verb asks of the store."""
+
+import pytest
+
+from oneread import Schema, connect
+from oneread.counters.rows import ALL
+from oneread.counters.wanted import CounterRules
+from oneread.errors import InvalidDeclaration, InvalidKey, InvalidQuery, InvalidValue
+from oneread.store.requests import Scan
+from tests.unit.counters.handles import SCHEMA, Nothing, handle
+
+HOUR, DAY = 3_600_000, 86_400_000
+
+
+def test_a_counter_is_made_by_its_first_add(face):
+    votes = handle(face, "votes:42")
+    assert votes.read() == 0
+    assert votes.shards() == []
+    assert face.counters() == []
+    assert votes.add() is True
+    assert votes.add(10) is True
+    assert votes.add(-3) is True
+    assert votes.read() == 8
+    seen = votes.look()
+    assert (seen.value, seen.raised, seen.lowered, seen.age, seen.add_only) == (8, 11, 3, 0.0, False)
+    assert [each.name for each in face.counters()] == ["votes:42"]
+    assert handle(face, "votes:4").read() == handle(face, "votes:421").read() == 0
+
+
+def test_a_token_counts_once(face):
+    votes, others = handle(face, "votes"), handle(face, "others")
+    assert votes.add(5, once="request 1") is True
+    assert votes.add(5, once="request 1") is False
+    assert votes.add(7, once=b"request 1") is True, "bytes are another token than text"
+    assert others.add(1, once="request 1") is True, "a token belongs to one counter"
+    votes.configure(shards=1)
+    assert votes.add(5, once="request 1") is False
+    votes.configure(shards=256)
+    assert votes.add(5, once="request 1") is False
+    assert (votes.read(), others.read()) == (12, 1)
+
+
+def test_what_each_verb_asks(face, asked):
+    votes = handle(face, "votes", shards=1)
+
+    def ask(call, *given, **named):
+        asked.clear()
+        call(*given, **named)
+        return asked.copy()
+
+    assert ask(votes.add) == ["Read 2", "Replace 2"]
+    assert ask(votes.add) == ["Read 2", "Replace 1"]
+    assert ask(votes.add, once="a") == ["Read 3", "Read 1", "Replace 3"]
+    assert ask(votes.add, once="b") == ["Read 4", "Replace 2"]
+    assert ask(votes.add, once="b") == ["Read 4"]
+    assert ask(votes.read) == ["Scan 1"]
+    assert ask(votes.read, max_age=60) == ["Scan 1"]
+    assert ask(votes.read, max_age=60) == []
+    assert ask(votes.look, max_age=60) == []
+    assert ask(votes.shards) == ["Scan 1"]
+    assert ask(votes.settings) == ["Read 1"]
+    assert ask(votes.configure, shards=20) == ["Read 1", "Replace 1"]
+    assert ask(face.counters) == ["Scan 1"]
+    by_hour = handle(face, "views", shards=1, keep={"hour": 2, "day": 1})
+    assert ask(by_hour.add) == ["Read 4", "Scan 0", "Scan 0", "Replace 4"]
+    assert ask(by_hour.add) == ["Read 4", "Replace 3"]
+    assert ask(by_hour.windows, "hour") == ["Read 1", "Scan 1"]
+
+
+def test_reads_ask_for_a_row_for_each_shard_that_exists(face, asked):
+    votes = handle(face, "votes", shards=256)
+    for _ in range(2000):
+        votes.add()
+    asked.clear()
+    assert votes.read() == 2000
+    rows = len(votes.shards())
+    assert 200 < rows <= 256
+    assert asked[0] == f"Scan {rows}"
+
+
+def test_shards_are_raised_and_lowered_and_the_value_stays(face):
+    votes = handle(face, "votes")
+    for number in range(30):
+        shards = (1, 256, 3, 20)[number % 4]
+        assert votes.configure(shards=shards).shards == shards
+        before = {each.number: each.value for each in votes.shards()}
+        votes.add(1)
+        after = {each.number: each.value for each in votes.shards()}
+        (changed,) = [place for place, value in after.items() if before.get(place) != value]
+        assert changed < shards
+        assert votes.read() == number + 1
+
+
+def test_windows_hold_what_was_added_in_them_and_expire(face, clock):
+    views = handle(face, "views", keep={"hour": 3, "day": 2})
+    start = clock.now // DAY * DAY
+    for hour in range(30):
+        clock.now = start + hour * HOUR
+        views.add(hour)
+    hours = views.windows("hour")
+    assert [each.value for each in hours] == [27, 28, 29]
+    assert [int(each.start.timestamp() * 1000) for each in hours] == [start + hour * HOUR for hour in (27, 28, 29)]
+    assert [each.value for each in views.windows("hour", last=1)] == [29]
+    assert [each.value for each in views.windows("day")] == [sum(range(24)), sum(range(24, 30))]
+    assert views.read() == sum(range(30))
+    clock.now += 2 * HOUR
+    assert [each.value for each in views.windows("hour")] == [29, 0, 0], "expired windows are not shown"
+    clock.now += 2 * DAY
+    assert [each.value for each in views.windows("hour")] == [0, 0, 0]
+    assert [each.value for each in views.windows("day")] == [0, 0]
+
+
+def rows(db):
+    return db.run(Scan("counts", ALL, 10_000).__iter__())
+
+
+def test_expired_windows_are_removed_by_later_adds(clock):
+    with connect("memory://", SCHEMA, clock=clock) as db:
+        views = db.counter("views", shards=1, keep={"minute": 5})
+        for _ in range(100):
+            views.add()
+            clock.now += 60_000
+        assert len(rows(db)) == 2 + 5
+        clock.now += 100 * DAY
+        views.add()
+        assert len(rows(db)) == 2 + 1
+        views.configure(keep={"hour": 1})
+        assert len(rows(db)) == 2
+        views.add()  # the handle declares minutes
+        assert views.settings().windows == {"minute": 5, "hour": 1}
+        assert db.counter("views").windows("minute")[-1].value == 1
+
+
+def test_settings_that_are_stored_win_over_declared_ones(face):
+    handle(face, "votes", shards=2, keep={"day": 7}).add()
+    assert handle(face, "votes", shards=9, keep={"day": 3}).settings().shards == 2
+    handle(face, "votes", shards=9, keep={"day": 3, "hour": 4}).add()
+    settings = handle(face, "votes").settings()
+    assert (settings.shards, settings.windows) == (2, {"hour": 4, "day": 7})
+
+
+def test_lists_of_counters(face):
+    for name in ("views:1", "votes:1", "votes:2", "votes:3", "vote", "\0", "zä"):
+        handle(face, name).add()
+    names = [each.name for each in face.counters()]
+    assert names == sorted(names)
+    assert len(names) == 7
+    assert [each.name for each in face.counters("votes:")] == ["votes:1", "votes:2", "votes:3"]
+    assert [each.name for each in face.counters("vote", limit=2)] == ["vote", "votes:1"]
+    assert [each.name for each in face.counters("vote", after="votes:1")] == ["votes:2", "votes:3"]
+
+
+def test_the_rules_of_a_schema(url):
+    with connect(url, Schema(Nothing, counters=CounterRules(shards=2, once_for=86_400))) as db:
+        db.counter("votes").add(1, once="a")
+        assert db.counter("votes").settings().shards == 2
+
+
+WRONG = [
+    (lambda face: face.db.counter(""), InvalidKey),
+    (lambda face: face.db.counter(3), InvalidKey),
+    (lambda face: face.db.counter(None), InvalidKey),
+    (lambda face: face.db.counter("x" * 300), InvalidKey),
+    (lambda face: face.db.counter("\0" * 150), InvalidKey),
+    (lambda face: face.db.counter("\ud800"), InvalidKey),
+    (lambda face: face.db.counter("a", shards=0), InvalidValue),
+    (lambda face: face.db.counter("a", shards=257), InvalidValue),
+    (lambda face: face.db.counter("a", shards=True), InvalidValue),
+    (lambda face: face.db.counter("a", keep={"week": 1}), InvalidValue),
+    (lambda face: face.db.counter("a", keep={"hour": 0}), InvalidValue),
+    (lambda face: face.db.counter("a", keep={"hour": 1001}), InvalidValue),
+    (lambda face: face.db.counter("a", keep="hour"), InvalidValue),
+    (lambda face: handle(face, "a").add(1.0), InvalidValue),
+    (lambda face: handle(face, "a").add(True), InvalidValue),
+    (lambda face: handle(face, "a").add(None), InvalidValue),
+    (lambda face: handle(face, "a").add(2**63), InvalidValue),
+    (lambda face: handle(face, "a").add(-(2**63) - 1), InvalidValue),
+    (lambda face: handle(face, "a").add(once=""), InvalidValue),
+    (lambda face: handle(face, "a").add(once=7), InvalidValue),
+    (lambda face: handle(face, "a").add(once="x" * 201), InvalidValue),
+    (lambda face: handle(face, "a").read(max_age=-1), InvalidValue),
+    (lambda face: handle(face, "a").read(max_age="60"), InvalidValue),
+    (lambda face: handle(face, "a").read(max_age=float("nan")), InvalidValue),
+    (lambda face: handle(face, "a").look(max_age=True), InvalidValue),
+    (lambda face: handle(face, "a").windows("week"), InvalidValue),
+    (lambda face: handle(face, "a").windows([]), InvalidValue),
+    (lambda face: handle(face, "a").windows("hour"), InvalidQuery),
+    (lambda face: handle(face, "a", keep={"hour": 1}).windows("hour", last=0), InvalidQuery),
+    (lambda face: handle(face, "a").configure(shards="many"), InvalidValue),
+    (lambda face: handle(face, "a").configure(keep=3), InvalidValue),
+    (lambda face: face.counters(limit=0), InvalidQuery),
+    (lambda face: face.counters(3), InvalidKey),
+    (lambda face: face.counters(after=3), InvalidKey),
+    (lambda face: face.db.counter_batch(seconds=0), InvalidValue),
+    (lambda face: face.db.counter_batch(size=0), InvalidValue),
+    (lambda _face: CounterRules(shards=0), InvalidDeclaration),
+    (lambda _face: CounterRules(once_for=0), InvalidDeclaration),
+    (lambda _face: CounterRules(once_for=float("inf")), InvalidDeclaration),
+    (lambda _face: Schema(Nothing, counters=20), InvalidDeclaration),
+]
+
+
+def test_wrong_arguments_are_refused(face):
+    for wrong, error in WRONG:
+        with pytest.raises(error):
+            wrong(face)
+    assert face.counters() == []
+
+
+def test_any_name_and_amount_is_kept(face):
+    names = ["\0", "é\U0001f600", "a\0b", "x" * 190, " "]
+    for number, name in enumerate(names):
+        handle(face, name, shards=1).add(2**63 - 1)
+        handle(face, name, shards=1).add(2**63 - 1)
+        handle(face, name, shards=1).add(-(2**63))
+        handle(face, name, shards=1).add(number)
+        handle(face, name, shards=1).add(0)
+    for number, name in enumerate(names):
+        assert handle(face, name).read() == 2**63 - 2 + number
+    assert face.verify().clean

@@ -1,0 +1,78 @@
+"""Dumps hold counters, and loading them twice changes nothing."""
+
+import msgspec
+import pytest
+
+from oneread import connect
+from oneread.counters.dumping import CounterLine, RestoreCounter
+from oneread.errors import InvalidKey, InvalidValue
+from oneread.transfer.dump import End
+from oneread.transfer.load import DumpReader, check_dump, parse_head
+from tests.unit.counters.handles import SCHEMA, Nothing
+
+
+def dumped(db, *models):
+    lines = []
+    db.dump(lines.append, *models)
+    check_dump(lines)
+    return lines
+
+
+def load(db, lines):
+    reader = DumpReader(db.operations.catalog, parse_head(lines[0]))
+    for line in lines[1:-1]:
+        made = reader.change(line)
+        if isinstance(made, RestoreCounter):
+            db.run(made.plan(db.operations.counters.committer))
+
+
+def test_what_is_dumped_is_loaded(clock):
+    with connect("memory://", SCHEMA, clock=clock) as source, connect("memory://", SCHEMA, clock=clock) as target:
+        for hour in range(5):
+            source.counter("views", keep={"day": 2, "hour": 4}).add(hour + 1)
+            source.counter("votes", shards=3).add(-(2**62), once=f"{hour}")
+            clock.now += 3_600_000
+        target.counter("votes", keep={"hour": 3}).add(77)
+        lines = dumped(source)
+        end = msgspec.json.decode(lines[-1], type=End)
+        assert (end.counters, end.end, msgspec.json.decode(lines[0])["oneread"]) == (2, 2, 2)
+        for _ in range(2):
+            load(target, lines)
+            assert target.counters() == source.counters()
+            assert target.counter("votes").read() == -5 * 2**62
+            for size in ("hour", "day"):
+                assert target.counter("views").windows(size) == source.counter("views").windows(size)
+            seen = target.counter("views").look()
+            assert (seen.value, seen.raised, seen.lowered, seen.rows) == (15, 15, 0, 1)
+            assert target.verify().clean
+        assert dumped(target) == lines
+
+
+def test_a_dump_without_counters_is_as_before():
+    with connect("memory://", SCHEMA) as db:
+        lines = dumped(db)
+        assert msgspec.json.decode(lines[0])["oneread"] == 1
+        assert "counters" not in msgspec.json.decode(lines[-1])
+        db.counter("votes").add()
+        assert len(dumped(db)) == 3
+        assert len(dumped(db, Nothing)) == 2
+
+
+WRONG = [
+    (CounterLine("", 1, 0, 1), InvalidKey),
+    (CounterLine("votes", -1, 0, 1), InvalidValue),
+    (CounterLine("votes", 1, -1, 1), InvalidValue),
+    (CounterLine("votes", 1, 0, 0), InvalidValue),
+    (CounterLine("votes", 1, 0, 257), InvalidValue),
+    (CounterLine("votes", 1, 0, 1, {"hour": 0}), InvalidValue),
+    (CounterLine("votes", 1, 0, 1, {"hour": 1}, {"hour": [(-3600, 1, 1)]}), InvalidValue),
+    (CounterLine("votes", 1, 0, 1, {"hour": 1}, {"hour": [(2**50, 1, 1)]}), InvalidValue),
+    (CounterLine("votes", 1, 0, 1, {"hour": 1}, {"hour": [(7, 1, 1)]}), InvalidValue),
+    (CounterLine("votes", 1, 0, 1, {"hour": 1}, {"hour": [(0, -1, 1)]}), InvalidValue),
+]
+
+
+def test_lines_that_are_not_of_a_counter_are_refused():
+    for line, error in WRONG:
+        with pytest.raises(error):
+            RestoreCounter(line)
