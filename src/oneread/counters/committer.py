@@ -1,6 +1,6 @@
 """Adds: what every store does with them, and how one transaction does it.
 
-See docs/decisions/0053-named-counters.md.
+See docs/decisions/0052-named-counters.md.
 """
 
 from __future__ import annotations

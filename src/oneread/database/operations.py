@@ -57,8 +57,8 @@ _HALF = 37
 class Operations:
     """The verbs of one open database.
 
-    `committer` commits, `outbox` does the tasks that commits leave, `counters` are those of the store. `lists` belongs to
-    the faces: what can be paged, by its class. `inline` and `portable` are the schema's.
+    `committer` commits, `outbox` does the tasks that commits leave, `counters` are those of the store. `lists`
+    belongs to the faces: what can be paged, by its class. `inline` and `portable` are the schema's.
     """
 
     def __init__(self, catalog: Catalog, fence: Fence, schema: Schema) -> None:
