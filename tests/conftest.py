@@ -1,8 +1,13 @@
-"""What every test shares: how hypothesis searches."""
+"""What every test shares: how hypothesis searches, and what coverage measures."""
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+HERE = Path(__file__).parent
+UNMEASURED = {"properties", "simulation"}
 
 # `ci` replays the same examples on every machine; `dev` looks for new ones; `thorough` is for a night. None of them
 # takes time for a failure: a machine may be slow.
@@ -16,3 +21,10 @@ for name, options in PROFILES.items():
         name, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], **options
     )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if "CI" in os.environ else "dev"))
+
+
+def pytest_collection_modifyitems(items):
+    """Coverage more than doubles the time of the long searches; the unit tests run the same code, and measured."""
+    for item in items:
+        if UNMEASURED.intersection(item.path.relative_to(HERE).parts):
+            item.add_marker(pytest.mark.no_cover)

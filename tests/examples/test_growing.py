@@ -1,13 +1,10 @@
 """A view is added while two programs write in processes of their own, and the process that backfills is killed."""
 
-import pytest
-
 from examples.shop import growing
 from examples.shop.__main__ import main
 from oneread import connect
 
 
-@pytest.mark.timeout(300)
 def test_a_view_grows_while_old_and_new_programs_write_and_backfills_are_killed(data, tmp_path, capfd):
     url = f"lmdb://{tmp_path}/store"
     assert main(["load", "--data", str(data()), "--db", url]) == 0

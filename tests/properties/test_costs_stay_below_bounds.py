@@ -83,7 +83,7 @@ class Priced(Sync):
 
 @pytest.mark.parametrize("inline", [0, 1, 3, 1000])
 @pytest.mark.parametrize("persistent", [False, True], ids=["memory", "lmdb"])
-@pytest.mark.timeout(3600 if THOROUGH else 300)
+@pytest.mark.timeout(3600 if THOROUGH else 900)
 def test_no_operation_exceeds_its_bound(persistent, inline):
     face = type("Priced", (Priced,), {"schema": Schema(*EVERYTHING, inline=inline)})
     kind = type("Machine", (Machine,), {"face": face, "persistent": persistent})

@@ -622,7 +622,7 @@ THOROUGH = settings().max_examples > 1000
 
 @pytest.mark.parametrize("face", [Sync, Async])
 @pytest.mark.parametrize("persistent", [False, True], ids=["memory", "lmdb"])
-@pytest.mark.timeout(3600 if THOROUGH else 300)
+@pytest.mark.timeout(3600 if THOROUGH else 900)
 def test_everything_derived_equals_what_is_recomputed(persistent, face):
     kind = type("Machine", (Machine,), {"face": face, "persistent": persistent})
     run_state_machine_as_test(

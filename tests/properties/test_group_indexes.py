@@ -125,7 +125,6 @@ class PatchingOracle:
         self.patch = lambda model, key, changes: oracle.get(model, *key) and oracle.patch(model, key, changes)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("inline", [0, 1000], ids=["tasks", "inline"])
 @pytest.mark.parametrize("engine", ["memory", "lmdb"])
 def test_random_changes_come_to_what_is_recomputed(engine, inline, tmp_path):

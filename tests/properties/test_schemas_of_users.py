@@ -22,7 +22,7 @@ SOME = settings(max_examples=settings().max_examples // 4, deadline=None)
 FEW = settings(max_examples=settings().max_examples // 10, deadline=None)
 
 each_schema = pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
-patient = pytest.mark.timeout(3600 if THOROUGH else 300)
+patient = pytest.mark.timeout(3600 if THOROUGH else 900)
 
 
 @each_schema

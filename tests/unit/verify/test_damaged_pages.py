@@ -123,7 +123,6 @@ def test_a_source_that_is_not_found_by_its_key_does_not_empty_its_copies(store, 
         store.db.repair(Purchase)
 
 
-@pytest.mark.timeout(600)
 def test_no_flipped_bit_of_a_page_header_loses_rows_of_a_clean_store(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "tests.unit.verify.flipping", str(tmp_path), "4", str(FLIPS)],
