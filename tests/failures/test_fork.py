@@ -149,7 +149,7 @@ LmdbEngine(sys.argv[1]).transaction(hold, 30)
 
 
 def test_a_child_does_not_keep_the_turn_of_a_parent_that_died(engine):
-    parent = child(FORKING, engine._path, measured=False)
+    parent = child(FORKING, engine._path)
     offspring = int(parent.stdout.readline())
     try:
         parent.kill()

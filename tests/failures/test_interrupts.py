@@ -439,7 +439,8 @@ children = []
 
 def handle(*_):
     children.append(os.fork())
-    go.set()
+    if children[-1]:  # the lock of `go` may be held at the fork, and its holder is not in the child
+        go.set()
 
 def work(answer):
     answer(Replace("roots", {b"parent": {b"d:b": Cell(b"1", 1)}}))
