@@ -10,7 +10,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from examples.qa.loading import Report
+from examples.resuming import Report
 
 
 @contextmanager

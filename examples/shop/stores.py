@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from examples.shop.mistakes import Mistake
-from examples.shop.schema import SHOP, Customer, Product, Progress
+from examples.shop.schema import SHOP, Customer, Product, Purchase
 from oneread import Database, connect
 from oneread.plans.trace import Observer
 
@@ -27,7 +27,7 @@ def for_reading(url: str) -> Database:
     if url.startswith("memory:"):
         raise Mistake("a store in memory ends with its program; name one on disk, like lmdb://./demo-store")
     db = connect(f"{url}{'&' if '?' in url else '?'}read_only=true", SHOP)
-    if not db.page(Progress).rows:
+    if not db.page(Purchase, limit=1).rows:
         db.close()
         raise Mistake(f"nothing was loaded into {url}; {LOAD_FIRST}")
     return db
