@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.qa import __main__ as qa_command
+from examples import commands
 from examples.qa import checking, loading, plain, recount, serving, source, stores, verbs
 from examples.qa.progress import progress
 from examples.qa.schema import (
@@ -373,7 +373,7 @@ def test_serve_says_what_is_missing(monkeypatch, qa):
     def missing(_name):
         raise ModuleNotFoundError("no", name="jinja2")
 
-    monkeypatch.setattr(qa_command.importlib, "import_module", missing)
+    monkeypatch.setattr(commands.importlib, "import_module", missing)
     found = qa("serve")
     assert (found.code, "pip install fastapi jinja2 rich uvicorn (jinja2 is missing)" in found.err) == (2, True)
 
