@@ -6,7 +6,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NoReturn
 
 from examples.shop.mistakes import Mistake
@@ -28,17 +28,17 @@ def whole(text: str, most: int) -> int:
     return number
 
 
-def run_verb(given: argparse.Namespace, verbs: Mapping[str, str], packages: str) -> int:
+def run_verb(given: argparse.Namespace, module: str, packages: str) -> int:
     """Runs a command in its module, which is imported only now, because none needs all packages.
 
     Raises:
         Mistake: a package is missing.
     """
     try:
-        module = importlib.import_module(verbs[given.verb])
+        verbs = importlib.import_module(module)
     except ModuleNotFoundError as missing:
         raise Mistake(f"this needs more: {packages} ({missing.name} is missing)") from missing
-    done: int = getattr(module, given.verb)(given)
+    done: int = getattr(verbs, given.verb)(given)
     return done
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from itertools import zip_longest
-from typing import Any, NamedTuple, TypeVar, cast
+from heapq import merge
+from itertools import groupby, zip_longest
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from examples.shop.printing import table
 from oneread import Database, Model
 from oneread.derivations.views import View
 
 A = TypeVar("A", bound="Model[*tuple[Any, ...]] | View[Any]")
+
+Keyed: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
+"""A number or several under their key."""
 
 MOST_SHOWN = 20
 """Differences that are printed one by one."""
@@ -46,6 +50,20 @@ def compare_in_order(
         if wanted != there:
             differences.append(f"{name}, row {place}: {shown(there)} is stored, {shown(wanted)} is right")
     return Compared(name, place, differences)
+
+
+def compare_by_key(name: str, expected: Iterable[Keyed], found: Iterable[Keyed]) -> Compared:
+    """Like `compare`, for numbers that both come in the order of their keys: holds none of them."""
+    both = groupby(merge(((*each, 0) for each in expected), ((*each, 1) for each in found)), lambda each: each[0])
+    numbers, differences = 0, list[str]()
+    for key, several in both:
+        numbers += 1
+        values = {side: value for _key, value, side in several}
+        if values.get(0) != values.get(1):
+            differences.append(
+                f"{name} of {shown(key)}: {shown(values.get(1))} is stored, {shown(values.get(0))} is right"
+            )
+    return Compared(name, numbers, differences)
 
 
 def all_rows(db: Database, listed: type[A]) -> Iterable[A]:

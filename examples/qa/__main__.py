@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     given = _parser().parse_args(arguments)
-    return exit_code(f"qa {given.verb}", lambda: run_verb(given, VERBS, PACKAGES))
+    return exit_code(f"qa {given.verb}", lambda: run_verb(given, VERBS[given.verb], PACKAGES))
 
 
 if __name__ == "__main__":

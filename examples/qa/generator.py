@@ -97,7 +97,7 @@ def _votes(chance: Random, numbers: Sequence[str], count: int) -> list[Row]:
         }
         for number in range(1, count + 1)
     ]
-    return [vote | {"UserId": vote["Id"][-2:] if vote["VoteTypeId"] == "5" else ""} for vote in found]
+    return [vote | {"UserId": vote["Id"][-1:] if vote["VoteTypeId"] == "5" else ""} for vote in found]
 
 
 def _comments(chance: Random, numbers: Sequence[str], people: Sequence[int], count: int) -> list[Row]:

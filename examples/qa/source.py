@@ -116,9 +116,8 @@ def read(data: str) -> Data:
     Raises:
         Mistake: the folder has not the files, or they are not what they should be.
     """
-    kind, _, rest = data.partition(":")
-    if kind == GENERATED:
-        seed, questions = _how_generated(rest, data)
+    if data.partition(":")[0] == GENERATED:
+        seed, questions = how_generated(data)
         made = generator.files(seed, questions)
         files: Files = {name: [(f"{name} row {at}", row) for at, row in enumerate(made[name], 1)] for name in COLUMNS}
         return _data(f"generated with seed {seed}, {questions} questions", files)
@@ -126,7 +125,13 @@ def read(data: str) -> Data:
     return _data(FOLDER, {name: rows_of(folder / f"{name}.csv.gz", columns) for name, columns in COLUMNS.items()})
 
 
-def _how_generated(numbers: str, data: str) -> tuple[int, int]:
+def how_generated(data: str) -> tuple[int, int]:
+    """The seed and the number of questions of `generated:SEED:QUESTIONS`; both may be left out.
+
+    Raises:
+        Mistake: it is written in another way.
+    """
+    numbers = data.partition(":")[2]
     found = re.fullmatch(r"(?P<seed>[0-9]{1,9})?(:(?P<questions>[1-9][0-9]{0,5}))?", numbers, re.ASCII)
     if found is None:
         raise Mistake(f"{data!r} is not generated:SEED or generated:SEED:QUESTIONS")
