@@ -98,6 +98,7 @@ def _lists(db: Database, expected: Expected, data: Data) -> Iterator[Compared]:
     """The rows of each list in their order, with the numbers that they show."""
     sizes = {number: len(messages) for number, messages in expected.threads.items()}
     streams = {topic.number: topic.stream for topic in data.topics}
+    of_streams = sorted(sizes, key=lambda number: (streams[number], -sizes[number], number))
     yield compare_in_order(
         "list: top threads",
         _ranked(sizes, lambda number: sizes[number]),
@@ -105,10 +106,7 @@ def _lists(db: Database, expected: Expected, data: Data) -> Iterator[Compared]:
     )
     yield compare_in_order(
         "list: threads of streams",
-        sorted(
-            ((streams[number], number, size) for number, size in sizes.items()),
-            key=lambda each: (each[0], -each[2], each[1]),
-        ),
+        ((streams[number], number, sizes[number]) for number in of_streams),
         ((each.stream, each.source.key[0], each.messages) for each in all_rows(db, schema.ThreadsOfStream)),
     )
     yield compare_in_order(

@@ -1,6 +1,6 @@
 """Counting the lines of a log with named counters: each line once, however often the load is killed.
 
-An add is no part of a transaction, so how far the log is counted is stored after its adds; a load that was killed
+An add is not part of a transaction, so how far the log is counted is stored after its adds; a load that was killed
 between the two adds again what it added, with the same tokens, and that is not counted again. The windows of a counter
 begin by the clock of the database, which is set here to the time of the lines, as a program that reads the log while it
 is written would find it.
@@ -49,7 +49,7 @@ class Counted(NamedTuple):
     Arguments:
         before: lines that were counted by an earlier load.
         lines: lines that this one counted, rejected ones included.
-        rejected: lines that are no entries, of all that are counted.
+        rejected: lines that are not entries, of all that are counted.
         again: adds that an earlier load had made, although its position does not say so.
     """
 

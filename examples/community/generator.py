@@ -1,7 +1,7 @@
 """Makes up chat messages and log lines of the shape of the real ones, for where no data sets are at hand.
 
 The same seed gives the same rows. As in the real data: few threads and few people have most messages, one page is
-viewed most, requests come in bursts and not always in the order of time, and some lines are no requests at all.
+viewed most, requests come in bursts and not always in the order of time, and some lines are not requests at all.
 """
 
 from __future__ import annotations

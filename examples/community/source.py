@@ -67,9 +67,9 @@ class Line(NamedTuple):
 
     Arguments:
         place: counts from 1.
-        counter: what it is counted by; None for a line that is no entry.
+        counter: what it is counted by; None for a line that is not an entry.
         total: what all lines of its kind are counted by.
-        at: seconds since 1970; None for a line that is no entry.
+        at: seconds since 1970; None for a line that is not an entry.
     """
 
     place: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -82,6 +83,8 @@ def comments(given: Namespace) -> int:
             of_post = db.page(
                 schema.CommentsOfPost, given.post, limit=given.limit, cursor=given.cursor, backward=given.backward
             )
+            if not of_post.rows:
+                raise Mistake(f"there are no comments on a post {given.post}; `top` lists some")
             _comments([(*each.source.key, each.text) for each in of_post])
             _ways(of_post)
     return 0
@@ -143,6 +146,8 @@ def top(given: Namespace) -> int:
     with stores.for_reading(given.db, counting.Clock()) as db:
         if given.stream is not None:
             of_stream = db.page(schema.ThreadsOfStream, given.stream, limit=given.limit)
+            if not of_stream.rows:
+                raise Mistake(f"there are no threads in a stream {given.stream!r}; `top` shows some")
             rows = [(each.source.key[0], each.title, each.messages) for each in of_stream]
             _list(("thread", f"title, in {given.stream}", "messages"), rows, of_stream)
             return 0
@@ -164,7 +169,7 @@ def top(given: Namespace) -> int:
     return 0
 
 
-def _list(head: tuple[str, ...], rows: list[tuple[object, ...]], found: Page[Any]) -> None:
+def _list(head: tuple[str, ...], rows: Sequence[tuple[object, ...]], found: Page[Any]) -> None:
     print(table(head, [(str(key), *shown) for key, *shown in rows]))
     _cost(found)
 

@@ -259,7 +259,7 @@ def test_every_page_is_one_bounded_read_in_both_directions(db):
     assert [each.number for each in pages(db, Message, *busiest.source.key)] == [*range(1, busiest.messages + 1)]
 
 
-def test_a_page_of_comments_goes_on_behind_comments_that_come_meanwhile(db):
+def test_a_page_of_comments_continues_behind_comments_that_come_meanwhile(db):
     first = db.page(Comment, limit=5)
     at, member, _number = (getattr(first[2], name) for name in ("written_at", "member", "number"))
     db.create(Comment(written_at=at, member=member, post=Poll.at(10), text="in between"))
@@ -421,6 +421,8 @@ def test_check_finds_a_count_in_another_window(copied, read):
         (["thread", "99999"], "there is no thread 99999"),
         (["thread", "1", "--cursor", "x"], "community thread: "),
         (["poll", "99999"], "there is no post 99999"),
+        (["comments", "--post", "99999"], "no comments on a post 99999"),
+        (["top", "--stream", "nowhere"], "no threads in a stream 'nowhere'"),
         (["counter", "ruet:/nowhere"], "nothing was counted by ruet:/nowhere; there are ruet:"),
         (["counter", ""], "community counter: "),
         (["top", "--limit", "0"], "'0' is not a whole number"),
