@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -17,6 +18,28 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def whole(text: str, most: int) -> int:
+    """The whole number from 1 on that an argument is."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    if not 0 < number <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {most:,}")
+    return number
+
+
+def run_verb(given: argparse.Namespace, module: str, packages: str) -> int:
+    """Runs a command in its module, which is imported only now, because none needs all packages.
+
+    Raises:
+        Mistake: a package is missing.
+    """
+    try:
+        verbs = importlib.import_module(module)
+    except ModuleNotFoundError as missing:
+        raise Mistake(f"this needs more: {packages} ({missing.name} is missing)") from missing
+    done: int = getattr(verbs, given.verb)(given)
+    return done
 
 
 def exit_code(command: str, run: Callable[[], int]) -> int:

@@ -6,25 +6,16 @@ What is wrong with a command is said in a line on stderr, with exit code 2; numb
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
 
-from examples.commands import Parser, exit_code
-from examples.shop.mistakes import Mistake
+from examples.commands import Parser, exit_code, run_verb, whole
 
 STORE = "lmdb://./qa-store"
 DATA = "generated:7"
 VERBS = {"load": "examples.qa.verbs", "check": "examples.qa.verbs", "serve": "examples.qa.serving"}
-"""Where each is; imported only when it is asked for, because none needs all packages."""
+"""Where each is."""
 PACKAGES = "pip install fastapi jinja2 rich uvicorn"
-
-
-def _whole(text: str, most: int) -> int:
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    if not 0 < number <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {most:,}")
-    return number
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,27 +35,18 @@ def _parser() -> argparse.ArgumentParser:
             help=f"folder of a dump's CSV files, or generated:SEED, or generated:SEED:QUESTIONS ({DATA})",
         )  # fmt: skip
     loading.add_argument(
-        "--batch", type=lambda text: _whole(text, 10_000), default=1_000, help="entities a commit (1000)"
+        "--batch", type=lambda text: whole(text, 10_000), default=1_000, help="entities a commit (1000)"
     )
     serving = verb("serve", "answer over HTTP until it is interrupted: pages for people, JSON at /api")
     serving.add_argument("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
-    serving.add_argument("--port", type=lambda text: _whole(text, 2**16 - 1), default=8000, help="the port (8000)")
+    serving.add_argument("--port", type=lambda text: whole(text, 2**16 - 1), default=8000, help="the port (8000)")
     return parser
-
-
-def _run(given: argparse.Namespace) -> int:
-    try:
-        module = importlib.import_module(VERBS[given.verb])
-    except ModuleNotFoundError as missing:
-        raise Mistake(f"this needs more: {PACKAGES} ({missing.name} is missing)") from missing
-    done: int = getattr(module, given.verb)(given)
-    return done
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     given = _parser().parse_args(arguments)
-    return exit_code(f"qa {given.verb}", lambda: _run(given))
+    return exit_code(f"qa {given.verb}", lambda: run_verb(given, VERBS[given.verb], PACKAGES))
 
 
 if __name__ == "__main__":

@@ -86,9 +86,9 @@ def _post(number: int, kind: str, chance: Random, people: Sequence[int], body: s
 
 
 def _votes(chance: Random, numbers: Sequence[str], count: int) -> list[Row]:
-    """About one of twenty is on a post that is gone."""
+    """About one of twenty is on a post that is gone; who cast it is known of favourites."""
     gone = [str(int(number) + 1_000_000) for number in numbers]
-    return [
+    found = [
         {
             "Id": str(number),
             "PostId": _favoured(chance, numbers if chance.randrange(20) else gone),
@@ -97,6 +97,7 @@ def _votes(chance: Random, numbers: Sequence[str], count: int) -> list[Row]:
         }
         for number in range(1, count + 1)
     ]
+    return [vote | {"UserId": vote["Id"][-1:] if vote["VoteTypeId"] == "5" else ""} for vote in found]
 
 
 def _comments(chance: Random, numbers: Sequence[str], people: Sequence[int], count: int) -> list[Row]:

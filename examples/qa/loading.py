@@ -5,20 +5,16 @@ The bulk writer stores in each batch how far it is: a load that was killed conti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 from time import perf_counter
 from typing import NamedTuple
 
 from examples.qa import schema
 from examples.qa.source import Comment, Data, Post, Tag, User, Vote
+from examples.resuming import BATCH, Report, save_rest, stored
 from examples.shop.mistakes import Mistake
 from oneread import Database, Model, Refusal
-
-BATCH = 1000
-"""Entities of one transaction."""
-
-Report = Callable[[str, int, int], None]
-"""Called with what is loaded, how many entities are stored, and of how many."""
 
 
 class Loaded(NamedTuple):
@@ -45,15 +41,10 @@ def load(db: Database, data: Data, report: Report, *, batch: int = BATCH) -> Loa
     started = perf_counter()
     everything, refused = count_of(data), list[Refusal]()
     with db.bulk(checkpoint=checkpoint_of(data), batch=batch, on_refused=refused.append) as bulk:
-        before = int(bulk.position or 0)
+        before = stored(bulk)
         if not before and db.page(schema.User, limit=1).rows:
             raise Mistake(f"the store holds other data than {data.label}: load into a fresh --db")
-        report("found", before, everything)
-        for number, (kind, entity) in enumerate(entities(data), 1):
-            if number > before:
-                bulk.save(entity, position=number)
-                if not number % batch:
-                    report(kind, number, everything)
+        save_rest(bulk, islice(entities(data), before, None), everything, batch, report)
     report("everything", everything, everything)
     return Loaded(before, bulk.tally.stored, refused, perf_counter() - started)
 

@@ -10,14 +10,14 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from examples.qa.loading import Report
+from examples.resuming import Report
 
 
 @contextmanager
-def progress(to: TextIO) -> Generator[Report]:
-    """What a load reports to."""
+def progress(to: TextIO, things: str = "entities") -> Generator[Report]:
+    """What a load of these things reports to."""
     if not to.isatty():
-        yield _lines(to)
+        yield _lines(to, things)
         return
     columns = (
         SpinnerColumn(),
@@ -36,7 +36,7 @@ def progress(to: TextIO) -> Generator[Report]:
         yield tell
 
 
-def _lines(to: TextIO) -> Report:
+def _lines(to: TextIO, things: str) -> Report:
     tenths, started = -1, monotonic()
 
     def tell(kind: str, done: int, everything: int) -> None:
@@ -45,7 +45,7 @@ def _lines(to: TextIO) -> Report:
         if tenth != tenths:
             tenths = tenth
             print(
-                f"  {done:>9,} of {everything:,} entities, {monotonic() - started:5.1f} s: {kind}", file=to, flush=True
+                f"  {done:>9,} of {everything:,} {things}, {monotonic() - started:5.1f} s: {kind}", file=to, flush=True
             )
 
     return tell

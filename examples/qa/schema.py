@@ -290,4 +290,5 @@ SITE = Schema(
     Tag,
     User,
     TopUsers,
+    portable=True,
 )

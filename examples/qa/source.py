@@ -5,18 +5,15 @@ Nothing here imports oneread: `check` counts again from these records, and must 
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 from examples.qa import generator
 from examples.qa.plain import text_of
+from examples.records import Misfits, Row, rows_of
 from examples.shop.mistakes import Mistake
 
 FOLDER = "stackexchange-quantumcomputing"
@@ -36,7 +33,6 @@ VALUES = {"up": 1, "down": -1}
 MOST_TAGS, MOST_TEXT, MOST_COMMENT, MOST_TITLE = 5, 100_000, 2_000, 300
 UNREADABLE, TAKEN = "rows that cannot be read", "numbers that are taken"
 
-Row = dict[str, str]
 Files = dict[str, Iterable[tuple[str, Row]]]
 """By name of a file: its rows, each with the words by which a person finds it."""
 
@@ -79,26 +75,17 @@ class Comment(NamedTuple):
 
 
 class Vote(NamedTuple):
+    """A vote; the dump says of few kinds who cast it."""
+
     number: int
     post: int
     kind: str
     cast_at: datetime
+    voter: int | None
 
     @property
     def value(self) -> int:
         return VALUES.get(self.kind, 0)
-
-
-class Misfits:
-    """Rows that were left out or changed: how many for each reason, and where the first of them is."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.first: dict[str, str] = {}
-
-    def add(self, reason: str, where: str) -> None:
-        self.counts[reason] += 1
-        self.first.setdefault(reason, where)
 
 
 class Data(NamedTuple):
@@ -129,17 +116,22 @@ def read(data: str) -> Data:
     Raises:
         Mistake: the folder has not the files, or they are not what they should be.
     """
-    kind, _, rest = data.partition(":")
-    if kind == GENERATED:
-        seed, questions = _how_generated(rest, data)
+    if data.partition(":")[0] == GENERATED:
+        seed, questions = how_generated(data)
         made = generator.files(seed, questions)
         files: Files = {name: [(f"{name} row {at}", row) for at, row in enumerate(made[name], 1)] for name in COLUMNS}
         return _data(f"generated with seed {seed}, {questions} questions", files)
     folder = _located(Path(data))
-    return _data(FOLDER, {name: _rows(folder / f"{name}.csv.gz") for name in COLUMNS})
+    return _data(FOLDER, {name: rows_of(folder / f"{name}.csv.gz", columns) for name, columns in COLUMNS.items()})
 
 
-def _how_generated(numbers: str, data: str) -> tuple[int, int]:
+def how_generated(data: str) -> tuple[int, int]:
+    """The seed and the number of questions of `generated:SEED:QUESTIONS`; both may be left out.
+
+    Raises:
+        Mistake: it is written in another way.
+    """
+    numbers = data.partition(":")[2]
     found = re.fullmatch(r"(?P<seed>[0-9]{1,9})?(:(?P<questions>[1-9][0-9]{0,5}))?", numbers, re.ASCII)
     if found is None:
         raise Mistake(f"{data!r} is not generated:SEED or generated:SEED:QUESTIONS")
@@ -152,21 +144,6 @@ def _located(folder: Path) -> Path:
             return place
     wanted = ", ".join(f"{name}.csv.gz" for name in COLUMNS)
     raise Mistake(f"{folder} lacks some of {wanted}: name their folder, or have data made up with --data generated:7")
-
-
-def _rows(path: Path) -> Iterator[tuple[str, Row]]:
-    number = 1
-    try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file)
-            names = rows.fieldnames or ()
-            if missing := set(COLUMNS[path.name.partition(".")[0]]) - {*names}:
-                raise Mistake(f"{path} has no column {', '.join(sorted(missing))}")
-            for row in rows:
-                number = rows.line_num
-                yield f"{path.name} line {number}", {name: row.get(name) or "" for name in names}
-    except (EOFError, OSError, UnicodeDecodeError, csv.Error, zlib.error) as error:
-        raise Mistake(f"{path} cannot be read behind line {number}: {error}") from error
 
 
 def _data(label: str, files: Files) -> Data:
@@ -291,7 +268,7 @@ def _comment(row: Row) -> Comment:
 
 def _vote(row: Row) -> Vote:
     kind = VOTE_KINDS.get(row["VoteTypeId"], "other")
-    return Vote(int(row["Id"]), int(row["PostId"]), kind, _instant(row["CreationDate"]))
+    return Vote(int(row["Id"]), int(row["PostId"]), kind, _instant(row["CreationDate"]), _number(row.get("UserId", "")))
 
 
 def _tags(rows: Iterable[tuple[str, Row]], questions: list[Post], wikis: set[int], misfits: Misfits) -> list[Tag]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from examples.opening import open_loaded
 from examples.qa.schema import SITE, User
-from examples.shop.mistakes import Mistake
 from oneread import Database, connect
 
 
@@ -19,10 +19,4 @@ def for_reading(url: str) -> Database:
         Mistake: nothing was loaded there.
         OnereadError: the URL is wrong, or there is no store.
     """
-    if url.startswith("memory:"):
-        raise Mistake("a store in memory ends with its program; name one on disk, like lmdb://./qa-store")
-    db = connect(f"{url}{'&' if '?' in url else '?'}read_only=true", SITE)
-    if not db.page(User, limit=1).rows:
-        db.close()
-        raise Mistake(f"nothing was loaded into {url}; load it first: python -m examples.qa load --db {url}")
-    return db
+    return open_loaded(url, SITE, User, f"python -m examples.qa load --db {url}")

@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
+from examples.comparing import MOST_SHOWN, print_compared, print_verified
 from examples.qa import source, stores
 from examples.qa.checking import check as compared
 from examples.qa.loading import load as loaded_from
 from examples.qa.progress import progress
 from examples.shop.printing import table
-
-MOST_SAID = 20
-"""Differences that are said one by one."""
 
 
 def load(given: Namespace) -> int:
@@ -29,7 +27,7 @@ def load(given: Namespace) -> int:
     if data.misfits.counts:
         rows = [(reason, count, data.misfits.first[reason]) for reason, count in data.misfits.counts.items()]
         print(table(("what does not fit", "records", "the first of them"), rows))
-    for refusal in loaded.refused[:MOST_SAID]:
+    for refusal in loaded.refused[:MOST_SHOWN]:
         print(f"  refused: {refusal.error}")
     there = f", {loaded.before:,} were there" if loaded.before else ""
     rate = loaded.stored / loaded.seconds if loaded.stored else 0.0
@@ -45,25 +43,11 @@ def check(given: Namespace) -> int:
     data = source.read(given.data)
     with stores.for_reading(given.db) as db:
         print(f"comparing {given.db} with {data.label}, counted again", flush=True)
-        found = compared(db, data)
+        differences = print_compared(compared(db, data))
+        votes = len(data.votes) + len(data.orphans)
         print(
-            table(
-                ("compared", "how many", "differ"), [(each.name, each.numbers, len(each.differences)) for each in found]
-            )
+            f"  {len(data.questions):,} questions, {len(data.answers):,} answers, {votes:,} votes of which"
+            f" {len(data.orphans):,} are orphaned: {differences:,} numbers differ"
         )
-        differences = [said for each in found for said in each.differences]
-        for said in differences[:MOST_SAID]:
-            print(f"  {said}")
-        if len(differences) > MOST_SAID:
-            print(f"  and {len(differences) - MOST_SAID:,} more")
-        verified = db.verify()
-    votes = len(data.votes) + len(data.orphans)
-    print(
-        f"  {len(data.questions):,} questions, {len(data.answers):,} answers, {votes:,} votes of which"
-        f" {len(data.orphans):,} are orphaned: {len(differences):,} numbers differ"
-    )
-    found_by_it = "clean" if verified.clean else f"{verified.total:,} faults"
-    print(f"  verify: {verified.entities:,} entities, {verified.rows:,} rows: {found_by_it}")
-    for fault in verified.faults[:MOST_SAID]:
-        print(f"  {fault}")
-    return 0 if not differences and verified.clean else 1
+        clean = print_verified(db)
+    return 0 if clean and not differences else 1

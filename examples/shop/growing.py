@@ -33,7 +33,7 @@ class DailySales(Aggregate[Purchase]):
     dearest: Decimal | None = greatest(Purchase.unit_price)
 
 
-RELEASES = {"old": SHOP, "new": Schema(*SHOP.models, *SHOP.views, DailySales)}
+RELEASES = {"old": SHOP, "new": Schema(*SHOP.models, *SHOP.views, DailySales, portable=True)}
 
 
 def write(url: str, release: str, most: int) -> None:

@@ -1,7 +1,7 @@
 """Loading lines into a store: who and what they are about first, then the purchases in bounded batches.
 
-The lines are read twice, so that memory does not grow with them. Each batch is one transaction that also saves how far
-the load has got: one that was killed continues exactly where its last batch ended.
+The lines are read twice, so that memory does not grow with them. The bulk writer stores in each batch how far it is: a
+load that was killed continues exactly behind its last batch.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from typing import TextIO, TypeVar
 
 import msgspec
 
+from examples.resuming import BATCH, save_rest, stored
 from examples.shop import cleaning, source
 from examples.shop.mistakes import Mistake
-from examples.shop.schema import Customer, Product, Progress
+from examples.shop.schema import Customer, Product, Purchase
 from examples.shop.source import Line
-from oneread import Database, Model
-
-BATCH = 1000
-"""Purchases of one transaction."""
+from oneread import Database
 
 T = TypeVar("T")
 
@@ -78,43 +76,47 @@ def load(
         Mistake: the store holds lines from somewhere else, or more of them.
     """
     started = perf_counter()
-    before = _before(db, what)
-    survey = cleaning.survey(what.lines())
-    everything = survey.dirt.lines
-    if before > everything:
-        raise Mistake(
-            f"the store holds {before:,} lines already and {everything:,} were asked for: load into a fresh --db"
-        )
-    surveyed = perf_counter()
-    if before < everything:
-        _save_missing(db, Customer, survey.customers)
-        _save_missing(db, Product, survey.products)
-    done = before
-    for several in _batches(islice(what.lines(), before, None), batch):
-        done += len(several)
-        both: list[Model] = [*cleaning.purchases(several), Progress(source=what.label, lines=done)]
-        db.save_all(both, batch=len(both))
-        if progress is not None:
-            progress(done, everything, perf_counter() - surveyed)
+    with db.bulk(checkpoint=checkpoint_of(what), batch=batch) as bulk:
+        before = stored(bulk)
+        if not before and db.page(Purchase, limit=1).rows:
+            raise Mistake(f"the store holds lines of something else than {what.label}: load into a fresh --db")
+        survey = cleaning.survey(what.lines())
+        everything = survey.dirt.lines
+        if before > everything:
+            raise Mistake(
+                f"the store holds {before:,} lines already and {everything:,} were asked for: load into a fresh --db"
+            )
+        surveyed = perf_counter()
+
+        def report(_kind: str, done: int, everything: int) -> None:
+            if progress is not None and done > before:
+                progress(done, everything, perf_counter() - surveyed)
+
+        if before < everything:
+            _save_missing(db, Customer, survey.customers)
+            _save_missing(db, Product, survey.products)
+        rest = (("lines", purchase) for purchase in cleaning.purchases(islice(what.lines(), before, None)))
+        save_rest(bulk, rest, everything, batch, report)
+    if (everything - before) % batch:
+        report("lines", everything, everything)
     return Loaded(survey, before, surveyed - started, perf_counter() - surveyed)
 
 
-def _before(db: Database, what: Source) -> int:
-    """Lines of this source that the store holds."""
-    for found in db.page(Progress):
-        if found.source != what.label:
-            raise Mistake(f"the store holds lines of {found.source}, not of {what.label}: load into a fresh --db")
-        return found.lines
-    return 0
+def checkpoint_of(what: Source) -> str:
+    """The name under which a store keeps how far a load of these lines is."""
+    return f"shop: {what.label}"
 
 
 def _save_missing(
     db: Database, model: type[Customer | Product], wanted: dict[int, Customer] | dict[str, Product]
 ) -> None:
     """Saves those that are not there: what was renamed since the last load stays as it is."""
-    for several in _batches(wanted.items(), BATCH):
-        found = db.get_many(model, [(key,) for key, _ in several])
-        db.save_all([entity for (_, entity), known in zip(several, found, strict=True) if known is None])
+    with db.bulk() as bulk:
+        for several in _batches(wanted.items(), BATCH):
+            found = db.get_many(model, [(key,) for key, _ in several])
+            for (_, entity), known in zip(several, found, strict=True):
+                if known is None:
+                    bulk.save(entity)
 
 
 def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from examples.opening import open_loaded
 from examples.shop.mistakes import Mistake
-from examples.shop.schema import SHOP, Customer, Product, Progress
+from examples.shop.schema import SHOP, Customer, Product, Purchase
 from oneread import Database, connect
 from oneread.plans.trace import Observer
-
-LOAD_FIRST = "load one first: python -m examples.shop load --db lmdb://./demo-store"
 
 
 def for_loading(url: str, observers: tuple[Observer, ...] = ()) -> Database:
@@ -24,13 +23,7 @@ def for_reading(url: str) -> Database:
         Mistake: nothing was loaded there.
         OnereadError: the URL is wrong, or there is no store.
     """
-    if url.startswith("memory:"):
-        raise Mistake("a store in memory ends with its program; name one on disk, like lmdb://./demo-store")
-    db = connect(f"{url}{'&' if '?' in url else '?'}read_only=true", SHOP)
-    if not db.page(Progress).rows:
-        db.close()
-        raise Mistake(f"nothing was loaded into {url}; {LOAD_FIRST}")
-    return db
+    return open_loaded(url, SHOP, Purchase, f"python -m examples.shop load --db {url}")
 
 
 def for_changing(url: str) -> Database:

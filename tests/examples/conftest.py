@@ -1,12 +1,21 @@
 """A file like online-retail with every kind of dirt in it, a generated site, and command lines in this process."""
 
+import ast
+import csv
 import gzip
+import os
+import re
 import shutil
+import signal
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from examples.community.__main__ import main as community_main
 from examples.qa import loading, source, stores
 from examples.qa.__main__ import main as qa_main
 from examples.shop.__main__ import main
@@ -28,10 +37,54 @@ A536369,B,Adjust bad debt,1,2011-01-31 14:50:00,-11062.06,,United Kingdom
 """
 
 
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def imported_from_library(module):
+    """What a module that counts again imports of the library or of a schema, which it should not."""
+    found = set()
+    for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
+        found |= {each.name for each in node.names} if isinstance(node, ast.Import) else set()
+        found |= {node.module} if isinstance(node, ast.ImportFrom) else set()
+    return {name for name in found if name.partition(".")[0] == "oneread" or name.endswith(".schema")}
+
+
+def kill_load(command, things, behind):
+    """Runs a load and kills it when it says that it is behind so many things."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    arguments = [sys.executable, "-m", *command]
+    with subprocess.Popen(arguments, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as running:
+        for line in running.stdout:
+            at = re.match(rf" +([\d,]+) of [\d,]+ {things}", line)
+            if at and int(at[1].replace(",", "")) > behind:
+                running.send_signal(signal.SIGKILL)
+                break
+    assert running.returncode == -signal.SIGKILL
+
+
+def write_rows(path, rows):
+    """Writes a `.csv.gz` file of rows, as data sets have them."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    with gzip.open(path, "wt", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 class Ran(NamedTuple):
     code: int
     out: str
     err: str
+
+
+def run_command(command, capsys, *arguments) -> Ran:
+    capsys.readouterr()
+    try:
+        code = command([str(each) for each in arguments])
+    except SystemExit as exited:
+        code = exited.code
+    out, err = capsys.readouterr()
+    return Ran(code, out, err)
 
 
 @pytest.fixture
@@ -53,16 +106,7 @@ def shop(capsys, monkeypatch):
     """Runs a command; what it returned and wrote. No data set of this machine is found by itself."""
     monkeypatch.delenv("ONEREAD_DATA", raising=False)
 
-    def run(*arguments) -> Ran:
-        capsys.readouterr()
-        try:
-            code = main([str(each) for each in arguments])
-        except SystemExit as exited:
-            code = exited.code
-        out, err = capsys.readouterr()
-        return Ran(code, out, err)
-
-    return run
+    return partial(run_command, main, capsys)
 
 
 SITE = "generated:7:40"
@@ -87,16 +131,14 @@ def site_copy(site, tmp_path):
 
 
 @pytest.fixture
+def community(capsys):
+    """Runs a command of the community; what it returned and wrote."""
+
+    return partial(run_command, community_main, capsys)
+
+
+@pytest.fixture
 def qa(capsys):
     """Runs a command of the site; what it returned and wrote."""
 
-    def run(*arguments) -> Ran:
-        capsys.readouterr()
-        try:
-            code = qa_main([str(each) for each in arguments])
-        except SystemExit as exited:
-            code = exited.code
-        out, err = capsys.readouterr()
-        return Ran(code, out, err)
-
-    return run
+    return partial(run_command, qa_main, capsys)

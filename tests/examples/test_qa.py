@@ -1,12 +1,7 @@
 """The site of questions and answers: records and their dirt, killed loads, a check that finds what is wrong."""
 
-import ast
-import csv
 import gzip
-import os
 import re
-import signal
-import subprocess
 import sys
 from collections import Counter
 from datetime import UTC, datetime
@@ -14,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.qa import __main__ as qa_command
+from examples import commands
 from examples.qa import checking, loading, plain, recount, serving, source, stores, verbs
 from examples.qa.progress import progress
 from examples.qa.schema import (
@@ -40,6 +35,7 @@ from oneread.store.rows import Cell, RowRange
 from oneread.transactions.deltas import decode_amounts, encode_amounts
 from oneread.transactions.unit_of_work import VALUE
 from tests.examples.conftest import SITE as DATA
+from tests.examples.conftest import imported_from_library, kill_load, write_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 NEW = {"number": 900_000, "cast_at": datetime(2018, 9, 1, tzinfo=UTC)}
@@ -68,12 +64,7 @@ def dump(tmp_path):
         folder = tmp_path / "dump"
         folder.mkdir()
         for name in source.COLUMNS:
-            several = rows.get(name, made[name])
-            columns = list(dict.fromkeys(column for row in several for column in row))
-            with gzip.open(folder / f"{name}.csv.gz", "wt", newline="") as file:
-                writer = csv.DictWriter(file, columns, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(several)
+            write_rows(folder / f"{name}.csv.gz", rows.get(name, made[name]))
         return folder
 
     return write
@@ -84,10 +75,7 @@ def dump(tmp_path):
 
 @pytest.mark.parametrize("module", [source, recount, plain, source.generator])
 def test_what_is_counted_again_shares_no_code_with_the_library(module):
-    for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
-        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module] if isinstance(node, ast.ImportFrom) else []
-        assert not any(name.split(".")[0] == "oneread" or name.startswith("examples.qa.schema") for name in names)
+    assert not imported_from_library(module)
 
 
 def test_the_same_seed_makes_the_same_records():
@@ -202,16 +190,10 @@ def test_a_loaded_site_is_right_in_every_number(site):
 def test_a_load_that_is_killed_twice_ends_as_one_that_is_not(tmp_path):
     url, large = f"lmdb://{tmp_path}/qa", "generated:7:150"  # so many that a kill comes long before the end
     data = source.read(large)
-    command = [sys.executable, "-m", "examples.qa", "load", "--data", large, "--db", url, "--batch", "20"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = ["examples.qa", "load", "--data", large, "--db", url, "--batch", "20"]
     befores = [0]
     for _ in range(2):
-        with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as running:
-            for line in running.stdout:
-                if (at := re.match(r" +([\d,]+) of", line)) and int(at[1].replace(",", "")) > befores[-1] + 100:
-                    running.send_signal(signal.SIGKILL)
-                    break
-        assert running.returncode == -signal.SIGKILL
+        kill_load(command, "entities", behind=befores[-1] + 100)
         with connect(url, SITE) as db, db.bulk(checkpoint=loading.checkpoint_of(data)) as bulk:
             befores.append(bulk.position)
     assert 0 < befores[1] < befores[2] < loading.count_of(data)
@@ -373,7 +355,7 @@ def test_serve_says_what_is_missing(monkeypatch, qa):
     def missing(_name):
         raise ModuleNotFoundError("no", name="jinja2")
 
-    monkeypatch.setattr(qa_command.importlib, "import_module", missing)
+    monkeypatch.setattr(commands.importlib, "import_module", missing)
     found = qa("serve")
     assert (found.code, "pip install fastapi jinja2 rich uvicorn (jinja2 is missing)" in found.err) == (2, True)
 

@@ -110,6 +110,12 @@ class Line(Model[UUID, int]):
     text: str
 
 
+class Stay(Model[UUID, int]):
+    child_of = "Visit"
+    id: Key[UUID]
+    number: Key[int] = GENERATED
+
+
 class Loose(Model):
     id: Key[int]
 

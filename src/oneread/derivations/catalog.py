@@ -205,7 +205,7 @@ class Catalog:
     def group_of(self, key: bytes) -> bytes:
         """The root row of the entity group that a root row is in: its own, or that of the root of a child."""
         kind = self.kind_of(key)
-        root = kind.cls.child_of
+        root = kind.child_of
         if root is None:
             return key
         parts = dict(zip(kind.names, kind.parts_of(key), strict=True))

@@ -52,8 +52,8 @@ def root_reference(cls: type[Model[Any]], kinds: Mapping[type, EntityKind]) -> d
     Raises:
         InvalidDeclaration: the class cannot be a child of what it names.
     """
-    root: Any = root_model(cls).child_of
-    if cls.child_of is not root:
+    root: Any = kinds[cls].child_of
+    if cls.child_of is not root_model(cls).child_of:
         raise InvalidDeclaration("a variant is in the group of its model; leave child_of to it", variant=cls)
     if root is None:
         return {}

@@ -38,8 +38,8 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     Class options: `stored_as` (the name in the store, which survives a rename of the class), `max_limit` (the largest
     page of entities, default 1,000), `evolution` (fields that had another name or type), `discriminator` (the field
     that says in JSON which variant an entity is, default "type"), `variants_only` (no entity is exactly of this class),
-    `child_of` (the model of the root whose entity group the entities belong to; the root's key is part of theirs, in
-    fields of the same names).
+    `child_of` (the model of the root whose entity group the entities belong to, or its name where it is declared
+    further down; the root's key is part of theirs, in fields of the same names).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(
@@ -54,7 +54,7 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     evolution: ClassVar[tuple[EvolutionStep, ...]] = ()
     discriminator: ClassVar[str] = "type"
     variants_only: ClassVar[bool] = False
-    child_of: ClassVar[type[Model[Any]] | None] = None
+    child_of: ClassVar[type[Model[Any]] | str | None] = None
 
     if TYPE_CHECKING:
         # The database's methods take the types of a key from this, because `at` may be a field.

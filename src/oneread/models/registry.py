@@ -51,6 +51,7 @@ class EntityKind:
         self.prefix = number.to_bytes(KIND_BYTES, "big")
         self.layouts = Layouts(last)
         self.names = key_names(cls)
+        self.child_of = child_of(cls, names)
         self.codec = key_codec(cls, names)
         self._arity = len(self.names)
         self._encode = cast("Callable[[tuple[Any, ...]], bytes]", self.codec.encode)
@@ -110,6 +111,16 @@ def root_model(cls: type) -> type[Model[Any]]:
     if not declaring:
         raise InvalidDeclaration("a model needs at least one Key[...] field", model=cls)
     return declaring[-1]
+
+
+def child_of(cls: type, names: Mapping[str, Any]) -> type[Model[Any]] | None:
+    """The root of the entity groups that a model's entities belong to, which may be declared after it, as a name.
+
+    A name that is not known is returned as it is, for the schema to refuse.
+    """
+    root: Any = root_model(cls).child_of
+    found: type[Model[Any]] | None = names.get(root, root) if isinstance(root, str) else root
+    return found
 
 
 def reference_target(given: FieldType) -> tuple[type[Model[Any]], type[Copy[Any]] | None] | None:

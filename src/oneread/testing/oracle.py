@@ -23,7 +23,7 @@ from oneread.models.fields import GENERATED, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
-from oneread.models.registry import reference_target, root_model
+from oneread.models.registry import child_of, reference_target, root_model
 from oneread.models.types import Named, types_of
 from oneread.testing.naive import FOLDS, key_value, look, sort_by_keys
 from oneread.testing.naive_entities import (
@@ -91,7 +91,7 @@ class Oracle:
                 policy: Any = target[1] or defaults[name]
                 missing_ok, on_delete = getattr(policy, "missing_ok", False), getattr(policy, "on_delete", "keep")
                 found[name] = OracleField(name, root_model(target[0]), target[0], target[1], missing_ok, on_delete)
-        root = root_model(cls).child_of
+        root = child_of(cls, self._names)
         if root is not None:
             found[CHILD_OF] = OracleField(CHILD_OF, root, root, None, missing_ok=False, on_delete="refuse")
         return found

@@ -27,7 +27,7 @@ from oneread.evolution.schema import Schema
 from oneread.models.fields import GENERATED, Marker
 from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
-from oneread.models.registry import reference_target, root_model
+from oneread.models.registry import child_of, reference_target, root_model
 from oneread.models.types import FieldType, Names, type_of, types_of
 from oneread.models.variants import is_variants_only
 from oneread.testing.crashes import Crash
@@ -186,7 +186,7 @@ class _Makers:
 
     def fresh_keys(self, model: type[Model[Any]]) -> st.SearchStrategy[KeyParts]:
         """Keys made up from the types of the key fields; the key of a child has that of a root, and a small number."""
-        types, number, root = types_of(model, self._names), numbered_part(model), root_model(model).child_of
+        types, number, root = types_of(model, self._names), numbered_part(model), child_of(model, self._names)
         parts = {name: _NUMBERS if name == number else self.drawn.of(types[name]) for name in key_names(model)}
         return st.tuples(*parts.values()) if root is None else _child(parts, root, self.keys(root))
 
@@ -347,7 +347,7 @@ def _sources_first(models: Sequence[type[Any]], names: Names) -> list[type[Any]]
 
 
 def _targets(model: type[Any], names: Names) -> set[type[Any]]:
-    root = root_model(model).child_of
+    root = child_of(model, names)
     found: set[type[Any]] = set() if root is None else {root}
     for given in types_of(model, names).values():
         target = reference_target(given.present.several or given)

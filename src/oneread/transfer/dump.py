@@ -105,7 +105,7 @@ def dump_order(catalog: Catalog) -> list[EntityKind]:
 
 def _is_before_root(kind: EntityKind, catalog: Catalog, remaining: Collection[bytes]) -> bool:
     """Whether the root of these children is still to come."""
-    return kind.cls.child_of is not None and catalog.kinds[kind.cls.child_of].prefix in remaining
+    return kind.child_of is not None and catalog.kinds[kind.child_of].prefix in remaining
 
 
 def forward_references(kinds: Sequence[EntityKind], entity_type: EntityType) -> frozenset[str]:

@@ -37,7 +37,10 @@ class SequenceCheck:
         if not self._is_numbered:
             return
         taken = [(key, number) for key, _row in found if (number := self._taken(key)) is not None]
-        roots = {number.sequence.root for _key, number in taken} - self._counts.keys()
+        wanted = {number.sequence.root for _key, number in taken}
+        if len(self._counts) + len(wanted) > KEPT_SEQUENCES:
+            self._counts.clear()
+        roots = wanted - self._counts.keys()
         if roots:
             yield from self._load(sorted(roots), taken[0][1].sequence.kind)
         for key, number in taken:
@@ -55,8 +58,6 @@ class SequenceCheck:
             return None
 
     def _load(self, roots: list[bytes], kind: bytes) -> Plan[None]:
-        if len(self._counts) + len(roots) > KEPT_SEQUENCES:
-            self._counts.clear()
         rows = yield from self._scanner.read("roots", roots)
         for root, row in zip(roots, rows, strict=True):
             try:

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from oneread import GENERATED, Key, Model, Ref, Schema, connect
+from oneread import GENERATED, Aggregate, Key, Model, Ref, Schema, by, connect, count, rollup
 from oneread.errors import AlreadyExists, InvalidDeclaration, InvalidKey
 
 
@@ -42,7 +42,25 @@ class Reply(Model[UUID, int]):
     answers: Ref["Reply"] | None = None
 
 
-SCHEMA = Schema(Shop, Outlet, Order, Gift, Thread, Reply)
+class Ballot(Model[int, int]):
+    """Its root is declared further down, because it shows a total of its children."""
+
+    child_of = "Poll"
+    poll: Key[int]
+    number: Key[int] = GENERATED
+
+
+class Ballots(Aggregate[Ballot]):
+    poll: int = by(Ballot.poll)
+    ballots: int = count()
+
+
+class Poll(Model[int]):
+    poll: Key[int]
+    ballots: int = rollup(Ballots.ballots)
+
+
+SCHEMA = Schema(Shop, Outlet, Order, Gift, Thread, Reply, Ballot, Ballots, Poll)
 
 
 @pytest.fixture
@@ -91,6 +109,25 @@ def test_a_variant_does_not_change_the_group():
     child = type(Model)("Child", (Model,), {"__annotations__": {"country": Key[str]}, "child_of": Outlet})
     with pytest.raises(InvalidDeclaration, match="child_of"):
         Schema(Shop, Outlet, child)
+
+
+def test_a_root_that_shows_a_total_of_its_children_is_named_in_quotes(db):
+    db.save_all([Poll(poll=1), Poll(poll=2)])
+    for attempt in db.group(Poll, 1):
+        with attempt as group:
+            assert [group.create(Ballot(poll=1)).number for _ in range(3)] == [1, 2, 3]
+    assert [each.ballots for each in db.page(Poll)] == [3, 0]
+    db.delete(Ballot, 1, 3)
+    assert db.get(Poll, 1).ballots == 2
+    db.delete(Poll, 1, children="delete")
+    assert [each.poll for each in db.page(Poll)] == [2]
+
+
+@pytest.mark.parametrize("name", ["Pol", "", "Ballots", "Ballot"])
+def test_a_name_that_is_not_a_root_of_the_schema_is_refused(name):
+    child = type(Model)("Child", (Model,), {"__annotations__": {"poll": Key[int]}, "child_of": name})
+    with pytest.raises(InvalidDeclaration, match="child_of: expected a model of the schema"):
+        Schema(Ballot, Ballots, Poll, child)
 
 
 @pytest.mark.parametrize("number", ["text", 1.0, None, True, b"bytes"])

@@ -19,6 +19,7 @@ from oneread.errors import (
     UsageError,
 )
 from oneread.store.requests import Read, Replace
+from oneread.verify import sequence_check
 from tests.properties.test_dump_round_trip import dumped, load
 from tests.unit.database.faces import FACES
 
@@ -303,6 +304,18 @@ def test_a_count_behind_its_children_refuses_to_number():
         assert db.verify().clean
 
 
+def test_verify_knows_the_counts_of_more_roots_than_it_keeps(monkeypatch):
+    """A batch has some roots that are kept, and so many others that those are dropped."""
+    monkeypatch.setattr(sequence_check, "KEPT_SEQUENCES", 30)
+    with connect("memory://", SCHEMA) as db:
+        db.save_all([User(name=f"user {number}") for number in range(40)])
+        with db.bulk() as bulk:
+            for place in range(1_100):  # a batch is 500
+                number = place % 20 + place // 500 * 10
+                bulk.create(Comment(at=NOON + timedelta(seconds=place), name=f"user {number}"))
+        assert db.verify().clean
+
+
 def declare(name, base, annotations, **space):
     return type(base)(name, (base,), {"__annotations__": annotations, "__module__": __name__, **space})
 
@@ -311,7 +324,7 @@ def declare(name, base, annotations, **space):
     ("annotations", "space", "text"),
     [
         ({"number": Key[int]}, {"number": GENERATED}, "child_of"),
-        ({"name": Key[str], "number": Key[int]}, {"number": GENERATED, "child_of": "User"}, "child_of"),
+        ({"name": Key[str], "number": Key[int]}, {"number": GENERATED, "child_of": "Nowhere"}, "child_of"),
         ({"name": Key[str]}, {"child_of": Badge}, "child_of"),
         ({"name": Key[str]}, {"child_of": int}, "child_of"),
         ({"user": Key[str], "number": Key[int]}, {"child_of": User}, "same names"),

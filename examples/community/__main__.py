@@ -1,0 +1,64 @@
+"""The community's command line: `load`, `check`, `thread`, `comments`, `poll`, `counter`, `top`.
+
+What is wrong with a command is said in a line on stderr, with exit code 2; numbers that differ are exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from examples.commands import Parser, exit_code, run_verb, whole
+
+STORE = "lmdb://./community-store"
+DATA = "generated:7"
+PACKAGES = "pip install rich"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="python -m examples.community", description="Threads, polls and counters: a page is a read.")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+
+    def verb(name: str, does: str) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, help=does, description=does[:1].upper() + does[1:] + ".")
+        made.add_argument("--db", metavar="URL", default=STORE, help=f"the store ({STORE})")
+        return made
+
+    loading = verb("load", "load a community and count its logs; continues where an earlier load ended")
+    checking = verb("check", "count every number again without the library, and verify the store")
+    for each in (loading, checking):
+        each.add_argument(
+            "--data", metavar="DATA", default=DATA,
+            help=f"folder of the data sets, or generated:SEED, or generated:SEED:QUESTIONS ({DATA})",
+        )  # fmt: skip
+    loading.add_argument(
+        "--batch", type=lambda text: whole(text, 10_000), default=1_000, help="entities a commit (1000)"
+    )
+    thread = verb("thread", "a thread's messages, page by page")
+    thread.add_argument("topic", metavar="TOPIC", type=lambda text: whole(text, 10**9), help="the thread's number")
+    comments = verb("comments", "the comments of the whole site or of a post, page by page")
+    comments.add_argument("--post", type=lambda text: whole(text, 10**9), help="the post's number")
+    poll = verb("poll", "what the votes on a post came to")
+    poll.add_argument("post", metavar="POST", type=lambda text: whole(text, 10**9), help="the post's number")
+    counter = verb("counter", "a counter and its last windows")
+    counter.add_argument("name", metavar="NAME", help="the counter's name, like ruet:/login.php or higgs:88")
+    counter.add_argument("--last", type=lambda text: whole(text, 1_000), default=8, help="windows of each size (8)")
+    top = verb("top", "threads, members and polls with the greatest numbers")
+    top.add_argument("--stream", help="only the threads of this stream")
+    for each in (thread, comments, top):
+        each.add_argument("--limit", type=lambda text: whole(text, 1_000), default=10, help="rows of the page (10)")
+    for each in (thread, comments):
+        each.add_argument("--cursor", help="continues after an earlier page, which printed it")
+        each.add_argument("--backward", action="store_true", help="begins with the last page")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns its exit code."""
+    given = _parser().parse_args(arguments)
+    return exit_code(f"community {given.verb}", lambda: run_verb(given, "examples.community.verbs", PACKAGES))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

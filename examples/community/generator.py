@@ -1,0 +1,93 @@
+"""Makes up chat messages and log lines of the shape of the real ones, for where no data sets are at hand.
+
+The same seed gives the same rows. As in the real data: few threads and few people have most messages, one page is
+viewed most, requests come in bursts and not always in the order of time, and some lines are not requests at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+from examples.records import Row
+
+MESSAGES, LINES, THREADS = 40, 20, 3
+"""How many there are for each question of the site."""
+
+BEGINS = datetime(2018, 3, 12, 17, 0, tzinfo=UTC)
+STREAMS = ("general", "new members", "maths", "announcements")
+PATHS = ("/login.php", "/home.php", "/contest.php?id=7", "/process.php", "/css/main.css", "/profile.php?user=u1")
+REJECTS = ("rm: cannot remove '*.o': No such file", "a.out: Segmentation fault", "")
+KINDS = ("RT",) * 6 + ("MT",) * 3 + ("RE",)
+
+
+def files(seed: int, questions: int) -> dict[str, list[Row]]:
+    """The rows of each file, by its name."""
+    chance = Random(f"community {seed}")
+    lines = questions * LINES
+    return {
+        "topics": [_topic(chance, number) for number in range(1, questions * THREADS + 1)],
+        "messages": _messages(chance, questions),
+        "higgs-activity_time": _interactions(chance, lines),
+        "weblog": _requests(chance, lines),
+        "rejects": [{"line": REJECTS[number % len(REJECTS)]} for number in range(lines // 50 + 1)],
+    }
+
+
+def _topic(chance: Random, number: int) -> Row:
+    return {"topic_id": str(number), "stream": chance.choice(STREAMS), "topic": f"\N{CHECK MARK} topic <{number}>"}
+
+
+def _messages(chance: Random, questions: int) -> list[Row]:
+    """One of a hundred is in a thread that is gone, and one time stamp cannot be read."""
+    threads, people = range(1, questions * THREADS), range(1, questions + 2)
+    at, found = BEGINS, list[Row]()
+    for number in range(questions * MESSAGES):
+        at += timedelta(seconds=chance.choice((0, 1, 60, 3_600)))
+        thread = _favoured(chance, threads) if chance.randrange(100) else 10**6
+        found.append(
+            {
+                "id": str(1_000 + 3 * number),
+                "timestamp": str(int(at.timestamp())),
+                "topic_id": str(thread),
+                "sender": str(_favoured(chance, people)),
+                "content_len": str(chance.randrange(2_000)),
+            }
+        )
+    found[len(found) // 2]["timestamp"] = "noon"
+    return found
+
+
+def _interactions(chance: Random, lines: int) -> list[Row]:
+    at, found = BEGINS, list[Row]()
+    for _ in range(lines):
+        at += timedelta(seconds=chance.choice((0, 0, 0, 1, 20, 3 * 86_400 // lines)))
+        found.append(
+            {
+                "userA": str(chance.randrange(10**6)),
+                "userB": str(_favoured(chance, range(1, 60))),
+                "timestamp": str(int(at.timestamp())),
+                "interaction": chance.choice(KINDS),
+            }
+        )
+    return found
+
+
+def _requests(chance: Random, lines: int) -> list[Row]:
+    """Pasted together from two pieces, the later one first; some lines are repeated."""
+    at, found = BEGINS, list[Row]()
+    for _ in range(lines):
+        at += timedelta(seconds=chance.choice((0, 1, 5, 600)))
+        status = chance.choice(("200", "200", "200", "302", "404"))
+        url = f"GET {PATHS[_favoured(chance, range(len(PATHS)))]} HTTP/1.1"
+        found.append({"Time": f"{at:%d/%b/%Y:%H:%M:%S}", "URL": url, "Status": status})
+        if not chance.randrange(7):
+            found.append(found[-1])
+    half = len(found) // 2
+    return found[half:] + found[:half]
+
+
+def _favoured(chance: Random, among: Sequence[int]) -> int:
+    """One of them, those in front far more often."""
+    return among[int(len(among) * chance.random() ** 3)]

@@ -1,0 +1,213 @@
+"""The community's models and views: this is the part to copy into a program of your own.
+
+Messages, comments and ballots are children: each is committed with its root, and waits for writers of no other root.
+"""
+
+from datetime import datetime
+from enum import Enum
+from typing import Annotated
+
+from msgspec import Meta
+
+from oneread import (
+    GENERATED,
+    Aggregate,
+    CounterRules,
+    Index,
+    Key,
+    Model,
+    Ref,
+    Schema,
+    by,
+    count,
+    descending,
+    field,
+    oldest,
+    rollup,
+    shown,
+    total,
+)
+
+# --- Threads: a message's number is its place in its thread ----------------------------------------------------------
+
+
+class Message(Model[int, int]):
+    """One message of a thread, numbered from 1 without holes: a page of a thread is one range of keys."""
+
+    child_of = "Thread"
+
+    thread: Key[int]
+    number: Key[int] = GENERATED
+    sender: Ref["Member"]
+    sent_at: datetime
+    length: int
+    id: int  # in the program that it was sent with
+
+
+class MessagesOfThread(Aggregate[Message]):
+    thread: int = by(Message.thread)
+    messages: int = count()
+
+
+class MessagesOfMember(Aggregate[Message]):
+    sender: Ref["Member"] = by(Message.sender)
+    messages: int = count()
+
+
+class Thread(Model[int]):
+    thread: Key[int]
+    stream: str
+    title: str
+    messages: int = rollup(MessagesOfThread.messages)
+
+
+class TopThreads(Index[Thread]):
+    """The threads with most messages first."""
+
+    messages: int = descending(Thread.messages)
+    stream: str = shown(Thread.stream)
+    title: str = shown(Thread.title)
+
+
+class ThreadsOfStream(Index[Thread]):
+    """Those of one stream."""
+
+    stream: str = by(Thread.stream)
+    messages: int = descending(Thread.messages)
+    title: str = shown(Thread.title)
+
+
+# --- Comments: a comment's number is its member's, so that writers of different members never wait for each other ----
+
+
+class Comment(Model[datetime, str, int]):
+    """A remark on a post. Its key is in about the order in which comments were written, on the whole site."""
+
+    child_of = "Member"
+
+    written_at: Key[datetime]
+    member: Key[str]
+    number: Key[int] = GENERATED
+    post: Ref["Poll"]
+    text: Annotated[str, Meta(min_length=1, max_length=2_000)]
+
+
+class CommentsOfPost(Index[Comment]):
+    post: Ref["Poll"] = by(Comment.post)
+    written_at: datetime = oldest(Comment.written_at)
+    text: str = shown(Comment.text)
+
+
+class CommentsOnPost(Aggregate[Comment]):
+    post: Ref["Poll"] = by(Comment.post)
+    comments: int = count()
+
+
+# --- Polls: the voter is a part of the key, so each counts once, for ever --------------------------------------------
+
+
+class Choice(Enum):
+    UP = "up"
+    DOWN = "down"
+    FAVOURITE = "favourite"
+
+
+class Ballot(Model[int, str]):
+    """What one voter chose."""
+
+    child_of = "Poll"
+
+    post: Key[int]
+    voter: Key[str]
+    choice: Choice
+    value: int  # 1 up, -1 down, 0 for a favourite: totals are made of stored fields
+    cast_at: datetime
+
+
+class BallotsOfPost(Aggregate[Ballot]):
+    post: int = by(Ballot.post)
+    ballots: int = count()
+    score: int = total(Ballot.value)
+
+
+class FavouritesOfPost(Aggregate[Ballot]):
+    where = field(Ballot.choice) == Choice.FAVOURITE
+
+    post: int = by(Ballot.post)
+    favourites: int = count()
+
+
+class Poll(Model[int]):
+    """A post that is voted on and commented."""
+
+    post: Key[int]
+    title: str
+    ballots: int = rollup(BallotsOfPost.ballots)
+    score: int = rollup(BallotsOfPost.score)
+    favourites: int = rollup(FavouritesOfPost.favourites)
+    comments: int = rollup(CommentsOnPost.comments)
+
+
+class TopPolls(Index[Poll]):
+    """The posts with the highest score first."""
+
+    score: int = descending(Poll.score)
+    title: str = shown(Poll.title)
+    ballots: int = shown(Poll.ballots)
+    favourites: int = shown(Poll.favourites)
+    comments: int = shown(Poll.comments)
+
+
+# --- Members, and the logs that counters are fed by ------------------------------------------------------------------
+
+
+class CommentsOfMember(Aggregate[Comment]):
+    member: str = by(Comment.member)
+    comments: int = count()
+
+
+class Member(Model[str]):
+    member: Key[str]
+    messages: int = rollup(MessagesOfMember.messages)
+    comments: int = rollup(CommentsOfMember.comments)
+
+
+class TopMembers(Index[Member]):
+    """The members with most messages first."""
+
+    messages: int = descending(Member.messages)
+    comments: int = shown(Member.comments)
+
+
+class Log(Model[str]):
+    """How far a log is counted; its counters' windows end with `newest`."""
+
+    name: Key[str]
+    lines: int  # counted, rejected ones included
+    rejected: int
+    newest: datetime
+
+
+COMMUNITY = Schema(
+    Message,
+    MessagesOfThread,
+    MessagesOfMember,
+    Thread,
+    TopThreads,
+    ThreadsOfStream,
+    Comment,
+    CommentsOfPost,
+    CommentsOnPost,
+    CommentsOfMember,
+    Ballot,
+    BallotsOfPost,
+    FavouritesOfPost,
+    Poll,
+    TopPolls,
+    Member,
+    TopMembers,
+    Log,
+    portable=True,
+    counters=CounterRules(shards=4, once_for=7 * 86_400),
+)
+"""A line of a log is counted once, however often it is tried within a week: a load that was killed can be continued."""
