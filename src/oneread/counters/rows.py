@@ -219,9 +219,11 @@ def sums_of(row: Row | None) -> Sums:
         return NOTHING
     cell = row.get(VALUE)
     amounts = [] if cell is None else decode_amounts(cell.value)
-    if len(amounts) != _SUMS or not all(type(each) is int and each >= 0 for each in amounts):
-        raise Corrupt(_UNREADABLE, amounts=amounts)
-    return Sums(*amounts)  # type: ignore[arg-type]
+    if len(amounts) == _SUMS:
+        raised, lowered = amounts
+        if type(raised) is int and type(lowered) is int and raised >= 0 and lowered >= 0:
+            return Sums(raised, lowered)
+    raise Corrupt(_UNREADABLE, amounts=amounts)
 
 
 def encode_sums(sums: Sums) -> bytes:
