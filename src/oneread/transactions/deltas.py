@@ -91,9 +91,7 @@ _decode = wire_decoder(list[Any])
 
 def to_wire(amounts: Sequence[Number | None]) -> list[Any]:
     """Numbers as msgpack can store them: Decimals become text, ints beyond 64 bits an extension."""
-    return [
-        number if type(number) is int and -_INT64 <= number < _INT64 else _to_wire(number) for number in amounts
-    ]
+    return [number if type(number) is int and -_INT64 <= number < _INT64 else _to_wire(number) for number in amounts]
 
 
 def from_wire(amounts: Sequence[Any]) -> list[Number | None]:
