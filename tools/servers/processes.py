@@ -1,4 +1,4 @@
-"""What the servers of tests and benchmarks share: a folder that goes away, a free port, starting and ending a process."""
+"""What private servers share: a folder that goes away, a free port, starting and ending a process."""
 
 import shutil
 import socket
