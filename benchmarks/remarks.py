@@ -20,12 +20,15 @@ REMARKS: Final[Mapping[str, str]] = {
         "share commits, processes cannot. Where many processes must write durably, PostgreSQL is the better choice."
     ),
     "P5": (
-        "An increment by hand reads and puts eight bytes in its caller's thread: 22,000 instructions, of which 5,000 are\n"
-        "the kernel's. An add that is not synced costs 325,000. Handing it to the writer's thread and back takes 78,000 of\n"
-        "them, 3.5 times the whole increment, so no add with a commit of its own can reach the goal while commits run\n"
-        "in that thread, which is what makes them safe from interrupts (decision page 0028). The checks of each commit -\n"
-        "the turn among processes, that no file was replaced or overwritten - take 35,000, LMDB and the rows 60,000, the\n"
-        "rest is Python: the plan, its requests, and their counts. A batch adds up first and commits once.\n\n"
-        "Durable adds wait for the disk for most of their time; what other programs sync meanwhile is most of the spread."
+        "An increment by hand reads and puts eight bytes in its caller's thread: 23,000 instructions, the\n"
+        "kernel's included. An add that is not synced takes 320,000. Handing it to the writer's thread and back\n"
+        "takes 75,000 of them, three times the whole increment: no add with a commit of its own can reach the\n"
+        "goal while commits run in that thread, which makes them safe from interrupts (decision page 0028). What\n"
+        "checks that no file of the store was replaced or overwritten takes 38,000, the transaction with its rows\n"
+        "57,000, and 150,000 are Python's: the plan, its requests, their counts, the decision. What is counted\n"
+        "that often is for a batch, which commits once.\n\n"
+        "Batched adds are limited by the processor alone, so other programs that run meanwhile take their share;\n"
+        "the row of a second of the processor does not know them. Durable adds wait for the disk most of the\n"
+        "time; what others sync meanwhile is most of their spread."
     ),
 }
