@@ -230,20 +230,23 @@ def _batched(context: Context) -> list[Row]:
         for kind, side in held:
             found = {name: side.read(name) for name in asked[kind]}
             assert found == asked[kind], f"{kind} drifted: it holds {found}, and was asked to add {asked[kind]}"
+    return _batched_rows(series, Series(tuple(spent[-sizes.rounds :])))
+
+
+def _batched_rows(series: Mapping[str, Series], in_processor: Series) -> list[Row]:
     mine, unit = series["oneread"], "adds/s"
-    in_processor = Series(tuple(spent[-sizes.rounds :]))
-    rates = [1 / seconds for seconds in mine.seconds]
+    rounds, rates = len(mine.seconds), [1 / seconds for seconds in mine.seconds]
     return [
         SUBJECT.alone(
             f"batched add to {MANY} counters, stored at the end",
             mine.rate,
             unit=unit,
             goal=BATCHED,
-            rounds=sizes.rounds,
+            rounds=rounds,
             spread=Ratio(mine.rate, min(rates), max(rates)).spread,
         ),
         SUBJECT.alone(
-            "batched adds in a second of the processor", in_processor.rate, unit=unit, goal=SHOWN, rounds=sizes.rounds
+            "batched adds in a second of the processor", in_processor.rate, unit=unit, goal=SHOWN, rounds=rounds
         ),
         SUBJECT.rate("batched add", mine, series["raw"], peer="a dict, one raw LMDB commit", goal=SHOWN, unit=unit),
         SUBJECT.rate("batched add", mine, series["redis"], peer=PIPELINED, goal=SHOWN, unit=unit),
