@@ -55,12 +55,16 @@ demo: $(VENV)/.runtime ## a shop on an embedded store: every page is one read
 	@$(BIN)/python -m examples.shop demo
 
 .PHONY: test
-test: setup postgres browser lint types ## every check there is: lint, types, layers, tests with coverage
+test: setup postgres redis browser lint types ## every check there is: lint, types, layers, tests with coverage
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -rsfE --cov --cov-report=term:skip-covered tests
 
 .PHONY: postgres
 postgres: setup
 	@$(BIN)/python -m tools.servers.postgres install
+
+.PHONY: redis
+redis: setup
+	@$(BIN)/python -m tools.servers.redis install
 
 .PHONY: browser
 browser: setup
@@ -94,7 +98,7 @@ sim: setup ## SEEDS seeds of crashes and interleavings, interrupts at each bytec
 \tONEREAD_SIM_SEEDS=$(SEEDS) ONEREAD_POWER_FAILURES=$(POWER_FAILURES) $(BIN)/pytest -n $(JOBS) -rsfE tests/simulation tests/power tests/failures/test_interrupts.py
 
 .PHONY: bench
-bench: setup postgres ## every benchmark against its peers
+bench: setup postgres redis ## every benchmark against its peers
 	$(BIN)/python -m benchmarks run
 
 .PHONY: docs

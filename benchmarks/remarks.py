@@ -19,4 +19,16 @@ REMARKS: Final[Mapping[str, str]] = {
         "disk, where PostgreSQL puts commits of many connections into one write of its log. Threads of one process\n"
         "share commits, processes cannot. Where many processes must write durably, PostgreSQL is the better choice."
     ),
+    "P5": (
+        "An increment by hand reads and puts eight bytes in its caller's thread: 23,000 instructions, the\n"
+        "kernel's included. An add that is not synced takes 320,000. Handing it to the writer's thread and back\n"
+        "takes 75,000 of them, three times the whole increment: no add with a commit of its own can reach the\n"
+        "goal while commits run in that thread, which makes them safe from interrupts (decision page 0028). What\n"
+        "checks that no file of the store was replaced or overwritten takes 38,000, the transaction with its rows\n"
+        "57,000, and 150,000 are Python's: the plan, its requests, their counts, the decision. What is counted\n"
+        "that often is for a batch, which commits once.\n\n"
+        "Batched adds are limited by the processor alone, so other programs that run meanwhile take their share;\n"
+        "the row of a second of the processor does not know them. Durable adds wait for the disk most of the\n"
+        "time; what others sync meanwhile is most of their spread."
+    ),
 }

@@ -26,7 +26,7 @@ class Goal:
     unit: str = "x"
 
     def __str__(self) -> str:
-        return "-" if self.limit is None else f"{self.sense} {self.limit:,g}{self.unit}"
+        return "-" if self.limit is None else f"{self.sense} {self.limit:,.12g}{self.unit}"
 
     def judge(self, ratio: float | None, figure: float) -> Verdict:
         value = ratio if self.of == "ratio" else figure

@@ -13,9 +13,10 @@ import lmdb
 import msgspec
 
 from benchmarks.rows import Row
+from tools.servers import redis
 from tools.servers.postgres import find_programs
 
-PACKAGES = ("oneread", "lmdb", "msgspec", "psycopg", "sqlalchemy")
+PACKAGES = ("oneread", "lmdb", "msgspec", "psycopg", "redis", "sqlalchemy")
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -83,7 +84,14 @@ def _versions() -> dict[str, str]:
         **{name: metadata.version(name) for name in PACKAGES},
         "LMDB": library,
         "PostgreSQL": server.split()[2] if server else "none",
+        "Redis": _redis_version(),
     }
+
+
+def _redis_version() -> str:
+    program = redis.find_program()
+    words = _said(str(program), "--version").split() if program else []
+    return next((word.removeprefix("v=") for word in words if word.startswith("v=")), "none")
 
 
 def _said(*command: str) -> str:

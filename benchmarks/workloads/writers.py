@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 from benchmarks.measure import Round
 from benchmarks.peers.floor import Durability, Floor
@@ -23,18 +23,32 @@ from benchmarks.peers.postgres import Postgres
 from benchmarks.workloads import ours
 from examples.shop.source import Line
 
-SPAWN = multiprocessing.get_context("spawn")
+FRESH = multiprocessing.get_context("forkserver")
+"""Processes that share nothing with this one, forked from one that has only imported what they need."""
+FRESH.set_forkserver_preload(["benchmarks.cli"])
 Kind = Literal["oneread", "floor", "postgres"]
 Save = Callable[[Any], object]
+Prepare = Callable[[Any], object]
+
+
+class Opener(Protocol):
+    """What a process of its own opens: it is sent there."""
+
+    def open(self, stack: ExitStack) -> tuple[Save, Prepare]:
+        """A function that writes, and one that prepares its argument; the stack closes what was opened."""
+        ...
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a writer opens its store: a folder, or a DSN."""
+    """Where a writer of lines opens its store: a folder, or a DSN."""
 
     kind: Kind
     where: str
     durability: Durability = "group"
+
+    def open(self, stack: ExitStack) -> tuple[Save, Prepare]:
+        return OPENED[self.kind](self, stack)
 
 
 def threads_round(saves: Sequence[Save], lines: Iterator[Line], count: int, prepare: Callable[[Line], object]) -> Round:
@@ -57,31 +71,34 @@ def _all(save: Save, prepared: Sequence[object]) -> None:
 
 
 class Processes:
-    """Writers in processes of their own, waiting for lines; a context manager."""
+    """Writers in processes of their own, waiting for work; a context manager."""
 
-    def __init__(self, place: Place, number: int) -> None:
-        self._writers: list[tuple[SpawnProcess, Any]] = []
+    def __init__(self, place: Opener, number: int) -> None:
+        self._writers: list[tuple[ForkServerProcess, Any]] = []
         for _ in range(number):
-            here, there = SPAWN.Pipe()
-            process = SPAWN.Process(target=_write, args=(place, there), daemon=True)
+            here, there = FRESH.Pipe()
+            process = FRESH.Process(target=_write, args=(place, there), daemon=True)
             process.start()
             there.close()
             self._writers.append((process, here))
         for _, connection in self._writers:
             connection.recv()
 
-    def round(self, lines: Iterator[Line], count: int) -> Round:
+    def round(self, work: Iterator[Any], count: int, writers: int | None = None) -> Round:
+        """A round in which each writer, or each of the first so many, does `count` pieces of the work."""
+        connections = [connection for _, connection in self._writers[:writers]]
+
         def run() -> float:
-            for _, connection in self._writers:
-                connection.send([next(lines) for _ in range(count)])
-            for _, connection in self._writers:
+            for connection in connections:
+                connection.send([next(work) for _ in range(count)])
+            for connection in connections:
                 connection.recv()
             started = perf_counter()
-            for _, connection in self._writers:
+            for connection in connections:
                 connection.send(None)
-            for _, connection in self._writers:
+            for connection in connections:
                 connection.recv()
-            return (perf_counter() - started) / (count * len(self._writers))
+            return (perf_counter() - started) / (count * len(connections))
 
         return run
 
@@ -94,14 +111,14 @@ class Processes:
             process.join(timeout=30)
 
 
-def _write(place: Place, connection: Connection) -> None:
-    """A writer's life: says that it is ready; then takes lines, says so, waits for the start, saves them, says so."""
+def _write(place: Opener, connection: Connection) -> None:
+    """A writer's life: says that it is ready; then takes work, says so, waits for the start, does it, says so."""
     with ExitStack() as stack:
-        save, prepare = OPENED[place.kind](place, stack)
+        save, prepare = place.open(stack)
         connection.send(None)
         while True:
             try:
-                prepared = [prepare(line) for line in connection.recv()]
+                prepared = [prepare(piece) for piece in connection.recv()]
             except EOFError:
                 return
             connection.send(None)
@@ -110,15 +127,15 @@ def _write(place: Place, connection: Connection) -> None:
             connection.send(None)
 
 
-def _ours(place: Place, stack: ExitStack) -> tuple[Save, Callable[[Line], object]]:
+def _ours(place: Place, stack: ExitStack) -> tuple[Save, Prepare]:
     return stack.enter_context(ours.opened(Path(place.where), place.durability)).save, ours.purchase
 
 
-def _floor(place: Place, stack: ExitStack) -> tuple[Save, Callable[[Line], object]]:
+def _floor(place: Place, stack: ExitStack) -> tuple[Save, Prepare]:
     return stack.enter_context(Floor(Path(place.where), place.durability)).save, as_it_is
 
 
-def _postgres(place: Place, stack: ExitStack) -> tuple[Save, Callable[[Line], object]]:
+def _postgres(place: Place, stack: ExitStack) -> tuple[Save, Prepare]:
     opened = Postgres(place.where, durable=True)
     stack.callback(opened.close)
     return opened.save, as_it_is
@@ -128,7 +145,7 @@ def as_it_is(line: Line) -> Line:
     return line
 
 
-OPENED: dict[Kind, Callable[[Place, ExitStack], tuple[Save, Callable[[Line], object]]]] = {
+OPENED: dict[Kind, Callable[[Place, ExitStack], tuple[Save, Prepare]]] = {
     "oneread": _ours,
     "floor": _floor,
     "postgres": _postgres,

@@ -7,15 +7,14 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from tools import debian
+from tools.servers import processes
 
 DEBIAN = Path("/usr/lib/postgresql")  # Debian keeps the servers of all versions here, off PATH
 PROGRAMS = ("initdb", "pg_ctl", "postgres")
@@ -50,8 +49,8 @@ def postgres_server(settings: Mapping[str, str] = NO_SETTINGS) -> Generator[str]
     programs = find_programs()
     if programs is None:
         raise FileNotFoundError(f"no PostgreSQL server found; as root: {INSTALL}")
-    with tempfile.TemporaryDirectory(prefix="oneread-postgres-") as name:
-        folder, data, port = Path(name), Path(name) / "data", _free_port()
+    with processes.temporary_folder("postgres") as folder:
+        data, port = folder / "data", processes.free_port()
         account = _account()
         if account is not None:
             os.chown(folder, account.pw_uid, account.pw_gid)
@@ -100,12 +99,6 @@ def _run(command: Sequence[str], folder: Path, account: pwd.struct_passwd | None
         log = folder / "log"
         said = output.read_text() + (log.read_text() if log.exists() else "")
         raise RuntimeError(f"{Path(command[0]).name} failed:\n{said}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def install() -> int:

@@ -80,12 +80,13 @@ class CounterBatch:
             LimitExceeded: a million counters wait, because the store takes none.
             Closed: the batch was closed before this call.
         """
-        if type(amount) is not int or not -_MOST <= amount < _MOST:
+        if type(amount) is not int or not _LEAST <= amount <= _MOST:
             check_amount(amount)
         try:
             with self._lock:
-                if name in self._waiting:
-                    self._waiting[name] += amount
+                waiting = self._waiting
+                if name in waiting:
+                    waiting[name] += amount
                 else:
                     self._add_first(name, amount)
                 self._adds = adds = self._adds + 1
@@ -225,7 +226,8 @@ class AsyncCounterBatch(CounterBatch):
         await self._run_blocking(self.close)
 
 
-_MOST: Final = 1 << 63
+_MOST: Final = (1 << 63) - 1
+_LEAST: Final = -(1 << 63)
 _OPEN: weakref.WeakSet[CounterBatch] = weakref.WeakSet()
 
 

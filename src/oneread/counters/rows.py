@@ -6,7 +6,7 @@ are one range, and so are its windows of one size. See "Named counters" of docs/
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -91,8 +91,8 @@ class Generations(msgspec.Struct, frozen=True, array_like=True):
 class Sums(NamedTuple):
     """What was added to a row and what was taken from it, both 0 or more; neither ever falls."""
 
-    raised: int
-    lowered: int
+    raised: Annotated[int, msgspec.Meta(ge=0)]
+    lowered: Annotated[int, msgspec.Meta(ge=0)]
 
     @property
     def value(self) -> int:
@@ -100,9 +100,6 @@ class Sums(NamedTuple):
 
     def plus(self, amount: int) -> Sums:
         return Sums(self.raised + amount, self.lowered) if amount >= 0 else Sums(self.raised, self.lowered - amount)
-
-    def and_also(self, other: Sums) -> Sums:
-        return Sums(self.raised + other.raised, self.lowered + other.lowered)
 
 
 NOTHING: Final = Sums(0, 0)
@@ -176,6 +173,7 @@ def tokens_of(generation: int) -> RowRange:
 
 encode_struct: Final = msgspec.msgpack.Encoder().encode
 _decode_settings: Final = msgspec.msgpack.Decoder(CounterSettings).decode
+_decode_sums: Final = msgspec.msgpack.Decoder(Sums).decode
 _decode_generations: Final = msgspec.msgpack.Decoder(Generations).decode
 
 
@@ -218,7 +216,10 @@ def sums_of(row: Row | None) -> Sums:
     if row is None:
         return NOTHING
     cell = row.get(VALUE)
-    amounts = [] if cell is None else decode_amounts(cell.value)
+    try:
+        return _decode_sums(b"" if cell is None else cell.value)
+    except msgspec.MsgspecError:  # beyond 64 bits, or unreadable
+        amounts = [] if cell is None else decode_amounts(cell.value)
     if len(amounts) != _SUMS or not all(type(each) is int and each >= 0 for each in amounts):
         raise Corrupt(_UNREADABLE, amounts=amounts)
     return Sums(*amounts)  # type: ignore[arg-type]

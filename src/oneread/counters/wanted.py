@@ -108,7 +108,9 @@ def check_shards(shards: object) -> int:
 
 def check_keep(keep: object) -> dict[WindowSize, int]:
     """Raises InvalidValue unless this says how many windows of which sizes are kept."""
-    given: Any = {} if keep is None else keep
+    if keep is None:
+        return {}
+    given: Any = keep
     fits = isinstance(given, Mapping) and all(
         size in SECONDS and type(kept) is int and 1 <= kept <= MOST_WINDOWS for size, kept in given.items()
     )

@@ -6,7 +6,7 @@ See "Plans" of the architecture page.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -20,7 +20,8 @@ class Effect(msgspec.Struct, Generic[Answer], frozen=True, gc=False):
     """A base of effects: a plan yields one and is sent its answer."""
 
     def __iter__(self) -> Generator[Any, Any, Answer]:
-        return cast("Answer", (yield self))
+        answer: Answer = yield self
+        return answer
 
 
 class Now(Effect[int], frozen=True, gc=False):

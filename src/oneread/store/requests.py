@@ -8,7 +8,7 @@ architecture page.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -27,7 +27,8 @@ class Request(msgspec.Struct, Generic[Answer], frozen=True, gc=False):
     """A base of requests: a plan yields one and is sent its answer."""
 
     def __iter__(self) -> Generator[Any, Any, Answer]:
-        return cast("Answer", (yield self))
+        answer: Answer = yield self
+        return answer
 
 
 class Read(Request["list[Row | None]"], frozen=True, gc=False):

@@ -70,8 +70,6 @@ def negated(number: Number) -> Number:
 
 def _to_wire(number: Number | None) -> Any:
     if type(number) is int:
-        if -_INT64 <= number < _INT64:
-            return number
         return msgspec.msgpack.Ext(_BIG, number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True))
     return None if number is None else str(number)
 
@@ -93,19 +91,20 @@ _decode = wire_decoder(list[Any])
 
 def to_wire(amounts: Sequence[Number | None]) -> list[Any]:
     """Numbers as msgpack can store them: Decimals become text, ints beyond 64 bits an extension."""
-    return [_to_wire(number) for number in amounts]
+    return [number if type(number) is int and -_INT64 <= number < _INT64 else _to_wire(number) for number in amounts]
 
 
 def from_wire(amounts: Sequence[Any]) -> list[Number | None]:
     """The numbers of what `to_wire` made, after msgpack."""
-    return [
-        Decimal(number)
-        if type(number) is str
-        else number
-        if type(number) is not msgspec.msgpack.Ext
-        else _from_ext(number.code, memoryview(number.data))
-        for number in amounts
-    ]
+    return [number if type(number) is int else _from_wire(number) for number in amounts]
+
+
+def _from_wire(number: Any) -> Number | None:
+    if type(number) is str:
+        return Decimal(number)
+    if type(number) is msgspec.msgpack.Ext:
+        return _from_ext(number.code, memoryview(number.data))
+    return number  # type: ignore[no-any-return]
 
 
 def decode_amounts(data: bytes | None) -> list[Number]:
@@ -113,9 +112,12 @@ def decode_amounts(data: bytes | None) -> list[Number]:
     if data is None:
         return []
     try:
-        return [0 if number is None else number for number in from_wire(_decode(data))]
+        found = from_wire(_decode(data))
     except (msgspec.MsgspecError, InvalidOperation, ValueError) as error:
         raise Corrupt("this counts row is unreadable; repair the store") from error
+    if None in found:
+        return [0 if number is None else number for number in found]
+    return found  # type: ignore[return-value]
 
 
 def encode_amounts(amounts: Sequence[Number]) -> bytes:

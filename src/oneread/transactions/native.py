@@ -42,11 +42,12 @@ class NativeSystem:
 
     def together(self, plan: Callable[[], Plan[T]], swaps: Sequence[Swap] = ()) -> Plan[T]:
         """One transaction."""
+        if not swaps:
+            return Atomically(plan).__iter__()
 
         def run() -> Plan[T]:
             unit = UnitOfWork()
-            if swaps:
-                yield from swap(unit, (yield from Now()), swaps)
+            yield from swap(unit, (yield from Now()), swaps)
             result = yield from plan()
             yield from unit.write()
             return result

@@ -526,4 +526,7 @@ def _value_of(row: Row | None) -> bytes | None:
 
 def later(row: Row | None, now: int) -> int:
     """A stamp newer than those of the row before, even when the clock was set back."""
-    return now if row is None else min(MAX_STAMP, max([now, *(cell.stamp + 1 for cell in row.values())]))
+    if row is None:
+        return now
+    newest = max([cell.stamp for cell in row.values()])
+    return now if newest < now else min(MAX_STAMP, newest + 1)

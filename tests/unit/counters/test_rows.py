@@ -10,6 +10,7 @@ from oneread.errors import Corrupt
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Replace, Scan
 from oneread.store.rows import Cell
+from oneread.transactions.deltas import encode_amounts
 from tests.unit.counters.handles import SCHEMA
 
 NOW = 1_700_000_000_000
@@ -38,6 +39,18 @@ def test_the_bytes_of_every_row():
             "fffe0003" + "03616200" + "68" + start: {b"d:b": "9205c70901008000000000000000"},
             "fffe0004" + "00000000" + "03616200" + token: {b"d:b": "31"},
         }
+
+
+@pytest.mark.parametrize("raised", [0, 2**63 - 1, 2**63, 2**64, 2**200])
+def test_sums_of_any_size_are_read_as_they_were_written(raised):
+    for sums in (rows.Sums(raised, 7), rows.Sums(7, raised)):
+        assert rows.sums_of({rows.VALUE: Cell(rows.encode_sums(sums), NOW)}) == sums
+
+
+@pytest.mark.parametrize("amounts", [[], [1], [1, 2, 3], [-1, 2], [1, -(2**70)], [2**70, -1]])
+def test_other_numbers_are_no_sums(amounts):
+    with pytest.raises(Corrupt):
+        rows.sums_of({rows.VALUE: Cell(encode_amounts(amounts), NOW)})
 
 
 def replace(db, changes):

@@ -131,7 +131,11 @@ class Attempt(embedded.RowWrites):
                 for key in [key for key, value in written.items() if value is None]:
                     self._transaction.delete(key, db=database)
                 puts = {key: value for key, value in written.items() if value is not None}
-            self._transaction.cursor(database).putmulti(sorted(puts.items()))
+            if len(puts) == 1:
+                ((key, value),) = puts.items()
+                self._transaction.put(key, value, db=database)
+            else:
+                self._transaction.cursor(database).putmulti(sorted(puts.items()))
 
     def _bytes(self, table: Table, key: bytes) -> bytes | None:
         written = self._written.get(table)
