@@ -216,12 +216,12 @@ class Writes:
             self._add_sources(total, "links", widest, write.entities, write.fields)
 
     def _add_sequence(self, total: BoundBuilder, write: WriteCall) -> None:
-        """A new child reads the row at its number, once that is known, and writes the root's row."""
+        """New children read the rows at their numbers together, once these are known, and write the root's row."""
         entity_type = self._catalog.entity_types[write.cls]
         if entity_type.numbered is None or write.verb == "upsert":
             return
         numbered = Rows("read", "roots", "entity at its number", f"{write.cls.__name__}.{entity_type.numbered}")
-        total.add("number", numbered, write.entities, self._root(write.cls), write.entities)
+        total.add("number", numbered, write.entities, self._root(write.cls))
         (root,) = [each for each in entity_type.references if each.name == CHILD_OF]
         counted = Rows("write", "roots", "sequence", f"{write.cls.__name__}.{entity_type.numbered}")
         total.add("roots", counted, write.entities, self._root(root.kind.cls))

@@ -19,6 +19,7 @@ from oneread.errors import (
     UsageError,
 )
 from oneread.store.requests import Read, Replace
+from oneread.store.rows import Cell
 from tests.properties.test_dump_round_trip import dumped, load
 from tests.unit.database.faces import FACES
 
@@ -230,6 +231,43 @@ def test_costs_are_exact(db):
     assert db.cost(db.save(Comment(at=NOON, name="ada"))).requests == 5
 
 
+@pytest.mark.parametrize("count", [2, 3, 100])
+def test_several_children_read_their_rows_together(db, count):
+    saved = db.save_all([Comment(at=NOON, name="ada") for _ in range(count)])
+    assert numbers(saved) == list(range(1, count + 1))
+    # fence; root; the rows at the numbers; roots and holds written
+    found = db.cost(saved[0])
+    assert (found.requests, found.rows) == (5, 1 + 1 + count + (count + 1) + count)
+    bound = db.explain.save_all([Comment(at=NOON, name="ada")] * count).bound
+    assert (bound.requests, bound.rows) >= (found.requests, found.rows)
+
+
+def test_several_children_of_several_groups_and_models_read_their_rows_together(db):
+    first = db.create(badge(title="a"))
+    mixed = [badge(title="b"), Comment(at=NOON, name="bob"), badge("bob", "c"), badge(title="d"), first]
+    saved = db.save_all(mixed)
+    assert numbers(saved) == [2, 1, 1, 3, 1]
+    assert db.cost(saved[0]).requests == 7  # as for one: fence, roots, numbers, claims, three tables
+
+
+def test_a_transaction_numbers_several_with_one_read_at_its_commit(db):
+    saved = db.transact([("create", [Comment(at=NOON, name="ada")], {})] * 5)
+    assert numbers(saved) == [1, 2, 3, 4, 5]
+    # the root in the body; fence, root and rows again, roots and views written
+    assert db.cost(saved[0]).requests <= 6
+
+
+def test_bulk_reads_the_rows_of_a_batch_together(url):
+    seen = []
+    with connect(url, SCHEMA, workers=0, observers=(lambda request, _answer: seen.append(request),)) as db:
+        db.save(User(name="ada"))
+        seen.clear()
+        with db.bulk() as bulk:
+            for _ in range(50):
+                bulk.create(Comment(at=NOON, name="ada"))
+        assert sum(type(request) is Read and request.table == "roots" for request in seen) == 2
+
+
 def test_a_loaded_store_continues_behind_the_greatest(url):
     with connect("memory://", SCHEMA) as db:
         db.save_all([User(name="ada"), User(name="bob")])
@@ -301,6 +339,77 @@ def test_a_count_behind_its_children_refuses_to_number():
         assert db.repair().mended == 1
         assert db.create(badge(title="b")).number == 2
         assert db.verify().clean
+
+
+def damage_count(db, value, kind=Badge):
+    """Another value in place of the count of ada's children of a kind."""
+    root, column = db.operations.root(User, ("ada",)), b"m:s" + db.operations.kind(kind).prefix
+
+    def write():
+        (row,) = yield from Read("roots", [root], "dm")
+        yield from Replace("roots", {root: row | {column: Cell(value, row[b"d:v"].stamp)}})
+
+    db.run(db.operations.committer.together(write))
+
+
+DAMAGE = [b"", b"\x01", bytes(7), bytes(9), b"\xff" * 8, b"\x80" + bytes(7), b"x" * 1000]
+
+
+@pytest.mark.parametrize("value", DAMAGE, ids=[str(len(value)) + value[:1].hex() for value in DAMAGE])
+def test_a_count_that_cannot_be_read_is_named_found_and_mended(value):
+    with connect("memory://", SCHEMA) as db:
+        db.save_all([User(name="ada"), User(name="bob")])
+        for title in "abc":
+            db.create(badge(title=title))
+        db.delete(Badge, "ada", 3)
+        comment = db.create(Comment(at=NOON, name="ada"))
+        damage_count(db, value)
+        attempts = [
+            lambda: db.create(badge(title="d")),
+            lambda: db.save_all([badge(title="d"), badge(title="e")]),
+            lambda: db.transact(lambda tx: tx.create(badge(title="d"))),
+            lambda: db.save(Badge(name="ada", number=3, title="again")),
+        ]
+        for attempt in attempts:
+            with pytest.raises(Corrupt, match="cannot be read; run a repair") as refusal:
+                attempt()
+            assert refusal.value.facts["root"] == "User('ada')"
+            assert refusal.value.facts["stored"] == value[:16]
+        assert numbers(db.page(Badge, "ada").rows) == [1, 2]
+        db.patch(User, "ada", karma=7)  # what does not number goes on, and keeps the damage
+        assert db.create(Comment(at=NOON, name="ada")).number == comment.number + 1
+        assert db.create(badge("bob", "x")).number == 1
+        faults = db.verify().faults
+        texts = [each.text for each in faults]
+        assert "User ada: its sequence cannot be read: it is not a number of 8 bytes" in texts
+        assert "Badge ada/3: sequence: 0 -> at least 3" in texts
+        assert len(texts) == 1 + 3
+        assert {(each.view, each.mendable) for each in faults} == {("sequence", True)}
+        assert db.repair().clean
+        assert db.verify().clean
+        assert db.create(badge(title="d")).number == 4, "the deleted one's number is not given again"
+        assert db.get(User, "ada").karma == 7
+
+
+def test_a_count_that_cannot_be_read_and_has_no_children_starts_again():
+    with connect("memory://", SCHEMA) as db:
+        db.save(User(name="ada"))
+        damage_count(db, b"?")
+        (fault,) = db.verify().faults
+        assert (fault.kind, fault.view, fault.entity) == ("unreadable", "sequence", "User('ada')")
+        assert db.repair().clean
+        assert db.create(badge()).number == 1
+
+
+def test_repair_of_two_counts_of_one_root():
+    with connect("memory://", SCHEMA) as db:
+        db.save(User(name="ada"))
+        db.create(badge())
+        db.create(Comment(at=NOON, name="ada"))
+        damage_count(db, b"?", Badge)
+        damage_count(db, b"?", Comment)
+        assert db.repair().clean
+        assert db.create(badge(title="b")).number == db.create(Comment(at=NOON, name="ada")).number == 2
 
 
 def declare(name, base, annotations, **space):
