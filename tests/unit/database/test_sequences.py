@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from oneread import GENERATED, Index, Key, Model, Ref, Schema, by, connect
+from oneread import GENERATED, Index, Key, Model, Ref, Schema, by, connect, renamed
 from oneread.errors import (
     AlreadyExists,
     Corrupt,
@@ -465,3 +465,38 @@ def test_stored_entities_do_not_enter_a_group(tmp_path):
         connect(url, Schema(User, model()))
     with pytest.raises(SchemaMismatch, match="entity group"):
         connect(url, Schema(User, Badge, model(child_of=User, number=GENERATED)))
+
+
+def renamed_parts(tmp_path, root_fields, fields, **space):
+    """A root and its children under other names for the parts of their keys; opened, with what is there."""
+    user = declare("User", Model, root_fields, evolution=(renamed("name", to="nick"),))
+    note = declare("Note", Model, fields, child_of=user, **space)
+    return user, note, connect(f"lmdb://{tmp_path / 'store'}", Schema(user, note), workers=0)
+
+
+def test_the_numbered_part_and_the_parts_of_the_root_can_be_renamed(tmp_path):
+    user, note, db = renamed_parts(
+        tmp_path, {"name": Key[str]}, {"name": Key[str], "number": Key[int]}, number=GENERATED
+    )
+    with db:
+        db.save(user(name="ada"))
+        db.save_all([note(name="ada") for _ in range(3)])
+        db.delete(note, "ada", 3)
+    steps = (renamed("number", to="place"),)
+    parts = {"name": Key[str], "place": Key[int]}
+    user, note, db = renamed_parts(tmp_path, {"name": Key[str]}, parts, place=GENERATED, evolution=steps)
+    with db:
+        assert db.get(note, "ada", 2) == note(name="ada", place=2)
+        assert db.create(note(name="ada")).place == 4
+        assert db.verify().clean
+    steps = (*steps, renamed("name", to="nick"))
+    parts = {"nick": Key[str], "place": Key[int]}
+    user, note, db = renamed_parts(tmp_path, {"nick": Key[str]}, parts, place=GENERATED, evolution=steps)
+    with db:
+        assert db.get(user, "ada") == user(nick="ada")
+        assert db.create(note(nick="ada")).place == 5
+        assert db.verify().clean
+    with pytest.raises(SchemaMismatch, match="entity group"):  # the same part, and no number any more
+        renamed_parts(tmp_path, {"nick": Key[str]}, parts, evolution=steps)
+    with pytest.raises(SchemaMismatch, match="can be renamed and nothing else"):  # not declared as renamed
+        renamed_parts(tmp_path, {"nick": Key[str]}, {"nick": Key[str], "rank": Key[int]}, rank=GENERATED)
