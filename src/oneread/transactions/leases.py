@@ -115,14 +115,17 @@ class LeaseHolder:
         self._seen.pop(key, None)
         return Lease(owner, now + round(self.seconds * 1000), 1 if lease is None else lease.count + 1)
 
+    def left(self, key: bytes, lease: Lease | None) -> Lease:
+        """A lease of nobody, in place of the one that this worker may take: it does not go on with this work."""
+        self.forget(key)
+        return Lease("", 0, 1 if lease is None else lease.count + 1)
+
     def freed(self, key: bytes, lease: Lease | None) -> Lease | None:
         """What to write in place of this worker's lease, so that others need not wait; None when it is not its own."""
-        self.forget(key)
-        if lease is None or lease.owner != self._owner:
-            return None
-        return Lease("", 0, lease.count + 1)
+        left = self.left(key, lease)
+        return None if lease is None or lease.owner != self._owner else left
 
     def forget(self, key: bytes) -> None:
-        """The work of a row has ended."""
+        """The work of a row has ended, or is another's."""
         self._held.pop(key, None)
         self._seen.pop(key, None)

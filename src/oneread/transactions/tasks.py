@@ -40,6 +40,9 @@ from oneread.transactions.unit_of_work import UnitOfWork
 _STOPPING: Final = (Closed, SchemaMismatch, Unavailable, BudgetExceeded, OutcomeUnknown)
 """Errors against which a smaller batch does not help, and which no holder causes."""
 
+MOST_HELD: Final = 4
+"""Tasks that one worker keeps for itself; of others it does a batch in turn and leaves the rest to all."""
+
 _NAMED: Final = 20
 """Holders of one source that an error names at most."""
 
@@ -111,6 +114,7 @@ class TaskRunner:
         self._committer = committer
         self._handlers = handlers
         self._last = b""
+        self._moved: set[bytes] = set()  # in this turn of all tasks
 
     def _handler(self, key: bytes) -> TaskHandler:
         return self._handlers[outbox.kind_of(key)]
@@ -125,6 +129,7 @@ class TaskRunner:
         found, held = yield from self._next_task(outbox.TASKS.behind(last) if last else outbox.TASKS)
         if found is None:  # every task had its turn
             self._last = b""
+            self._forget_lost()
             if (yield from self._retry_changed()):
                 self.batches += 1
                 return TaskStepResult.DONE
@@ -181,6 +186,7 @@ class TaskRunner:
             yield from step.begin()
             row = unit.get("system", key)
             if row is None or not _has_lease(row, seen):
+                self.leases.forget(key)
                 return
             task = outbox.read_task(row)
             rows = yield from self._next_rows(unit, handler, task, batch)
@@ -228,11 +234,28 @@ class TaskRunner:
         if rows:
             cursor = self._handler(key).parts_of(task.source).start + rows[-1]
             moved = Task(task.source, cursor, task.done + len(rows), task.unchanged)
-            lease = self.leases.renew(key, lease_in(step.unit.get("system", key)), step.now)
+            lease = self._next_lease(key, lease_in(step.unit.get("system", key)), step.now)
             outbox.move_task(step.unit, key, moved, lease, step.now)
+            self._moved.add(key)
         else:
             self.leases.forget(key)
             step.unit.remove("system", key)
+
+    def _next_lease(self, key: bytes, lease: Lease | None, now: int) -> Lease:
+        """The own lease of a task; that of nobody where this worker has enough, so that others find work."""
+        held = self._held()
+        keeps = key in held or len(held) < MOST_HELD
+        return self.leases.renew(key, lease, now) if keeps else self.leases.left(key, lease)
+
+    def _held(self) -> list[bytes]:
+        return [key for key in self.leases.held if key.startswith(outbox.TASKS.start)]
+
+    def _forget_lost(self) -> None:
+        """After a turn of all tasks: forgets those that were not met, which others have ended."""
+        for key in self._held():
+            if key not in self._moved:
+                self.leases.forget(key)
+        self._moved.clear()
 
     def free(self) -> Plan[None]:
         """Frees the tasks that this worker has begun, so that others go on with them at once. One transaction, or none.
@@ -240,7 +263,7 @@ class TaskRunner:
         Raises:
             SchemaMismatch: a newer program has upgraded the store; the leases end by themselves.
         """
-        held = [key for key in self.leases.held if key.startswith(outbox.TASKS.start)]
+        held = self._held()
         if held:
             yield from self._committer.step(lambda step: self._free(step, held))
 

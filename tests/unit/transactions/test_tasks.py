@@ -6,7 +6,7 @@ from oneread import Copy, Key, Model, Schema, connect
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell
-from oneread.transactions import outbox
+from oneread.transactions import outbox, tasks
 from oneread.transactions.leases import LEASE, Lease, LeaseHolder, lease_in
 from oneread.transactions.outbox import FOLLOW, TASKS
 from oneread.transactions.tasks import FollowHandler, TaskRunner, TaskStepResult
@@ -187,6 +187,42 @@ def test_a_worker_frees_only_what_is_still_its_own(store):
     assert store.owners() == ["two"]
 
 
+def test_a_worker_leaves_tasks_to_others(store, monkeypatch):
+    """Otherwise the first one would keep all that are large, and the others had nothing to do."""
+    monkeypatch.setattr(tasks, "MOST_HELD", 1)
+    store.rename(1, 2)
+    one, two = store.worker("one"), store.worker("two")
+    store.step(one)
+    store.step(one)
+    assert sorted(store.owners()) == ["", "one"]
+    assert (store.followed(1), store.followed(2)) == (3, 3)
+    store.step(two)
+    assert sorted(store.owners()) == ["one", "two"]
+    store.step(one)
+    assert sorted((store.followed(1), store.followed(2))) == [6, 6]
+    store.step(one)
+    store.step(two)
+    assert store.tasks() == []
+    assert store.db.verify().clean
+
+
+def test_what_others_have_ended_does_not_keep_a_worker_from_new_tasks(store, monkeypatch):
+    monkeypatch.setattr(tasks, "MOST_HELD", 1)
+    store.rename(1)
+    one, two = store.worker("one"), store.worker("two")
+    store.step(one)
+    store.now += 10_000
+    for _ in range(2):
+        store.step(two)
+    assert store.tasks() == []
+    assert store.step(one) is TaskStepResult.IDLE
+    store.rename(2)
+    store.db.patch(Maker, 2, name="newer")
+    store.step(one)
+    store.step(one)
+    assert store.owners() == ["one"]
+
+
 def test_closing_frees_what_was_begun(store):
     store.rename(1)
     store.db.run(store.db.operations.drain_step(3))
@@ -226,6 +262,7 @@ def test_a_lease_that_cannot_be_read_binds_nobody(store):
 
 def test_more_tasks_of_others_than_a_scan_reads_are_passed_over(store, monkeypatch):
     monkeypatch.setattr(outbox, "BATCH", 2)
+    monkeypatch.setattr(tasks, "MOST_HELD", 9)
     store.db.save_all([Maker(number=each, name="old") for each in range(10, 15)])
     store.db.save_all(
         [Thing(maker_number=maker, number=each, maker=MadeBy.of(maker)) for maker in range(10, 15) for each in range(4)]
