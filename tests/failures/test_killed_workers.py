@@ -1,7 +1,7 @@
 """Workers in processes of their own are killed, stopped for longer than their leases, and continued: all work is done.
 
 Each lease ends after a fraction of a second here. Every copy is right at the end, nothing was done twice that a sum
-would show, and a worker that was told to stop has ended in order.
+would show, and a worker that got SIGTERM has ended in order.
 """
 
 import os
@@ -58,11 +58,11 @@ SCHEMA = Schema(Maker, Thing, ThingsOfMaker, PricesOfName, inline=0)
 
 def work_for_ever(url):
     """The child: batches of a few holders, until SIGTERM."""
-    told = []
-    signal.signal(signal.SIGTERM, lambda _number, _frame: told.append(1))
+    asked = []
+    signal.signal(signal.SIGTERM, lambda _number, _frame: asked.append(1))
     with connect(url, SCHEMA, workers=0, timeout=60) as db:
         db.operations.outbox.leases.seconds = LEASE
-        while not told:
+        while not asked:
             try:
                 if not db.run(db.operations.drain_step(7)):
                     time.sleep(0.01)  # nothing for this worker
@@ -128,7 +128,7 @@ def test_killed_and_stopped_workers_leave_nothing_undone(tmp_path, durability):
         assert db.verify().clean
 
 
-def test_a_worker_that_is_told_to_stop_leaves_its_tasks_free(tmp_path):
+def test_a_worker_that_is_stopped_in_order_leaves_its_tasks_free(tmp_path):
     url = f"lmdb://{tmp_path / 'store'}?durability=none"
     with connect(url, SCHEMA, workers=0) as db:
         db.save(Maker(number=1, name="0"))

@@ -72,7 +72,7 @@ def history(seed):
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_all_work_ends_and_nobody_takes_what_another_has(seed):
+def test_all_work_ends_and_no_worker_takes_what_another_has(seed):
     history(seed).run()
 
 

@@ -296,7 +296,7 @@ class Operations:
         return result
 
     def free_leases(self) -> Plan[None]:
-        """Gives up the work that this program has begun, so that others go on with it at once."""
+        """Gives up the work that this program has begun, so that others continue with it at once."""
         yield from self.outbox.free()
         yield from self.jobs.free()
 

@@ -1,6 +1,6 @@
-"""Jobs: what a worker does again and again besides tasks, a small batch at a time, such as removing what has expired.
+"""Periodic jobs: what workers do again and again besides tasks, a small batch at a time, as removing what has expired.
 
-Every worker tries each job; the one that finds more than one batch of work takes a lease and goes on, and the others
+Every worker tries each job; the one that finds more than one batch of work takes a lease and continues, and the others
 leave it to that worker. So a store at rest is not written, and a dead worker's job is taken over. See
 docs/decisions/0056-leases.md.
 """

@@ -66,7 +66,7 @@ class LeaseHolder:
     """The leases of one worker, and when it first saw those of others.
 
     A lease of another is over at its end by this process's clock, and at the latest when it was seen unchanged for
-    `seconds` by a clock that is never set: so a clock that was set back delays nobody's work.
+    `seconds` by a clock that is never set: so a clock that was set back delays no work for long.
     """
 
     def __init__(
@@ -109,14 +109,14 @@ class LeaseHolder:
         return self._clock() - known[1] >= self.seconds
 
     def renew(self, key: bytes, lease: Lease | None, now: int) -> Lease:
-        """The lease with which this worker goes on, in place of the one that it may take."""
+        """The lease with which this worker continues, in place of the one that it may take."""
         owner = self.owner
         self._held[key] = None
         self._seen.pop(key, None)
         return Lease(owner, now + round(self.seconds * 1000), 1 if lease is None else lease.count + 1)
 
     def left(self, key: bytes, lease: Lease | None) -> Lease:
-        """A lease of nobody, in place of the one that this worker may take: it does not go on with this work."""
+        """A lease without an owner, in place of the one that this worker may take: the rest is for any worker."""
         self.forget(key)
         return Lease("", 0, 1 if lease is None else lease.count + 1)
 

@@ -162,7 +162,7 @@ def save_task(unit: UnitOfWork, key: bytes, task: Task, stamp: int) -> None:
 
 
 def move_task(unit: UnitOfWork, key: bytes, task: Task, lease: Lease, now: int) -> None:
-    """Stores how far a task is, and who goes on with it; its stamp stays, from which its age is counted."""
+    """Stores how far a task is, and who continues with it; its stamp stays, from which its age is counted."""
     row = unit.known("system")[key]
     stamp = now if row is None else row[VALUE].stamp
     unit.put("system", key, {VALUE: Cell(_encode(task), stamp), LEASE: Cell(encode_lease(lease), later(row, now))})

@@ -46,7 +46,7 @@ def last_number(row: Row | None, sequence: NumberSequence, name_of: Callable[[by
     """The last number that a sequence has given, from the row of its root; 0 if none.
 
     Raises:
-        Corrupt: the count cannot be read, so that nobody knows which numbers were given.
+        Corrupt: the count cannot be read, so the numbers that were given are not known.
     """
     cell = None if row is None else row.get(SEQUENCE + sequence.kind)
     if cell is None:

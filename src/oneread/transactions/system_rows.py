@@ -22,7 +22,7 @@ SINGLE_ROWS: Final = frozenset({SCHEMA_ROW, FENCE_ROW, BACKFILL_ROW})
 
 CHECKPOINT_PREFIX: Final = b"bulk:"
 LEASES: Final = RowRange(b"lease:", b"lease;")
-"""The leases of the jobs that workers do again and again."""
+"""The leases of the periodic jobs of workers."""
 RANGES: Final = (outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX), LEASES)
 """Where the other rows are."""
 

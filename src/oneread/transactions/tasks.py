@@ -242,7 +242,7 @@ class TaskRunner:
             step.unit.remove("system", key)
 
     def _next_lease(self, key: bytes, lease: Lease | None, now: int) -> Lease:
-        """The own lease of a task; that of nobody where this worker has enough, so that others find work."""
+        """The own lease of a task; one without an owner where this worker has enough, so that others find work."""
         held = self._held()
         keeps = key in held or len(held) < MOST_HELD
         return self.leases.renew(key, lease, now) if keeps else self.leases.left(key, lease)
@@ -258,7 +258,7 @@ class TaskRunner:
         self._moved.clear()
 
     def free(self) -> Plan[None]:
-        """Frees the tasks that this worker has begun, so that others go on with them at once. One transaction, or none.
+        """Frees the tasks that this worker has begun: others continue with them at once. One transaction, or none.
 
         Raises:
             SchemaMismatch: a newer program has upgraded the store; the leases end by themselves.

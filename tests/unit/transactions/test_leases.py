@@ -56,7 +56,7 @@ def test_a_lease_of_another_may_be_taken_at_its_end(mine):
 
 
 @pytest.mark.parametrize("until", [NOW + 10_000, NOW + 3_600_000, 2**62])
-def test_a_clock_that_was_set_delays_nobody_for_longer_than_a_lease(mine, ticks, until):
+def test_a_clock_that_was_set_delays_no_work_for_longer_than_a_lease(mine, ticks, until):
     assert not mine.may_take(KEY, theirs(until), NOW)
     ticks.now += 9.9
     assert not mine.may_take(KEY, theirs(until), NOW - 3_600_000)
@@ -79,7 +79,7 @@ def test_what_was_seen_of_others_is_bounded(mine, ticks, monkeypatch):
     assert mine.may_take(b"task:8", theirs(), NOW)
 
 
-def test_only_the_own_lease_is_freed_and_its_count_goes_on(mine):
+def test_only_the_own_lease_is_freed_and_its_count_continues(mine):
     lease = mine.renew(KEY, theirs(NOW - 1, 4), NOW)
     assert mine.held == [KEY]
     assert mine.freed(KEY, lease) == Lease("", 0, 6)

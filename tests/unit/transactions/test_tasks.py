@@ -249,7 +249,7 @@ def test_a_backfill_takes_tasks_from_their_workers(store):
     assert store.step(one) is TaskStepResult.IDLE
 
 
-def test_a_lease_that_cannot_be_read_binds_nobody(store):
+def test_a_lease_that_cannot_be_read_binds_no_worker(store):
     store.rename(1)
     store.step(store.worker("one"))
     ((key, row),) = store.tasks()
