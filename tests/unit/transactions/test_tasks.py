@@ -1,8 +1,12 @@
 """Several workers share the tasks of one store by leases, which cost no request and bind no longer than needed."""
 
+import asyncio
+import time
+
 import pytest
 
-from oneread import Copy, Key, Model, Schema, connect
+from oneread import Copy, Key, Model, Schema, connect, connect_async
+from oneread.errors import Closed, Unavailable
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell
@@ -223,10 +227,45 @@ def test_what_others_have_ended_does_not_keep_a_worker_from_new_tasks(store, mon
     assert store.owners() == ["one"]
 
 
-def test_closing_frees_what_was_begun(store):
+def test_closing_frees_what_was_begun(tmp_path):
+    store = Store(f"lmdb://{tmp_path}/store?durability=none")
     store.rename(1)
     store.db.run(store.db.operations.drain_step(3))
+    assert store.owners() != [None]
     store.db.close()
+    store.db.close()
+    with connect(f"lmdb://{tmp_path}/store?durability=none", SCHEMA, workers=0) as db:
+        ((_key, row),) = db.run(Scan("system", TASKS, 9, families="dm").__iter__())
+        assert lease_in(row) == Lease("", 0, 2)
+
+
+def test_closing_a_store_that_fails_leaves_leases_to_their_end(monkeypatch):
+    store = Store("memory://")
+    store.rename(1)
+    store.db.run(store.db.operations.drain_step(3))
+
+    def failing(*_given):
+        raise Unavailable("simulated")
+
+    monkeypatch.setattr(store.db._driver.engine, "transaction", failing)
+    store.db.close()
+    with pytest.raises(Closed):
+        store.db.drain()
+
+
+def test_the_asynchronous_face_waits_for_another_worker_too(tmp_path):
+    url = f"lmdb://{tmp_path}/store?durability=none"
+
+    async def drained():
+        async with connect_async(url, SCHEMA, workers=0) as db:
+            return await db.drain()
+
+    store = Store(url)
+    store.rename(1)
+    store.now = time.time_ns() // 1_000_000 - 9_700  # the lease ends soon
+    store.step(store.worker("another"))
+    assert asyncio.run(drained()) == 1
+    assert store.followed(1) == HOLDERS
     store.db.close()
 
 
