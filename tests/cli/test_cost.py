@@ -111,6 +111,30 @@ def test_a_call_that_cannot_be_is_wrong_use(bare, wrong):
     assert bare("explain", *wrong, "--schema", SCHEMA).code == 2
 
 
+GROUPS = "tests.unit.costs.test_writes:SCHEMA"
+
+
+def test_a_delete_with_children_is_explained(bare):
+    found = bare("explain", "delete", "Person", "ada", "--children", "40", "--schema", GROUPS)
+    assert (found.code, found.out.splitlines()[0]) == (0, "delete(Person, 'ada', children='delete')")
+    assert "delete(children=40) Person: at most" in found.out
+    assert found.out.endswith("the commits of one Person group are one after the other\n")
+    for wrong in (("delete", "Person", "ada", "--children", "4000"), ("create", "Person", "--children", "1")):
+        assert bare("explain", *wrong, "--schema", GROUPS).code == 2
+
+
+def test_the_commits_a_second_of_a_group_are_shown_with_times(bare, tmp_path):
+    file = tmp_path / "numbers.json"
+    write_some(file)
+    asked = ("cost", "Note", "Elsewhere", "--schema", GROUPS, "--numbers", file)
+    assert "a second in a group" in bare(*asked).out
+    rated = [each for each in bare(*asked, "--json").document(list[dict[str, Any]]) if "group_rate" in each]
+    assert {each["target"] for each in rated} == {"Note"}
+    assert {each["verb"] for each in rated} == {"save", "create", "get_or_create", "upsert", "patch", "delete"}
+    assert all(each["group_rate"] == pytest.approx(1 / each["seconds"]) for each in rated)
+    assert "a second in a group" not in bare("cost", MODEL, "--schema", SCHEMA, "--numbers", file).out
+
+
 @pytest.mark.parametrize("engine", ["memory", "lmdb"])
 def test_numbers_are_measured_in_a_store_of_their_own_which_goes(bare, tmp_path, engine, monkeypatch):
     monkeypatch.setattr("oneread.cli.calibration.STORED", 200)

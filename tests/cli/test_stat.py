@@ -30,6 +30,12 @@ class Part(msgspec.Struct, forbid_unknown_fields=True):
     state: str
 
 
+class Lag(msgspec.Struct, forbid_unknown_fields=True):
+    waiting: int
+    begun: int
+    oldest: float
+
+
 class Survey(msgspec.Struct, forbid_unknown_fields=True):
     schema_version: int
     unfinished: bool
@@ -38,6 +44,7 @@ class Survey(msgspec.Struct, forbid_unknown_fields=True):
     engine: Engine | None
     parts: list[Part]
     set_aside: int
+    lag: dict[str, Lag]
 
 
 def test_a_small_store_is_counted_by_model_and_view(oneread):

@@ -1,6 +1,8 @@
 """`oneread tasks`, `oneread worker` and `oneread shell`."""
 
+import re
 import signal
+import time
 from datetime import datetime
 
 import msgspec
@@ -10,6 +12,7 @@ from oneread import connect
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell
+from oneread.transactions.leases import LeaseHolder
 from tests.cli import notes
 
 
@@ -17,6 +20,17 @@ class Task(msgspec.Struct, forbid_unknown_fields=True):
     source: str
     done: int
     readable: bool
+    age: float = 0.0
+    worker: str = ""
+
+
+class Lag(msgspec.Struct, forbid_unknown_fields=True):
+    waiting: int = 0
+    begun: int = 0
+    oldest: float = 0.0
+
+
+NONE_WAITS = {"follow": Lag()}
 
 
 class Aside(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,6 +50,14 @@ class Outbox(msgspec.Struct, forbid_unknown_fields=True):
     aside: int = 0
     set_aside: list[Aside] = []
     retried: int = 0
+    lag: dict[str, Lag] = msgspec.field(default_factory=NONE_WAITS.copy)
+
+
+class Run(msgspec.Struct, forbid_unknown_fields=True):
+    waiting: int
+    set_aside: int
+    batches: int
+    lag: dict[str, Lag]
 
 
 @pytest.fixture
@@ -57,10 +79,15 @@ def test_nothing_waits_in_a_store_at_rest(oneread):
 
 @pytest.mark.usefixtures("renamed")
 def test_a_task_is_listed_by_its_source(oneread):
-    assert oneread("tasks", "--json").document(Outbox) == Outbox(1, [Task("Person(1)", 0, True)], 0)
+    found = oneread("tasks", "--json").document(Outbox)
+    (task,) = found.tasks
+    assert (found.waiting, task.source, task.done, task.readable, task.worker) == (1, "Person(1)", 0, True, "")
+    assert 0 <= task.age <= found.lag["follow"].oldest < 60
+    assert (found.lag["follow"].waiting, found.lag["follow"].begun) == (1, 0)
     ran = oneread("tasks")
     assert "Person(1)" in ran.out
-    assert "1 task waiting" in ran.out
+    assert "1 task waiting, the oldest for " in ran.out
+    assert "1 task waiting in the outbox, the oldest for " in oneread("stat").out
 
 
 def test_tasks_are_done_here_and_now(oneread, renamed):
@@ -131,7 +158,60 @@ def test_a_worker_does_the_tasks_until_it_is_stopped(process, renamed):
         assert worker.poll() is None
     worker.send_signal(signal.SIGTERM)
     out, err = worker.communicate(timeout=30)
-    assert (worker.returncode, out, err) == (0, '{"waiting":0,"set_aside":0}\n', "")
+    assert (worker.returncode, err) == (0, "")
+    done = msgspec.json.decode(out, type=Run)
+    assert (done.waiting, done.set_aside, done.lag) == (0, 0, NONE_WAITS)
+    assert done.batches >= 1
+
+
+def test_a_worker_that_runs_once_ends_when_nothing_is_left(oneread, renamed):
+    ran = oneread("worker", "--once")
+    assert (ran.code, ran.out) == (0, "stopped; 0 tasks waiting\n")
+    assert names(renamed) == ["Ada L."] * 4
+    assert oneread("worker", "--once", "--json").document(Run) == Run(0, 0, 0, NONE_WAITS)
+
+
+def begun_by_another(url, seconds):
+    """A task of which another worker has done a part, and on which it has a lease for so long."""
+    with connect(url, notes.NOTES, workers=0) as db:
+        outbox = db.operations.outbox
+        outbox.leases = LeaseHolder(seconds, new_owner=lambda: "4711-other")
+        assert db.run(outbox.step(1))
+        outbox.leases = LeaseHolder()  # so that closing frees nothing, as if the process had died
+
+
+def test_a_task_that_another_worker_has_begun_is_shown_with_it(oneread, renamed):
+    begun_by_another(renamed, 60)
+    found = oneread("tasks", "--json").document(Outbox)
+    assert (found.tasks[0].done, found.tasks[0].worker, found.lag["follow"].begun) == (1, "4711-other", 1)
+    assert "4711-other" in oneread("tasks").out
+
+
+@pytest.mark.parametrize("command", [("tasks", "--drain"), ("worker", "--once")])
+def test_a_task_of_a_dead_worker_is_waited_for_and_taken_over(oneread, renamed, command):
+    begun_by_another(renamed, 0.3)
+    started = time.monotonic()
+    ran = oneread(*command)
+    assert (ran.code, ran.out.splitlines()[-1].endswith("0 tasks waiting")) == (0, True)
+    assert 0.2 < time.monotonic() - started < 10
+    assert names(renamed) == ["Ada L."] * 4
+
+
+def test_a_worker_that_waits_for_another_stops_in_order(process, renamed):
+    begun_by_another(renamed, 3600)
+    worker = process("worker", "--once")
+    worker.stderr.readline()
+    worker.send_signal(signal.SIGTERM)
+    out, _err = worker.communicate(timeout=30)
+    assert worker.returncode == 0
+    assert out.startswith("stopped; 1 task waiting, the oldest for ")
+
+
+@pytest.mark.usefixtures("renamed")
+def test_a_worker_says_now_and_then_what_it_has_done(oneread, monkeypatch):
+    monkeypatch.setattr("oneread.cli.worker.NOTE_SECONDS", 0.2)
+    ran = oneread("worker", "--for", "2")
+    assert re.search(r"^\d+ batch(es)? done; \d+ tasks? waiting", ran.err, re.MULTILINE)
 
 
 def test_a_worker_stops_by_itself_when_it_is_given_a_time(oneread):

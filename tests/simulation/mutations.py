@@ -29,7 +29,7 @@ def a_task_carries_its_sources_state(patch):
         payloads[key] = unit.known("roots")[source]
         return key
 
-    def batch(self, work, key, size):
+    def batch(self, work, key, size, _seen):
         unit = work.unit
         yield from unit.load("system", [key])
         if unit.get("system", key) is not None:

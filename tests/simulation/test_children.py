@@ -1,13 +1,17 @@
 """Children are numbered while processes die and answers get lost: right after every commit, and at the end."""
 
 import os
+from collections import Counter
 from random import Random
 
 import pytest
 
 from oneread import GENERATED, Aggregate, Copy, Index, Key, Model, Schema, by, count, newest, shown
+from oneread.database.operations import Operations
+from oneread.errors import Conflict, LimitExceeded
 from oneread.testing.simulator import Simulation
-from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep, TransactStep
+from oneread.testing.steps import DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep, Step, TransactStep
+from tests.simulation.workers import leased, populate
 
 SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 20)
 WRITERS, STEPS = 3, 9
@@ -85,6 +89,74 @@ def posting(chance, user):
         oracle.create(second)
 
     return TransactStep(f"posting {user}", body, expected)
+
+
+class Listing(Operations):
+    """The operations of a simulation, with what a delete of a group has listed."""
+
+    def __init__(self, operations, listed):
+        self.__dict__ = operations.__dict__ | {"listed": listed}
+
+    def _children(self, root):
+        self.listed[:] = yield from super()._children(root)
+        return list(self.listed)
+
+
+class DeleteGroupStep(Step, frozen=True):
+    """A root with its children. The oracle deletes the children that were listed: with others left it refuses too."""
+
+    user: int
+    listed: list
+
+    writes = True
+
+    def __str__(self):
+        return f"delete group {self.user}"
+
+    def plan(self, operations):
+        try:
+            return (yield from Listing(operations, self.listed).delete(User, (self.user,), None, "delete"))
+        except LimitExceeded as refusal:
+            raise Conflict("too many children; nothing was written") from refusal
+
+    def expect(self, oracle, versions=()):  # noqa: ARG002 - dated by the oracle
+        parts_of = LEASED.unstored().kinds[Post].parts_of
+        for key in self.listed:
+            oracle.delete(Post, *parts_of(key))
+        oracle.delete(User, self.user)
+        return []
+
+
+LEASED = Schema(User, Post, PostsOfDay, PostsOfAuthor, inline=3)
+"""A group of up to three posts goes with its user; a user of more posts is renamed by a task."""
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_groups_are_right_while_workers_share_the_tasks_and_die(seed):
+    """Histories of groups, sequences and tasks: all work ends, and each after its commit is what the oracle says."""
+    group_history(seed).run()
+
+
+def group_history(seed):
+    chance = Random(f"groups {seed}")
+    simulation = leased(seed, LEASED, chance)
+    simulation.prepare(
+        SaveAllStep([User(number=number) for number in range(2)]),
+        SaveAllStep([post(chance, 0) for _ in range(5)]),
+        PatchStep(User, (0,), {"name": "renamed"}),
+    )
+    acts = [lambda: step(chance)] * 4 + [lambda: DeleteGroupStep(chance.randrange(2), [])]
+    return populate(simulation, [[chance.choice(acts)() for _ in range(6)] for _ in range(WRITERS)])
+
+
+def test_groups_are_deleted_and_tasks_are_done_in_these_histories():
+    outcomes = Counter()
+    for seed in range(20):
+        simulation = group_history(seed)
+        simulation.run()
+        outcomes.update((what.rpartition(" ")[0], how) for what, how in simulation.outcomes)
+    assert outcomes["delete group", "done"] >= 3, outcomes
+    assert outcomes["work of worker", "crashed"] >= 3, outcomes
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -5,7 +5,7 @@ See docs/reference/command-line.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -24,12 +24,13 @@ from oneread.cli.options import (
     load_numbers,
     schema_of,
 )
-from oneread.cli.output import Output
+from oneread.cli.output import Output, Right
 from oneread.costs.bound_file import compare, read, write
 from oneread.costs.bounds import Bound, readable
-from oneread.costs.declared import of
+from oneread.costs.declared import Costs, of
 from oneread.costs.numbers import MachineNumbers, seconds_text
 from oneread.errors import UsageError
+from oneread.evolution.schema import Schema
 
 
 def command(  # noqa: PLR0913 - each option is one question
@@ -68,23 +69,45 @@ def command(  # noqa: PLR0913 - each option is one question
             raise typer.Exit(FOUND)
         return
     wanted = {cls.__name__ for cls in find_declared(known, names)}
-    bounds = [bound for bound in of(known).table() if not wanted or bound.target in wanted]
+    costs = of(known)
+    bounds = [bound for bound in costs.table() if not wanted or bound.target in wanted]
     measured = load_numbers(output, numbers, times=times)
-    output.document([_document(bound, measured) for bound in bounds])
+    rates = {} if measured is None else _group_rates(known, costs, bounds, measured)
+    output.document([_document(bound, measured, rates) for bound in bounds])
     if terms:
         for bound in bounds:
             for line in str(bound).splitlines():
                 output.text(line)
         return
     headers = ["target", "verb", "requests", "rows", "bytes", "typically", *(["time"] if measured else [])]
-    output.table(headers, [_row(bound, measured) for bound in bounds])
+    headers += ["a second in a group"] if rates else []
+    output.table(headers, [_row(bound, measured, rates) for bound in bounds])
 
 
-def _row(bound: Bound, measured: MachineNumbers | None) -> Sequence[object]:
+def _group_rates(known: Schema, costs: Costs, bounds: Sequence[Bound], measured: MachineNumbers) -> dict[str, float]:
+    """Commits a second in one entity group, by the names of the bounds that write in one."""
+    classes = known.named()
+    return {
+        bound.name: measured.group_rate(bound)
+        for bound in bounds
+        if any(term.act == "write" for term in bound.terms) and costs.group_of(classes[bound.target]) is not None
+    }
+
+
+def _row(bound: Bound, measured: MachineNumbers | None, rates: Mapping[str, float]) -> Sequence[object]:
     cells = [bound.target, bound.verb, bound.requests, bound.rows, readable(bound.bytes), readable(bound.typical)]
-    return [*cells, seconds_text(measured.predicted(bound))] if measured else cells
+    if measured is None:
+        return cells
+    cells.append(seconds_text(measured.predicted(bound)))
+    if rates:
+        cells.append(Right(f"{rates[bound.name]:,.0f}" if bound.name in rates else ""))
+    return cells
 
 
-def _document(bound: Bound, measured: MachineNumbers | None) -> dict[str, object]:
+def _document(bound: Bound, measured: MachineNumbers | None, rates: Mapping[str, float]) -> dict[str, object]:
     found: dict[str, object] = msgspec.to_builtins(bound)
-    return found | {"seconds": measured.predicted(bound)} if measured else found
+    if measured is not None:
+        found["seconds"] = measured.predicted(bound)
+    if bound.name in rates:
+        found["group_rate"] = rates[bound.name]
+    return found

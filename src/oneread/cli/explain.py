@@ -43,6 +43,9 @@ FieldOption = Annotated[
     list[str],
     typer.Option("--field", metavar="FIELD", help="A field that the patch changes.", autocompletion=complete_fields),
 ]
+ChildrenOption = Annotated[
+    int | None, typer.Option("--children", metavar="N", min=0, help="Children that a delete takes along.")
+]
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A model or a view of the schema.", autocompletion=complete_names)
 ]
@@ -58,6 +61,7 @@ def command(  # noqa: PLR0913 - each option narrows one call
     limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Rows of a page.")] = None,
     fields: FieldOption = [],  # noqa: B006 - typer makes a list of its own
     carriers: Annotated[int | None, typer.Option("--carriers", min=0, help="Entities that hold a copy.")] = None,
+    children: ChildrenOption = None,
     numbers: NumbersOption = "",
     times: TimesOption = False,
 ) -> None:
@@ -75,7 +79,12 @@ def command(  # noqa: PLR0913 - each option narrows one call
     with reading(given.db, known) if given.db else connect("memory://", known, workers=0) as database:
         explain = database.explain if measured is None else database.explain.by(measured)
         parts = _key(cls, verb, key_parts(database.operations.catalog, cls), key)
-        found = _explain(explain, (verb, cls, parts), limit=limit, fields=fields, carriers=carriers)
+        if children is not None:
+            if verb != "delete":
+                raise UsageError("--children is for delete", verb=verb)
+            found = explain.delete(cls, *parts, carriers=carriers, children=children)
+        else:
+            found = _explain(explain, (verb, cls, parts), limit=limit, fields=fields, carriers=carriers)
     output.document(found)
     for line in str(found).splitlines():
         output.text(line)

@@ -10,7 +10,7 @@ import codecs
 import contextlib
 import io
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from decimal import Decimal
 from importlib import import_module
 from types import NoneType
@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from oneread.cli import guard
+from oneread.derivations.pending_tasks import TaskLag, count_waiting, oldest_of
 from oneread.errors import InvalidValue
 from oneread.models.wide import digits_of
 from oneread.plans.progress import Progress, Reporter, no_progress
@@ -187,3 +188,8 @@ def plain_text(value: object) -> str:
 def shown(text: str) -> str:
     """Text with control characters escaped: stored text must not control the terminal, nor break a line."""
     return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def age_of(lag: Mapping[str, TaskLag]) -> str:
+    """How old the oldest of the tasks that wait is, as the end of a sentence; empty where none waits."""
+    return f", the oldest for {oldest_of(lag):,.1f} s" if count_waiting(lag) else ""

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from oneread.cli.options import DATA, Invocation, folder_of, reading, with_shared_options
-from oneread.cli.output import Output, Right, counted, size
+from oneread.cli.output import Output, Right, age_of, counted, size
 from oneread.database._sync.database import Database
 from oneread.database.survey import Survey
 from oneread.store import unfinished
@@ -58,7 +58,7 @@ def _show(output: Output, db: str, found: Survey) -> None:
     state = "; a backfill is needed: oneread backfill" if found.unfinished else ""
     output.text(f"{db}: version {found.schema_version} of its schema{state}")
     aside = f"; {counted(found.set_aside, 'holder')} set aside: oneread tasks" if found.set_aside else ""
-    output.text(f"{counted(found.tasks, 'task')} waiting in the outbox{aside}")
+    output.text(f"{counted(found.tasks, 'task')} waiting in the outbox{age_of(found.lag)}{aside}")
     if found.engine is not None:
         output.text()
         tables = found.engine.tables.items()

@@ -11,11 +11,20 @@ import msgspec
 import typer
 
 from oneread.cli.options import Invocation, LimitOption, reading, with_shared_options, writing
-from oneread.cli.output import Output, counted
+from oneread.cli.output import Output, age_of, counted
 from oneread.database._sync.database import Database
-from oneread.derivations.pending_tasks import SetAsideHolder, WaitingTask, count_set_aside, count_tasks, waiting_tasks
+from oneread.derivations.pending_tasks import (
+    SetAsideHolder,
+    TaskLag,
+    WaitingTask,
+    count_set_aside,
+    count_waiting,
+    task_lag,
+    waiting_tasks,
+)
 from oneread.plans.progress import Progress
 from oneread.transactions.outbox import BATCH
+from oneread.transactions.tasks import TaskStepResult
 
 DrainOption = Annotated[bool, typer.Option("--drain", help="Run all of them now, in this process.")]
 RetryOption = Annotated[
@@ -33,6 +42,7 @@ class Outbox(msgspec.Struct, frozen=True):
         aside: holders that are set aside because their copies could not be updated.
         set_aside: the first of them.
         retried: holders that --retry retried.
+        lag: how far the tasks of each kind are behind.
     """
 
     waiting: int
@@ -41,6 +51,7 @@ class Outbox(msgspec.Struct, frozen=True):
     aside: int = 0
     set_aside: list[SetAsideHolder] = []
     retried: int = 0
+    lag: dict[str, TaskLag] = {}
 
 
 @with_shared_options
@@ -49,7 +60,8 @@ def command(
 ) -> None:
     """Lists the tasks in the outbox: entities that changed and have more copies than one commit updates.
 
-    Programs that have the store open run them, and so does `oneread worker`; --drain runs them now. A holder whose
+    Programs that have the store open run them, and so does `oneread worker`; --drain runs them now, waits for those
+    that another worker has begun, and ends when none is left. A holder whose
     copies cannot be updated is set aside and listed with its error; it is retried when it or its source changes, and
     by --retry.
 
@@ -60,12 +72,14 @@ def command(
     with writing(db, known, evolve=False) if runs else reading(db, known) as database:
         retried = database.run(database.operations.outbox.retry()) if retry else 0
         batches = _drain(output, database) if runs else 0
-        waiting, aside = database.run(count_tasks()), database.run(count_set_aside())
+        lag, aside = database.run(task_lag()), database.run(count_set_aside())
+        waiting = count_waiting(lag)
         found = database.run(waiting_tasks(database.operations.catalog, limit)) if waiting else []
         stuck = database.set_aside(limit) if aside else []
-        output.document(Outbox(waiting, found, batches, aside, stuck, retried))
+        output.document(Outbox(waiting, found, batches, aside, stuck, retried, lag))
         if found:
-            output.table(["source", "holders updated"], [[_source(each), each.done] for each in found])
+            headers = ["source", "holders updated", "seconds", "worker"]
+            output.table(headers, [[_source(each), each.done, f"{each.age:,.1f}", each.worker] for each in found])
         if stuck:
             output.table(["source", "holder set aside", "error", "tries", "since"], [_aside(each) for each in stuck])
         if retry:
@@ -73,15 +87,15 @@ def command(
         if runs:
             output.text(f"{counted(batches, 'batch', 'batches')} done")
         named = f", {counted(aside, 'holder')} set aside" if aside else ""
-        output.text(f"{counted(waiting, 'task')} waiting{named}")
+        output.text(f"{counted(waiting, 'task')} waiting{age_of(lag)}{named}")
 
 
 def _drain(output: Output, database: Database) -> int:
     """Runs every task; after Ctrl-C the others are still in the outbox."""
     batches = 0
     with output.progress() as report:
-        while database.run(database.operations.drain_step(BATCH)):
-            batches += 1
+        while (result := database.run(database.operations.drain_or_wait(BATCH))) is not TaskStepResult.IDLE:
+            batches += bool(result)
             report(Progress("running tasks, in batches", batches))
     return batches
 

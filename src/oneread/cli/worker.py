@@ -7,42 +7,93 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import signal
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from time import monotonic
 from typing import Annotated, Final
 
+import msgspec
 import typer
 
 from oneread.cli.options import Invocation, with_shared_options, writing
-from oneread.cli.output import counted
-from oneread.derivations.pending_tasks import count_set_aside, count_tasks
+from oneread.cli.output import Output, age_of, counted
+from oneread.database._sync.database import Database
+from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, task_lag
+from oneread.transactions.outbox import BATCH
+from oneread.transactions.tasks import TaskStepResult
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+NOTE_SECONDS: Final = 10.0
+"""How often a worker says what it has done, when it has done something."""
 
 ForOption = Annotated[float, typer.Option("--for", metavar="SECONDS", min=0, help="Stop after this long; 0 for never.")]
+OnceOption = Annotated[bool, typer.Option("--once", help="Stop when nothing is left to do.")]
+
+
+class WorkerRun(msgspec.Struct, frozen=True):
+    """What `worker --json` prints when it stops.
+
+    Arguments:
+        waiting: tasks in the outbox.
+        set_aside: holders whose copies could not be updated.
+        batches: transactions of up to 200 holders that this worker committed.
+        lag: how far the tasks of each kind are behind.
+    """
+
+    waiting: int
+    set_aside: int
+    batches: int
+    lag: dict[str, TaskLag]
 
 
 @with_shared_options
-def command(given: Invocation, *, seconds: ForOption = 0) -> None:
+def command(given: Invocation, *, seconds: ForOption = 0, once: OnceOption = False) -> None:
     """Runs the tasks in the outbox until it is stopped with Ctrl-C or SIGTERM.
 
     Tasks update the copies of an entity that has more of them than one commit updates. Programs that have the store
-    open run them too, unless they opened it with workers=0.
+    open run them too, unless they opened it with workers=0. Several workers share the tasks. A worker that is stopped
+    ends its batch and leaves the rest to the others; what a killed one had begun is taken over 10 seconds later.
 
     Example: oneread worker --schema shop.models:shop --db lmdb:///var/lib/shop
     """
     output = given.output
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
-    with _stopping() as stopped, writing(given.db, given.schema, workers=1) as database:
+    with _stopping() as stopped, writing(given.db, given.schema, workers=0 if once else 1) as database:
         output.note(f"worker {os.getpid()} runs the tasks of {given.db}; stop it with Ctrl-C")
-        stopped.wait(seconds or None)
-        waiting, aside = database.run(count_tasks()), database.run(count_set_aside())
-    output.document({"waiting": waiting, "set_aside": aside})
+        until = monotonic() + (seconds or math.inf)
+        if once:
+            _work_once(database, lambda: stopped.is_set() or monotonic() >= until)
+        else:
+            _watch(output, database, stopped, until)
+        lag, aside = database.run(task_lag()), database.run(count_set_aside())
+        output.document(WorkerRun(count_waiting(lag), aside, database.operations.outbox.batches, lag))
     named = f", {counted(aside, 'holder')} set aside: oneread tasks" if aside else ""
-    output.text(f"stopped; {counted(waiting, 'task')} waiting{named}")
+    output.text(f"stopped; {counted(count_waiting(lag), 'task')} waiting{age_of(lag)}{named}")
+
+
+def _work_once(database: Database, is_over: Callable[[], bool]) -> None:
+    """Does every task, in this thread, waits for those of other workers, and does what the jobs have to do now."""
+    operations = database.operations
+    while not is_over() and database.run(operations.drain_or_wait(BATCH)) is not TaskStepResult.IDLE:
+        pass
+    while not is_over() and database.run(operations.jobs.step()):
+        pass
+
+
+def _watch(output: Output, database: Database, stopped: threading.Event, until: float) -> None:
+    """Waits until the worker's thread is to stop, and says now and then what it has done."""
+    said = 0
+    while not stopped.wait(min(NOTE_SECONDS, max(0.0, until - monotonic()))) and monotonic() < until:
+        done = database.operations.outbox.batches
+        if done > said:
+            lag = database.run(task_lag())
+            waiting = f"{counted(count_waiting(lag), 'task')} waiting{age_of(lag)}"
+            output.note(f"{counted(done - said, 'batch', 'batches')} done; {waiting}")
+            said = done
 
 
 @contextlib.contextmanager

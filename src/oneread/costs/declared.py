@@ -23,6 +23,7 @@ from oneread.derivations.views import View
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
 from oneread.models.model import Model
+from oneread.models.registry import root_model
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 
 WRITTEN: Final[tuple[Verb, ...]] = ("save", "create", "get_or_create", "upsert", "patch", "delete")
@@ -37,6 +38,9 @@ class Explanation(msgspec.Struct, frozen=True):
         bound: the most that it costs.
         seconds: that it takes, when numbers were given.
         notes: what to know about the prediction.
+        group: the root model of the entity group that it writes in, empty for none: the commits of one group are one
+            after the other.
+        group_rate: commits a second of one group, when numbers were given: what one takes, turned round.
     """
 
     call: str
@@ -44,11 +48,16 @@ class Explanation(msgspec.Struct, frozen=True):
     bound: Bound
     seconds: float | None = None
     notes: tuple[str, ...] = ()
+    group: str = ""
+    group_rate: float | None = None
 
     def __str__(self) -> str:
         lines = [self.call, *(f"  {line}" for line in self.plan), *str(self.bound).splitlines()]
         if self.seconds is not None:
             lines.append(f"about {seconds_text(self.seconds)}, if it costs all that")
+        if self.group:
+            rate = "" if self.group_rate is None else f": at least {self.group_rate:,.0f} a second"
+            lines.append(f"the commits of one {self.group} group are one after the other{rate}")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
@@ -63,6 +72,7 @@ class Costs:
         self._views: tuple[type, ...] = tuple(catalog.views)
         costs = EntityCosts(catalog, {each.__name__: each for each in (*catalog.models, *self._views)})
         self._catalog = catalog
+        self.inline = inline
         self._reads = Reads(costs)
         self._writes = Writes(costs, inline)
 
@@ -132,9 +142,28 @@ class Costs:
         name = f"patch({', '.join(fields)})" if fields else "patch"
         return self._write(WriteCall("patch", cls, fields or None, holders=carriers), name)
 
-    def delete(self, cls: type[Model[Any]], *, carriers: int | None = None) -> Bound:
-        """`delete`; `carriers` as with `save`."""
-        return self._write(WriteCall("delete", cls, holders=carriers))
+    def delete(self, cls: type[Model[Any]], *, carriers: int | None = None, children: int | None = None) -> Bound:
+        """`delete`; with `children`, of a root with at most so many children: `delete(..., children="delete")`.
+
+        A group that gets children meanwhile is listed and deleted again, which costs as much once more.
+
+        Arguments:
+            cls: its class.
+            carriers: as with `save`, of each entity that is deleted.
+            children: of all models together; at most the schema's `inline`.
+
+        Raises:
+            UsageError: more children than are deleted in one commit, or the class has none.
+        """
+        call = WriteCall("delete", cls, holders=carriers)
+        if children is None:
+            return self._write(call)
+        self._check_model(cls)
+        if not self._writes.models_in_group(cls):
+            raise UsageError("no model of the schema has this one as its root (child_of)", given=cls)
+        if _check_whole("children", children, least=0) > self.inline:
+            raise UsageError("so many children are not deleted in one commit", children=children, inline=self.inline)
+        return self._writes.delete_group(call, children, f"delete(children={children})")
 
     def transact(self, writes: Sequence[Bound], *, reads: int = 0) -> Bound:
         """The commit of one attempt of `transact`, which is what its results say they cost.
@@ -165,12 +194,22 @@ class Costs:
         """`windows` of a counter, so many of one size."""
         return counter_costs.windows_bound(_check_whole("last", last))
 
+    def group_of(self, cls: type) -> type | None:
+        """The root model of the entity groups that entities of a class are in; None where there are no children."""
+        if cls not in self._catalog.models:
+            return None
+        model = root_model(cls)
+        root = model.child_of or model
+        return root if self._writes.models_in_group(root) else None
+
     def table(self) -> list[Bound]:
         """Every verb of every model and view, by name; pages without `limit=`."""
         found: list[Bound] = []
         for model in self._catalog.models:
             found += [self.get(model), self.page(model)]
             found += [self._write(WriteCall(verb, model)) for verb in WRITTEN]
+            if self._writes.models_in_group(model):
+                found.append(self.delete(model, children=self.inline))
         for view in self._views:
             if self._catalog.views[view].can_find:
                 found.append(self.get(view))

@@ -89,6 +89,13 @@ class MachineNumbers(msgspec.Struct, frozen=True):
             return self._commit(bound)
         return sum(map(self._read, bound.terms))
 
+    def group_rate(self, bound: Bound) -> float:
+        """Commits a second of this bound in one entity group, where each waits for the one before.
+
+        Groups together get no more than the store's commits a second.
+        """
+        return 1 / self.predicted(bound)
+
     def _read(self, term: Term) -> float:
         number = self.seconds
         beyond = max(0, term.typical - SMALL_ROW * term.rows) * number["byte read"]

@@ -17,7 +17,7 @@ from oneread.costs.fan_outs import FanOut, FanOuts, TouchedRows
 from oneread.costs.sizes import Size, greatest
 from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.rollups import ShownAggregate
-from oneread.models.registry import EntityKind
+from oneread.models.registry import EntityKind, root_model
 from oneread.store.limits import KEY_BYTES, PROBES
 from oneread.store.rows import Table
 
@@ -195,6 +195,31 @@ class Writes:
             total.add("overlay", found, scans * len(writes), Size(2 * KEY_BYTES + 10, 60), 0)
         return total.bound("transact", f"{len(writes)} writes")
 
+    def delete_group(self, root: WriteCall, children: int, name: str) -> Bound:
+        """A root deleted with so many children, each of whichever model costs most: listing them, and the commit."""
+        models = self.models_in_group(root.cls)
+        writes = [self.bound(root._replace(cls=each, entities=children), "delete") for each in models if children]
+        commit = self.transact([*writes, self.bound(root, "delete")], 0)
+        total = BoundBuilder()
+        hold = Size(2 * self._costs.key(self._catalog.kinds[root.cls]).most + 203, 30)
+        total.add("list", Rows("scan", "views", "children", CHILD_OF), self._inline + 1, hold)
+        total.add_bound(commit)
+        # The holds of children that the commit deletes are read over when the root's are looked at.
+        scans = sum(term.requests for term in commit.terms if term.act == "scan")
+        total.add(
+            "passed over",
+            Rows("scan", "views", "holds and back-references that go", CHILD_OF),
+            scans * (children * len(models)),
+            hold,
+            0,
+        )
+        return total.bound(name, root.cls.__name__)
+
+    def models_in_group(self, root: type) -> list[type]:
+        """The models of the children of a root, without variants, which are in the bounds of their models."""
+        model = root_model(root)
+        return [each for each in self._catalog.models if each.child_of is model and root_model(each) is each]
+
     def _root(self, cls: type) -> Size:
         """A root row, of whichever variant has the key."""
         return greatest(each.root for each in self._costs.of_kind(self._catalog.kinds[cls]))
@@ -216,12 +241,12 @@ class Writes:
             self._add_sources(total, "links", widest, write.entities, write.fields)
 
     def _add_sequence(self, total: BoundBuilder, write: WriteCall) -> None:
-        """A new child reads the row at its number, once that is known, and writes the root's row."""
+        """New children read the rows at their numbers together, once these are known, and write the root's row."""
         entity_type = self._catalog.entity_types[write.cls]
         if entity_type.numbered is None or write.verb == "upsert":
             return
         numbered = Rows("read", "roots", "entity at its number", f"{write.cls.__name__}.{entity_type.numbered}")
-        total.add("number", numbered, write.entities, self._root(write.cls), write.entities)
+        total.add("number", numbered, write.entities, self._root(write.cls))
         (root,) = [each for each in entity_type.references if each.name == CHILD_OF]
         counted = Rows("write", "roots", "sequence", f"{write.cls.__name__}.{entity_type.numbered}")
         total.add("roots", counted, write.entities, self._root(root.kind.cls))

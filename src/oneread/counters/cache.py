@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from oneread.counters.rows import Sums
+from oneread.plans.performer import elapsed
 
 MOST: Final = 10_000
 """Counters that a process remembers; the one filled longest ago is forgotten first."""
-
-
-def elapsed() -> float:
-    """Seconds of a clock that is never set, and that runs on while the machine sleeps, where there is such a clock."""
-    boottime: int | None = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
 class Remembered(NamedTuple):

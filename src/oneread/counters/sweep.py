@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from oneread.counters.cache import elapsed
 from oneread.counters.committer import CounterCommitter
 from oneread.counters.rows import GENERATIONS_ROW, Generations, generations_of, tokens_before, tokens_of
+from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Scan
 from oneread.transactions.commit import SystemCommitter
@@ -26,6 +26,8 @@ PAUSE_SECONDS: Final = 30.0
 
 class TokenSweeper:
     """Sweeps the tokens of one store, a step at a time; for one thread."""
+
+    name = "tokens"
 
     def __init__(
         self, system: SystemCommitter, counters: CounterCommitter, clock: Callable[[], float] = elapsed

@@ -154,7 +154,7 @@ class AsyncBulk:
             tasks = await self._run(plan)
         if tasks:
             self._wake(tasks)
-            await self._run(self._work.apply_backpressure(self._operations.drain_step))
+            await self._run(self._work.apply_backpressure(self._operations.drain_or_wait))
 
     async def _run(self, plan: Plan[R]) -> R:
         return await self._driver.run(plan, self._trace)

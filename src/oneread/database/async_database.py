@@ -7,6 +7,7 @@ docs/design/api.md.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from sys import maxsize
 from types import TracebackType
@@ -73,6 +74,7 @@ from oneread.plans.trace import Cost, Observer, Trace
 from oneread.store.engine import Copyable, LocalReads, Measured
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH as TASK_BATCH
+from oneread.transactions.tasks import TaskStepResult
 from oneread.transfer import checkpoints
 from oneread.transfer.bulk import BATCH, BATCH_BYTES, OPEN_TASKS, Batches, BatchOptions, Limits, Refusal
 from oneread.transfer.csv_dump import CsvDump
@@ -716,6 +718,9 @@ class AsyncDatabase:
     async def drain(self, *, retry: bool = False) -> int:
         """Runs all tasks of the outbox now; returns how many batches it took.
 
+        Tasks that other workers have begun are left to them, and waited for; those of a worker that died are taken over
+        when its lease has ended, 10 seconds after its last batch.
+
         A holder that cannot be updated is set aside and does not delay others; see `set_aside`. It is tried again when
         it or its source changes.
 
@@ -733,9 +738,11 @@ class AsyncDatabase:
         batches = 0
         if retry:
             await self.run(self.operations.outbox.retry())
-        while await self.run(self.operations.drain_step(TASK_BATCH)):
-            batches += 1
-        return batches
+        while True:
+            result = await self.run(self.operations.drain_or_wait(TASK_BATCH))
+            if result is TaskStepResult.IDLE:
+                return batches
+            batches += bool(result)
 
     def tasks(self, result: object) -> AsyncTasks:
         """The tasks of an operation: `await db.tasks(saved).wait()` returns when every copy is right.
@@ -1159,6 +1166,8 @@ class AsyncDatabase:
         if self._worker is not None:
             await self._driver.in_thread(self._worker.stop)  # async only
             # sync only: self._worker.stop()
+        with suppress(OnereadError):  # the store is gone, or a newer program has it: the leases end by themselves
+            await self.run(self.operations.free_leases())
         await self._driver.aclose()
 
     async def __aenter__(self) -> Self:

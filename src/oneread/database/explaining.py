@@ -15,7 +15,7 @@ from oneread.counters.rows import MOST_SHARDS, WindowSize
 from oneread.counters.wanted import check_name
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
-from oneread.database.operations import Operations, found_by, one_key
+from oneread.database.operations import Children, Operations, found_by, one_key
 from oneread.database.pages import AnyOf, BoundQuery, Query, bounds_of
 from oneread.database.patches import patching, values_of
 from oneread.errors import UsageError, shown
@@ -130,13 +130,22 @@ class Explainer:
         patching(model, changes)
         self._catalog.check_values(model, values_of(changes))
         bound = self.costs.patch(model, *changes, carriers=carriers)
-        return self._explanation(_call("patch", model, key, **changes), [f"read roots {self._name(place)}"], bound)
+        plan = [f"read roots {self._name(place)}"]
+        return self._explanation(_call("patch", model, key, **changes), plan, bound, model)
 
-    def delete(self, model: Any, *key: object, carriers: int | None = None) -> Explanation:
-        """What `delete` would do."""
-        place = self._operations.root(model, key)
-        bound = self.costs.delete(model, carriers=carriers)
-        return self._explanation(_call("delete", model, key), [f"read roots {self._name(place)}"], bound)
+    def delete(
+        self, model: Any, *key: object, carriers: int | None = None, children: Children | int = "refuse"
+    ) -> Explanation:
+        """What `delete` would do; with `children="delete"`, or the number of children, of a root and its children."""
+        if children == "refuse":
+            place = self._operations.root(model, key)
+            bound = self.costs.delete(model, carriers=carriers)
+            return self._explanation(_call("delete", model, key), [f"read roots {self._name(place)}"], bound, model)
+        place = self._operations.group_root(model, key)
+        most: Any = self._operations.inline if children == "delete" else children
+        bound = self.costs.delete(model, carriers=carriers, children=most)
+        plan = [f"scan views for the children of {self._name(place)}", f"read roots {self._name(place)} and children"]
+        return self._explanation(_call("delete", model, key, children="delete"), plan, bound, model)
 
     def save_all(self, entities: Iterable[Any]) -> Explanation:
         """What `save_all` of entities of one class would do, in one batch."""
@@ -148,7 +157,7 @@ class Explainer:
         (cls,) = classes
         plan = [line for each in given for line in self._reads(each)]
         bound = self.costs.save(cls, entities=len(given))
-        return self._explanation(f"save_all({len(given)} x {cls.__name__})", plan, bound)
+        return self._explanation(f"save_all({len(given)} x {cls.__name__})", plan, bound, cls)
 
     def counter_add(
         self, name: str, *, keep: Mapping[WindowSize, int] | None = None, once: bool = False
@@ -166,11 +175,11 @@ class Explainer:
         return self._explanation(f"counter({shown(name)}).read()", plan, self.costs.counter_read(shards=shards))
 
     def verb(self, verb: str, model: Any, bound: Bound) -> Explanation:
-        """A bound as an explanation of any call of this verb, with its time."""
-        return self._explanation(f"{verb}({model.__name__})", [], bound)
+        """A bound as an explanation of any call of this verb that writes, with its time."""
+        return self._explanation(f"{verb}({model.__name__})", [], bound, model)
 
     def _write(self, verb: str, entity: object, bound: Bound) -> Explanation:
-        return self._explanation(f"{verb}({type(entity).__name__})", self._reads(entity), bound)
+        return self._explanation(f"{verb}({type(entity).__name__})", self._reads(entity), bound, type(entity))
 
     def _reads(self, entity: object) -> list[str]:
         """The root rows that a save reads: the entity's own, and those it refers to."""
@@ -187,11 +196,15 @@ class Explainer:
         if not isinstance(model, type):
             raise UsageError("not a class of the schema", given=model)
 
-    def _explanation(self, call: str, plan: list[str], bound: Bound) -> Explanation:
+    def _explanation(self, call: str, plan: list[str], bound: Bound, written: Any = None) -> Explanation:
+        group = None if written is None else self.costs.group_of(written)
+        name = "" if group is None else group.__name__
         if self._numbers is None:
-            return costs.declared.Explanation(call, tuple(plan), bound)
+            return costs.declared.Explanation(call, tuple(plan), bound, group=name)
         notes = tuple(f"the numbers were measured elsewhere: {each}" for each in self._numbers.mismatches())
-        return costs.declared.Explanation(call, tuple(plan), bound, self._numbers.predicted(bound), notes)
+        seconds = self._numbers.predicted(bound)
+        rate = None if group is None else self._numbers.group_rate(bound)
+        return costs.declared.Explanation(call, tuple(plan), bound, seconds, notes, name, rate)
 
 
 def _values(equal: tuple[Any, ...], ranges: int) -> list[tuple[Any, ...]]:

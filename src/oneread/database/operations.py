@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -30,16 +30,17 @@ from oneread.evolution.schema import Schema
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
-from oneread.plans.effects import Now, Random
+from oneread.plans.effects import Now, Random, Sleep
 from oneread.plans.plan import Plan
 from oneread.store.keys import RootKey
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
+from oneread.transactions.jobs import JobRunner
 from oneread.transactions.native import NativeCommitter
 from oneread.transactions.outbox import FOLLOW, holds_on
 from oneread.transactions.root import BODY
-from oneread.transactions.tasks import FollowHandler, TaskRunner
+from oneread.transactions.tasks import FollowHandler, TaskRunner, TaskStepResult
 
 R = TypeVar("R")
 
@@ -50,15 +51,25 @@ FoundEntity: TypeAlias = tuple[Any, int]
 """An entity, or the row of a view, and its version; None for an absent one."""
 
 _CLASS_FIRST = "a class comes first, and then what refers to one of its entities: db.get(Customer, purchase.buyer)"
+_POLL_SECONDS = 0.02
 _HALF = 37
 """Bits of randomness taken at a time; a UUID of version 7 has 74."""
+
+
+class WorkerMeter(Protocol):
+    """What records how the worker of a database does."""
+
+    def note_tasks(self, kind: str, waiting: int, oldest: float) -> None: ...
+    def note_batches(self, batches: int) -> None: ...
+    def note_failure(self, error: BaseException) -> None: ...
 
 
 class Operations:
     """The verbs of one open database.
 
-    `committer` commits, `outbox` does the tasks that commits leave, `counters` are those of the store. `lists`
-    belongs to the faces: what can be paged, by its class. `inline` and `portable` are the schema's.
+    `committer` commits, `outbox` does the tasks that commits leave, `jobs` what comes again and again; `counters` are
+    those of the store. `meter` records how the worker does, under telemetry. `lists` belongs to the faces: what can be
+    paged, by its class. `inline` and `portable` are the schema's.
     """
 
     def __init__(self, catalog: Catalog, fence: Fence, schema: Schema) -> None:
@@ -70,6 +81,8 @@ class Operations:
         self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), self.inline, catalog.claim_facts)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
         self.counters = CounterPlans(self.committer, schema.counters)
+        self.jobs = JobRunner(self.committer, [self.counters.sweeper], self.outbox.leases)
+        self.meter: WorkerMeter | None = None
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}
@@ -271,9 +284,21 @@ class Operations:
         if self.fence.retired:
             self.lists.clear()
 
-    def drain_step(self, batch: int) -> Plan[bool]:
-        """One batch of one task of the outbox; False when there is nothing to do."""
+    def drain_step(self, batch: int) -> Plan[TaskStepResult]:
+        """One batch of one task of the outbox, unless other workers have all of them."""
         return self.outbox.step(batch)
+
+    def drain_or_wait(self, batch: int) -> Plan[TaskStepResult]:
+        """Like `drain_step`, with a pause when other workers have all of them."""
+        result = yield from self.outbox.step(batch)
+        if result is TaskStepResult.HELD:
+            yield from Sleep(_POLL_SECONDS)
+        return result
+
+    def free_leases(self) -> Plan[None]:
+        """Gives up the work that this program has begun, so that others continue with it at once."""
+        yield from self.outbox.free()
+        yield from self.jobs.free()
 
 
 def found_by(view: CompiledView, key: tuple[Any, ...]) -> tuple[Any, ...]:

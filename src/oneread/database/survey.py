@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from oneread.counters.rows import KINDS
-from oneread.derivations.pending_tasks import count_set_aside, count_tasks
+from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, task_lag
 from oneread.derivations.schema_rows import stored_schema
 from oneread.models.versions import StoredSchema
 from oneread.plans.plan import Plan
@@ -60,6 +60,7 @@ class Survey(msgspec.Struct, frozen=True):
         engine: the engine's own figures; None when it has none.
         parts: rows by model and view, of an exact survey.
         set_aside: holders whose copies could not be updated.
+        lag: how far the tasks of each kind are behind; `follow` are those that give copies their source's values.
     """
 
     schema_version: int
@@ -69,6 +70,7 @@ class Survey(msgspec.Struct, frozen=True):
     engine: Statistics | None
     parts: tuple[SurveyPart, ...] = ()
     set_aside: int = 0
+    lag: dict[str, TaskLag] = {}
 
 
 def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Plan[Survey]:
@@ -77,7 +79,7 @@ def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Pla
     Rows that are written meanwhile may be missed or counted.
     """
     stored = yield from stored_schema()
-    tasks = yield from count_tasks()
+    lag = yield from task_lag()
     aside = yield from count_set_aside()
     views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
     parts: list[SurveyPart] = []
@@ -86,7 +88,7 @@ def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Pla
         for table in TABLES:
             total = None if engine is None else engine.tables[table].rows
             parts.extend((yield from _count_rows(table, names, progress, total)))
-    return Survey(stored.version, stored.unfinished, views, tasks, engine, tuple(parts), aside)
+    return Survey(stored.version, stored.unfinished, views, count_waiting(lag), engine, tuple(parts), aside, lag)
 
 
 class _Names:

@@ -8,11 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from inspect import iscoroutinefunction
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
+from oneread.database.operations import Operations
 from oneread.plans.telemetry import Telemetry
 
-D = TypeVar("D")
+D = TypeVar("D", bound="Traceable")
+
+
+class Traceable(Protocol):
+    """A database of either face."""
+
+    operations: Operations
+
 
 VERBS: Final = (
     "get", "find", "get_many", "page",
@@ -23,7 +31,8 @@ VERBS: Final = (
 
 
 def trace_verbs(database: D, telemetry: Telemetry) -> D:
-    """Measures every verb of one database; returns the same database."""
+    """Measures every verb of one database, and its worker; returns the same database."""
+    database.operations.meter = telemetry
     for name in VERBS:
         setattr(database, name, _traced(name, getattr(database, name), telemetry))
     return database

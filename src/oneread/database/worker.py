@@ -1,9 +1,9 @@
 """The worker: a thread of the process that does the tasks of the outbox.
 
 It sleeps until a commit of this process leaves a task. When the database is opened and every few seconds it looks for
-tasks of processes that died, and for changes of the schema by newer programs. Callers wake, start and stop it without a
-lock that a signal handler's exception could leave locked, as that of an Event: a queue's `put` is one step of C. See
-"Workers" of the decisions page.
+tasks of processes that died and for changes of the schema by newer programs, and tries the jobs. Callers wake, start
+and stop it without a lock that a signal handler's exception could leave locked, as that of an Event: a queue's `put` is
+one step of C. See "Workers" of the decisions page and docs/decisions/0056-leases.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from queue import Empty, SimpleQueue
 from typing import Final
 
 from oneread.database.operations import Operations
+from oneread.derivations.pending_tasks import task_lag
 from oneread.errors import Closed, SchemaMismatch
+from oneread.plans.performer import elapsed
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
 from oneread.store.uninterrupted import join, run_uninterrupted
@@ -44,6 +46,8 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._process = os.getpid()
         self._replaced = False
+        self._recorded = 0
+        self._recorded_at = 0.0
 
     def wake(self) -> None:
         """Wakes the thread, because there may be tasks."""
@@ -89,22 +93,37 @@ class Worker:
                 self._driver.run(self._operations.refresh(), Trace(self._observers))
                 while not (self._stopping.is_set() or self._replaced) and self._step():
                     pass
-                while not self._stopping.is_set() and self._sweep():
+                while not self._stopping.is_set() and self._do_jobs():
                     pass
+                self._record(at_once=True)
             except Closed:
                 return
             except SchemaMismatch:
                 _log.warning("a newer program has upgraded this store; the worker of this program stops doing tasks")
                 self._replaced = True
-            except Exception:  # noqa: BLE001 - the worker continues whatever a batch raises
+            except Exception as failure:  # noqa: BLE001 - the worker continues whatever a batch raises
+                if self._operations.meter is not None:
+                    self._operations.meter.note_failure(failure)
                 _log.exception("a batch of a task failed; it is retried after the other tasks")
                 self._stopping.wait(PAUSE_SECONDS)
                 self._wanted.put(None)
             with contextlib.suppress(Empty):
                 self._wanted.get(timeout=RECOVERY_SECONDS)
 
-    def _sweep(self) -> bool:
-        return self._driver.run(self._operations.counters.sweeper.step(), Trace(self._observers))
+    def _do_jobs(self) -> bool:
+        return self._driver.run(self._operations.jobs.step(), Trace(self._observers))
 
     def _step(self) -> bool:
-        return self._driver.run(self._operations.drain_step(BATCH), Trace(self._observers))
+        self._record()
+        return bool(self._driver.run(self._operations.drain_step(BATCH), Trace(self._observers)))
+
+    def _record(self, *, at_once: bool = False) -> None:
+        """Records what was done and what waits, under telemetry; not more often than a worker looks for tasks."""
+        meter = self._operations.meter
+        if meter is None or not (at_once or elapsed() - self._recorded_at >= RECOVERY_SECONDS):
+            return
+        for kind, lag in self._driver.run(task_lag(), Trace(self._observers)).items():
+            meter.note_tasks(kind, lag.waiting, lag.oldest)
+        done = self._operations.outbox.batches
+        meter.note_batches(done - self._recorded)
+        self._recorded, self._recorded_at = done, elapsed()

@@ -5,7 +5,7 @@ See "Tasks" of the commit protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -13,11 +13,14 @@ import msgspec
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt, UsageError
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import fetch_data, scan_all
 from oneread.store.requests import Found, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
+from oneread.transactions.leases import lease_in
+from oneread.transactions.unit_of_work import VALUE
 
 BATCH: Final = 500
 """Tasks of one scan."""
@@ -28,18 +31,66 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class WaitingTask(msgspec.Struct, frozen=True):
     """One fan-out that is not done yet: `done` holders have the new values of `source` so far.
 
-    `verify` reports a task whose row is not readable.
+    Arguments:
+        source: the entity that changed: `Customer(7)`.
+        done: holders that have its new values so far.
+        readable: whether its row can be read; `verify` reports one that cannot.
+        age: seconds since the source changed last.
+        worker: who has begun it and has a lease on it, as process id and a random part; empty for none.
     """
 
     source: str
     done: int
     readable: bool = True
+    age: float = 0.0
+    worker: str = ""
+
+
+class TaskLag(msgspec.Struct, frozen=True):
+    """How far the tasks of one kind are behind.
+
+    Arguments:
+        waiting: how many tasks are in the outbox, begun or not.
+        begun: how many of these a worker has a lease on.
+        oldest: seconds since the oldest change that they still copy, 0 for none. A source that changes again starts
+            its task again, so this is counted from its last change.
+    """
+
+    waiting: int = 0
+    begun: int = 0
+    oldest: float = 0.0
 
 
 def waiting_tasks(catalog: Catalog, limit: int) -> Plan[list[WaitingTask]]:
     """The first tasks of the outbox. One request and at most `limit` rows."""
-    rows = yield from Scan("system", outbox.TASKS, limit)
-    return [_waiting(catalog, key, row) for key, row in rows]
+    now = yield from Now()
+    rows = yield from Scan("system", outbox.TASKS, limit, families="dm")
+    return [_waiting(catalog, key, row, now) for key, row in rows]
+
+
+def task_lag() -> Plan[dict[str, TaskLag]]:
+    """How far the tasks of each kind are behind; a request for each `BATCH` of them."""
+    now = yield from Now()
+    found = {kind: TaskLag() for kind in outbox.KINDS}
+
+    def add(rows: list[Found]) -> None:
+        for key, row in rows:
+            lag = found[outbox.kind_of(key)]
+            begun = lag.begun + bool(_worker(row, now))
+            found[outbox.kind_of(key)] = TaskLag(lag.waiting + 1, begun, max(lag.oldest, _age(row, now)))
+
+    yield from scan_all("system", outbox.TASKS, add, BATCH)
+    return found
+
+
+def count_waiting(lag: Mapping[str, TaskLag]) -> int:
+    """How many tasks there are of all kinds."""
+    return sum([each.waiting for each in lag.values()])
+
+
+def oldest_of(lag: Mapping[str, TaskLag]) -> float:
+    """The age of the oldest task of all kinds, in seconds."""
+    return max([each.oldest for each in lag.values()], default=0.0)
 
 
 class SetAsideHolder(msgspec.Struct, frozen=True):
@@ -93,13 +144,6 @@ def count_set_aside() -> Plan[int]:
     return sum(sizes)
 
 
-def count_tasks() -> Plan[int]:
-    """How many tasks there are; a request for each `BATCH` of them."""
-    sizes: list[int] = []
-    yield from _over(outbox.TASKS, lambda rows: sizes.append(len(rows)))
-    return sum(sizes)
-
-
 def sources_with_pending_tasks() -> Plan[set[bytes]]:
     """The keys of all sources with a task; a request for each `BATCH` of them.
 
@@ -116,12 +160,24 @@ def _over(within: RowRange, take: Callable[[list[Found]], None]) -> Plan[None]:
     return scan_all("system", within, take, BATCH, fetch_data)
 
 
-def _waiting(catalog: Catalog, key: bytes, row: Row) -> WaitingTask:
+def _waiting(catalog: Catalog, key: bytes, row: Row, now: int) -> WaitingTask:
     try:
         task = outbox.read_task(row)
-        return WaitingTask(catalog.name_of(task.source), task.done)
+        return WaitingTask(catalog.name_of(task.source), task.done, age=_age(row, now), worker=_worker(row, now))
     except Corrupt:
         return WaitingTask(key.hex(), 0, readable=False)
+
+
+def _age(row: Row, now: int) -> float:
+    """Seconds since a task was added; 0 under a version ahead of the clock, and for a row without a task."""
+    cell = row.get(VALUE)
+    return 0.0 if cell is None else max(0, now - cell.stamp) / 1000
+
+
+def _worker(row: Row, now: int) -> str:
+    """Who has a lease on a task that has not ended."""
+    lease = lease_in(row)
+    return "" if lease is None or lease.until <= now else lease.owner
 
 
 def _holder(catalog: Catalog, entry: outbox.AsideEntry, *, changed: bool) -> SetAsideHolder:

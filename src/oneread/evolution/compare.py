@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from oneread.derivations.entity_groups import CHILD_OF
-from oneread.evolution.declare import DeclaredModel, DeclaredRollup
+from oneread.evolution.declare import NUMBERS, DeclaredModel, DeclaredRollup
 from oneread.models.descriptions import DescribedField, Nested, Type, Types, fields_of, parsed, same_type, widens
 from oneread.models.evolving import latest_names
 from oneread.models.versions import Origin, StoredLayout
@@ -288,9 +288,13 @@ class Comparison:
                 self._report("changed", name, before[name], text)
 
     def _compare_group(self) -> None:
-        """Compares the root and the number of a child: stored entities may have no such root, or any numbers."""
+        """Compares the root and the number of a child: stored entities may have no such root, or any numbers.
+
+        The part of the key that is the number may have another name.
+        """
         before, after = (dict(each.promises).get(CHILD_OF, "") for each in (self.stored, self.declared))
-        if before != after:
+        rest, numbers, part = before.rpartition(NUMBERS)
+        if f"{rest}{numbers}{self.names.get(part, part)}" != after:
             self._report("changed", CHILD_OF, before, after, _OF_A_GROUP)
 
     def is_compatible(self, difference: Difference) -> bool:

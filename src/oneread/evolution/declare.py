@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from types import NoneType
-from typing import Any, is_typeddict
+from typing import Any, Final, is_typeddict
 
 import msgspec
 
@@ -37,6 +37,10 @@ class Far(msgspec.Struct, frozen=True):
     path: str
     target: str
     route: str
+
+
+NUMBERS: Final = "numbers="
+"""Before the part of a child's key that is its number, at the end of the options of its root."""
 
 
 class DeclaredRollup(msgspec.Struct, frozen=True):
@@ -289,7 +293,7 @@ def _promises(reference: Reference | type[Copy[Any]], numbered: str | None = Non
     """The options of a reference; of that of a child the root and the part that a sequence gives, too."""
     options = f"on_delete={reference.on_delete}, missing_ok={reference.missing_ok}"
     if isinstance(reference, RootReference):
-        return f"{options}, root={stored_name(reference.kind.cls)}, numbers={numbered or ''}"
+        return f"{options}, root={stored_name(reference.kind.cls)}, {NUMBERS}{numbered or ''}"
     return options
 
 

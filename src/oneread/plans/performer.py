@@ -30,6 +30,12 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
+def elapsed() -> float:
+    """Seconds of a clock that is never set, and that runs on while the machine sleeps, where there is such a clock."""
+    boottime: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+
+
 def drive(plan: Plan[T], perform: Callable[[Any], Any]) -> T:
     """Steps a plan to its end; an error of `perform` is raised inside the plan, at its `yield`."""
     try:

@@ -65,6 +65,36 @@ class Telemetry:
             )
         }
 
+        self._waiting = meter.create_gauge(
+            "oneread.tasks.waiting", unit="{task}", description="Tasks in the outbox, of all programs."
+        )
+        self._oldest = meter.create_gauge(
+            "oneread.tasks.oldest", unit="s", description="How old the oldest change is that tasks still copy."
+        )
+        self._batches = meter.create_counter(
+            "oneread.worker.batches", unit="{batch}", description="Batches of tasks that this program has done."
+        )
+        self._failures = meter.create_counter(
+            "oneread.worker.failures", unit="{failure}", description="Steps of this program's worker that failed."
+        )
+
+    def note_tasks(self, kind: str, waiting: int, oldest: float) -> None:
+        """Records how far the tasks of one kind are behind."""
+        if self._tracer is not None:
+            about = self._common | {"oneread.task.kind": kind}
+            self._waiting.set(waiting, about)
+            self._oldest.set(oldest, about)
+
+    def note_batches(self, batches: int) -> None:
+        """Records batches of tasks that the worker has done."""
+        if self._tracer is not None:
+            self._batches.add(batches, self._common)
+
+    def note_failure(self, error: BaseException) -> None:
+        """Records a step of the worker that failed."""
+        if self._tracer is not None:
+            self._failures.add(1, self._common | {"error.type": type(error).__name__})
+
     @contextmanager
     def verb(self, name: str, collection: str | None) -> Generator[None]:
         """Records the block: its duration, its requests to the store, and how it ended."""

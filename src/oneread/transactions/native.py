@@ -24,7 +24,7 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Basis, Change, Commit, Decision, FollowChanges, WriteFence
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
-from oneread.transactions.sequences import has_sequences, keep_sequences, last_number, raised
+from oneread.transactions.sequences import NumberSequence, has_sequences, keep_sequences, last_number, raised
 from oneread.transactions.system_rows import FENCE_ROW, Swap, swap
 from oneread.transactions.unit_of_work import ClaimFacts, Group, HoldersRefused, UnitOfWork, is_refusal, no_claim_facts
 
@@ -126,6 +126,7 @@ class NativeCommitter(NativeSystem):
         else:
             going: dict[bytes, dict[bytes, None]] = {}
             unit.known("roots").going = going
+            yield from _load(unit, commit.changes)
             for change in commit.changes:  # one of them may make the source again whose delete comes before
                 yield from self.cascade(unit, now, refused).commit([change])
             unit.known("roots").going = None
@@ -277,12 +278,12 @@ class Cascade:
     def commit(self, changes: Sequence[Change]) -> Plan[None]:
         """Decides changes one after the other; an error of any of them refuses the commit."""
         unit = self._unit
-        yield from unit.load("roots", _wanted(changes))
+        yield from _load(unit, changes)
         rows = unit.known("roots")
         for change in changes:
             if change.sequence is not None:
-                change.take_number(last_number(rows[change.sequence.root], change.sequence.kind) + 1)
-                yield from unit.load_new(change.key)
+                change.take_number(last_number(rows[change.sequence.root], change.sequence, unit.name_of) + 1)
+                yield from unit.load_new([change.key])
             seen = _seen(rows[change.key])
             links = list(change.links(seen))
             if links:
@@ -535,6 +536,29 @@ def _wanted(changes: Sequence[Change]) -> list[bytes]:
     for change in changes:
         wanted.extend(change.hints())
     return wanted
+
+
+def _load(unit: UnitOfWork, changes: Sequence[Change]) -> Plan[None]:
+    """Reads the root rows that changes need; in a second request those at the numbers that several children get."""
+    yield from unit.load("roots", _wanted(changes))
+    numbered = [change for change in changes if change.sequence is not None]
+    if len(numbered) > 1:
+        yield from unit.load_new(_numbered_keys(numbered, unit))
+
+
+def _numbered_keys(changes: Iterable[Change], unit: UnitOfWork) -> list[bytes]:
+    """The keys that children will have, unless one of their commit brings a number, so that they are read together."""
+    last: dict[NumberSequence, int] = {}
+    keys: list[bytes] = []
+    for change in changes:
+        sequence = change.sequence
+        assert sequence is not None, "only children that wait for a number"
+        if sequence not in last:
+            last[sequence] = last_number(unit.known("roots")[sequence.root], sequence, unit.name_of)
+        last[sequence] += 1
+        change.take_number(last[sequence])
+        keys.append(change.key)
+    return keys
 
 
 def _seen(row: Row | None) -> Root:

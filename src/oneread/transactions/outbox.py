@@ -17,6 +17,7 @@ from oneread.errors import Corrupt
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Read
 from oneread.store.rows import Cell, Row, RowRange
+from oneread.transactions.leases import LEASE, Lease, encode_lease
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork, later
 
 BACK_REFERENCES: Final = b"\x00\x00"
@@ -41,6 +42,9 @@ _BUCKETS: Final = 64
 
 FOLLOW: Final = "follow"
 """The kind of task that a changed source leaves: the holders of its copies follow it."""
+
+KINDS: Final = (FOLLOW,)
+"""All kinds of tasks."""
 
 _KINDS: Final = {TASKS.start: FOLLOW, SET_ASIDE.start: FOLLOW}
 
@@ -153,8 +157,21 @@ def selections_left_out(row: Row) -> Sequence[bytes]:
 
 
 def save_task(unit: UnitOfWork, key: bytes, task: Task, stamp: int) -> None:
-    """Stores a task."""
+    """Stores a task that no worker has."""
     unit.put("system", key, {VALUE: Cell(_encode(task), later(unit.known("system").get(key), stamp))})
+
+
+def move_task(unit: UnitOfWork, key: bytes, task: Task, lease: Lease, now: int) -> None:
+    """Stores how far a task is, and who continues with it; its stamp stays, from which its age is counted."""
+    row = unit.known("system")[key]
+    stamp = now if row is None else row[VALUE].stamp
+    unit.put("system", key, {VALUE: Cell(_encode(task), stamp), LEASE: Cell(encode_lease(lease), later(row, now))})
+
+
+def put_lease(unit: UnitOfWork, key: bytes, lease: Lease, now: int) -> None:
+    """Stores the lease of a task, and leaves the task as it is."""
+    row = unit.known("system")[key] or {}
+    unit.put("system", key, row | {LEASE: Cell(encode_lease(lease), later(row, now))})
 
 
 def read_task(row: Row) -> Task:

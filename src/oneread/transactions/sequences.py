@@ -7,6 +7,7 @@ of the commit protocol and docs/decisions/0051-entity-groups-and-sequences.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -21,6 +22,8 @@ SEQUENCE: Final = b"m:s"
 LAST_OF_SEQUENCE: Final = 2**63 - 1
 
 _BYTES: Final = 8
+_MOST_FIRST: Final = 0x7F
+"""The first byte of the greatest count."""
 
 
 class NumberSequence(NamedTuple):
@@ -39,14 +42,30 @@ class TakenNumber(NamedTuple):
     number: int
 
 
-def last_number(row: Row | None, kind: bytes) -> int:
-    """The last number that a root's row has given to children of a kind; 0 if none."""
-    cell = None if row is None else row.get(SEQUENCE + kind)
+def last_number(row: Row | None, sequence: NumberSequence, name_of: Callable[[bytes], object] = bytes.hex) -> int:
+    """The last number that a sequence has given, from the row of its root; 0 if none.
+
+    Raises:
+        Corrupt: the count cannot be read, so the numbers that were given are not known.
+    """
+    cell = None if row is None else row.get(SEQUENCE + sequence.kind)
     if cell is None:
         return 0
-    if len(cell.value) != _BYTES:
-        raise Corrupt("the sequence in this root row is not a number of 8 bytes", column=SEQUENCE + kind)
+    if not _is_count(cell):
+        raise Corrupt(
+            "the count of the numbers that this entity group has given cannot be read; run a repair",
+            root=name_of(sequence.root), column=SEQUENCE + sequence.kind, stored=cell.value[: 2 * _BYTES],
+        )  # fmt: skip
     return int.from_bytes(cell.value, "big")
+
+
+def without_unreadable(row: Row) -> Row:
+    """A root row without the counts that cannot be read."""
+    return {column: cell for column, cell in row.items() if not column.startswith(SEQUENCE) or _is_count(cell)}
+
+
+def _is_count(cell: Cell) -> bool:
+    return len(cell.value) == _BYTES and cell.value[0] <= _MOST_FIRST
 
 
 def has_sequences(row: Row) -> bool:
@@ -64,12 +83,19 @@ def keep_sequences(row: Row, before: Row | None) -> Row:
 
 
 def raised(row: Row, taken: TakenNumber, now: int) -> Row | None:
-    """The root's row at its next version with a sequence raised to a number; None if it is there already."""
-    kind = taken.sequence.kind
-    if last_number(row, kind) >= taken.number:
+    """The root's row at its next version with a sequence raised to a number; None if it is there already.
+
+    A count that cannot be read counts as 0: only a repair meets one here.
+    """
+    if last_number(without_unreadable(row), taken.sequence) >= taken.number:
         return None
+    new, version = rewritten(row, now)
+    new[SEQUENCE + taken.sequence.kind] = Cell(taken.number.to_bytes(_BYTES, "big"), version)
+    return new
+
+
+def rewritten(row: Row, now: int) -> tuple[Row, int]:
+    """A root row with what it holds, at its next version."""
     root = parse_root(row)
     version = next_version(now, root.version)
-    new = keep_sequences(encode_root(msgspec.structs.replace(root, version=version)), row)
-    new[SEQUENCE + kind] = Cell(taken.number.to_bytes(_BYTES, "big"), version)
-    return new
+    return keep_sequences(encode_root(msgspec.structs.replace(root, version=version)), row), version

@@ -21,7 +21,9 @@ SINGLE_ROWS: Final = frozenset({SCHEMA_ROW, FENCE_ROW, BACKFILL_ROW})
 """The rows of which there is one each."""
 
 CHECKPOINT_PREFIX: Final = b"bulk:"
-RANGES: Final = (outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX))
+LEASES: Final = RowRange(b"lease:", b"lease;")
+"""The leases of the periodic jobs of workers."""
+RANGES: Final = (outbox.TASKS, outbox.SET_ASIDE, RowRange.under(CHECKPOINT_PREFIX), LEASES)
 """Where the other rows are."""
 
 

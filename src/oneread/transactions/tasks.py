@@ -1,12 +1,14 @@
 """Tasks: the work that commits leave in the outbox, done in batches and in turn.
 
 Each kind of task has a handler. An error of one holder is stored with the holder and never ends a task; only an error
-of the store ends a step. On a store that changes one row at a time a worker holds a lease on its task (rule 16). See
-"Tasks" of the commit protocol and docs/decisions/0030-holders-are-set-aside.md.
+of the store ends a step. A worker has a lease on each task that it has begun, which is renewed in the transaction of
+each batch: so several workers share the tasks. See "Tasks" of the commit protocol,
+docs/decisions/0030-holders-are-set-aside.md and docs/decisions/0056-leases.md.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -21,23 +23,41 @@ from oneread.errors import (
     StaleCopies,
     Unavailable,
 )
-from oneread.plans.effects import Sleep
+from oneread.plans.effects import Now, Sleep
 from oneread.plans.plan import Plan
+from oneread.plans.scans import check_ascending
 from oneread.store.keys import holder_part
-from oneread.store.requests import Read, Scan
+from oneread.store.requests import Found, Read, Scan
 from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
+from oneread.transactions.leases import ANY_LEASE, Lease, LeaseHolder, lease_in
 from oneread.transactions.native import NativeCommitter, TaskStep
 from oneread.transactions.outbox import AsideEntry, SetAside, Task
 from oneread.transactions.root import NO_ROOT, Root, parse_root
 from oneread.transactions.system_rows import FENCE_ROW
-from oneread.transactions.unit_of_work import UnitOfWork, first_row
+from oneread.transactions.unit_of_work import UnitOfWork
 
 _STOPPING: Final = (Closed, SchemaMismatch, Unavailable, BudgetExceeded, OutcomeUnknown)
 """Errors against which a smaller batch does not help, and which no holder causes."""
 
+MOST_HELD: Final = 4
+"""Tasks that one worker keeps for itself; of others it does a batch in turn and leaves the rest to all."""
+
 _NAMED: Final = 20
 """Holders of one source that an error names at most."""
+
+
+class TaskStepResult(enum.Enum):
+    """What came of one step: true when something was done, so that another step may follow at once."""
+
+    DONE = "done"
+    HELD = "held"
+    """Nothing; other workers have the tasks that are left."""
+    IDLE = "idle"
+    """Nothing; no task is left."""
+
+    def __bool__(self) -> bool:
+        return self is TaskStepResult.DONE
 
 
 class TaskHandler(Protocol):
@@ -83,59 +103,90 @@ class FollowHandler:
 class TaskRunner:
     """Does the tasks of one open database, with a handler for each kind.
 
-    Each step is of another task, so that a large task does not delay small ones.
+    Each step is of another task, so that a large task does not delay small ones. `batches` counts what was done.
     """
 
-    def __init__(self, committer: NativeCommitter, handlers: Mapping[str, TaskHandler]) -> None:
+    def __init__(
+        self, committer: NativeCommitter, handlers: Mapping[str, TaskHandler], leases: LeaseHolder | None = None
+    ) -> None:
+        self.leases = LeaseHolder() if leases is None else leases
+        self.batches = 0
         self._committer = committer
         self._handlers = handlers
         self._last = b""
+        self._moved: set[bytes] = set()  # in this turn of all tasks
 
     def _handler(self, key: bytes) -> TaskHandler:
         return self._handlers[outbox.kind_of(key)]
 
-    def step(self, batch: int) -> Plan[bool]:
-        """One batch of the next task in turn, or of what was set aside and has changed since; False for none.
+    def step(self, batch: int) -> Plan[TaskStepResult]:
+        """One batch of the next task in turn that no other worker has, or of what was set aside and has changed since.
 
         Raises:
             StoreError: the store failed. The next step begins with another task.
         """
         last = self._last
-        key = yield from _first_key(outbox.TASKS.behind(last) if last else outbox.TASKS)
-        if key is None:  # every task had its turn
+        found, held = yield from self._next_task(outbox.TASKS.behind(last) if last else outbox.TASKS)
+        if found is None:  # every task had its turn
             self._last = b""
+            self._forget_lost()
             if (yield from self._retry_changed()):
-                return True
-            key = (yield from _first_key(outbox.TASKS)) if last else None
-        if key is None:
-            return False
+                self.batches += 1
+                return TaskStepResult.DONE
+            if last:
+                found, held = yield from self._next_task(outbox.TASKS)
+        if found is None:
+            return TaskStepResult.HELD if held else TaskStepResult.IDLE
+        key, seen = found
         self._last = key  # set before the batch, so that a task that fails lets the others go first
-        yield from self._advance(key, batch)
-        return True
+        yield from self._advance(key, batch, seen)
+        self.batches += 1
+        return TaskStepResult.DONE
 
-    def _advance(self, key: bytes, batch: int) -> Plan[None]:
+    def _next_task(self, within: RowRange) -> Plan[tuple[tuple[bytes, Lease | None] | None, bool]]:
+        """The first task that this worker may do, with its lease; and whether others have tasks before it.
+
+        One request, one row; a request more for each `outbox.BATCH` tasks of others.
+        """
+        now = yield from Now()
+        size, held = 1, False
+        while True:
+            rows, unreadable = yield from _tasks(within, size)
+            for key, row in rows:
+                lease = lease_in(row)
+                if self.leases.may_take(key, lease, now):
+                    return (key, lease), held
+                held = True
+            if unreadable is not None:
+                return (unreadable, ANY_LEASE), held
+            if len(rows) < size:
+                return None, held
+            within, size = within.behind(rows[-1][0]), outbox.BATCH
+
+    def _advance(self, key: bytes, batch: int, seen: Lease | None) -> Plan[None]:
         """One batch of a task; of one part where it cannot be written in one transaction."""
-        error = yield from _refusal(lambda: self.task_batch(key, batch))
+        error = yield from _refusal(lambda: self.task_batch(key, batch, seen))
         if error is None:
             return
         if batch > 1:
-            yield from self._advance(key, 1)
+            yield from self._advance(key, 1, seen)
         elif isinstance(error, LimitExceeded):  # of the store: a full map or disk
             raise error
         else:
-            yield from self._committer.step(lambda step: self._skip(step, key, error))
+            yield from self._committer.step(lambda step: self._skip(step, key, error, seen))
 
-    def task_batch(self, key: bytes, batch: int) -> Plan[None]:
-        """One batch of a task, in one transaction."""
-        return self._committer.step(lambda step: self._batch(step, key, batch))
+    def task_batch(self, key: bytes, batch: int, seen: Lease | None) -> Plan[None]:
+        """One batch of a task, in one transaction; nothing when the task has another lease than was seen."""
+        return self._committer.step(lambda step: self._batch(step, key, batch, seen))
 
-    def _batch(self, step: TaskStep, key: bytes, batch: int) -> Plan[None]:
+    def _batch(self, step: TaskStep, key: bytes, batch: int, seen: Lease | None) -> Plan[None]:
         unit, handler = step.unit, self._handler(key)
         try:
             yield from unit.load("system", [key, FENCE_ROW])
             yield from step.begin()
             row = unit.get("system", key)
-            if row is None:
+            if row is None or not _has_lease(row, seen):
+                self.leases.forget(key)
                 return
             task = outbox.read_task(row)
             rows = yield from self._next_rows(unit, handler, task, batch)
@@ -165,12 +216,12 @@ class TaskRunner:
                 found.extend([key[len(whole.start) :] for key, _row in rows])
         return found
 
-    def _skip(self, step: TaskStep, key: bytes, error: Exception) -> Plan[None]:
+    def _skip(self, step: TaskStep, key: bytes, error: Exception, seen: Lease | None) -> Plan[None]:
         """Sets the next part of a task aside, with which the task could not be written."""
         yield from step.begin()
         yield from step.unit.load("system", [key])
         row = step.unit.get("system", key)
-        if row is None:
+        if row is None or not _has_lease(row, seen):
             return
         task = outbox.read_task(row)
         rows = yield from self._next_rows(step.unit, self._handler(key), task, 1)
@@ -183,18 +234,59 @@ class TaskRunner:
         if rows:
             cursor = self._handler(key).parts_of(task.source).start + rows[-1]
             moved = Task(task.source, cursor, task.done + len(rows), task.unchanged)
-            outbox.save_task(step.unit, key, moved, step.now)
+            lease = self._next_lease(key, lease_in(step.unit.get("system", key)), step.now)
+            outbox.move_task(step.unit, key, moved, lease, step.now)
+            self._moved.add(key)
         else:
+            self.leases.forget(key)
             step.unit.remove("system", key)
 
+    def _next_lease(self, key: bytes, lease: Lease | None, now: int) -> Lease:
+        """The own lease of a task; one without an owner where this worker has enough, so that others find work."""
+        held = self._held()
+        keeps = key in held or len(held) < MOST_HELD
+        return self.leases.renew(key, lease, now) if keeps else self.leases.left(key, lease)
+
+    def _held(self) -> list[bytes]:
+        return [key for key in self.leases.held if key.startswith(outbox.TASKS.start)]
+
+    def _forget_lost(self) -> None:
+        """After a turn of all tasks: forgets those that were not met, which others have ended."""
+        for key in self._held():
+            if key not in self._moved:
+                self.leases.forget(key)
+        self._moved.clear()
+
+    def free(self) -> Plan[None]:
+        """Frees the tasks that this worker has begun: others continue with them at once. One transaction, or none.
+
+        Raises:
+            SchemaMismatch: a newer program has upgraded the store; the leases end by themselves.
+        """
+        held = self._held()
+        if held:
+            yield from self._committer.step(lambda step: self._free(step, held))
+
+    def _free(self, step: TaskStep, keys: Sequence[bytes]) -> Plan[None]:
+        unit = step.unit
+        yield from unit.load("system", [*keys, FENCE_ROW])
+        yield from step.begin()
+        for key in keys:
+            freed = self.leases.freed(key, lease_in(unit.get("system", key)))
+            if freed is not None:
+                outbox.put_lease(unit, key, freed, step.now)
+
     def finish_waiting(self) -> Plan[None]:
-        """Does the tasks that are in the outbox now to their end, those added meanwhile not."""
+        """Does the tasks that are in the outbox now to their end, those added meanwhile not.
+
+        Takes them from the workers that have them, which lose their leases.
+        """
         within = outbox.TASKS
         while tasks := (yield from Scan("system", within, outbox.BATCH)):
             for key, row in tasks:
                 done = _progress(row)
                 while True:
-                    yield from self.task_batch(key, outbox.BATCH)
+                    yield from self.task_batch(key, outbox.BATCH, ANY_LEASE)
                     (after,) = yield from Read("system", [key])
                     if after is None or _progress(after) <= done:  # or started again, by a later change
                         break
@@ -244,7 +336,8 @@ class TaskRunner:
         yield from step.begin()
         yield from step.unit.load("system", [key for key, _shown in entries])
         for key, shown in entries:
-            if shown is None or step.unit.get("system", key) is None:
+            row = step.unit.get("system", key)
+            if shown is None or row is None or outbox.read_aside((key, row)).shown != shown:  # another worker has tried
                 continue
             if not shown.holder:
                 yield from self._restart(step, key, shown)
@@ -311,16 +404,22 @@ def _refusal(step: Callable[[], Plan[None]]) -> Plan[OnereadError | None]:
     return None
 
 
-def _first_key(within: RowRange) -> Plan[bytes | None]:
-    """The first key of a range of `system`, also when its row is unreadable."""
+def _has_lease(row: Row, seen: Lease | None) -> bool:
+    """Whether a task's row has the lease that was seen before the transaction: the compare of rule 16."""
+    return seen is ANY_LEASE or lease_in(row) == seen
+
+
+def _tasks(within: RowRange, size: int) -> Plan[tuple[Sequence[Found], bytes | None]]:
+    """The first tasks of a range; or none, and the key of one whose row is unreadable."""
     try:
-        found = yield from first_row("system", within)
+        rows = yield from Scan("system", within, size, families="dm")
+        check_ascending("system", within, rows)
     except Corrupt as failure:
         key = failure.facts.get("key")
         if not isinstance(key, bytes):
             raise
-        return key
-    return None if found is None else found[0]
+        return (), key
+    return rows, None
 
 
 def _some(within: RowRange) -> Plan[tuple[list[AsideEntry], RowRange | None]]:

@@ -236,17 +236,18 @@ class UnitOfWork:
             if self.only_followed:
                 self.loaded.update({key: self.only_followed.pop(key) for key in keys if key in self.only_followed})
 
-    def load_new(self, key: bytes) -> Plan[None]:
-        """Loads the root row at a new number.
+    def load_new(self, keys: Sequence[bytes]) -> Plan[None]:
+        """Loads the root rows at new numbers.
 
-        Reads of several moments may find it although the count, read before, does not have it yet: there it counts as
+        Reads of several moments may find one although the count, read before, does not have it yet: there it counts as
         absent. The commit compares the root's row, which has changed then.
         """
         if self.is_consistent:
-            yield from self.load("roots", [key])
-        else:
-            known = self._known["roots"]
-            self._log_values(known, (key,))
+            yield from self.load("roots", keys)
+            return
+        known = self._known["roots"]
+        self._log_values(known, keys)
+        for key in keys:
             known[key] = None
             known.made.pop(key, None)
 

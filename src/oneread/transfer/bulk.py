@@ -281,11 +281,11 @@ class Batches:
         if self._options.checkpoint is not None and self.reached != self._saved:
             yield from self._save_checkpoint(finished=False)
 
-    def apply_backpressure(self, drain_step: Callable[[int], Plan[bool]]) -> Plan[None]:
+    def apply_backpressure(self, drain_or_wait: Callable[[int], Plan[object]]) -> Plan[None]:
         """Does tasks of the outbox while too many wait, so that they do not grow faster than they are done."""
         most = self._options.limits.tasks
         while len((yield from Scan("system", outbox.TASKS, most + 1))) > most:
-            yield from drain_step(outbox.BATCH)
+            yield from drain_or_wait(outbox.BATCH)
 
     def _make_changes(self, item: _Item) -> Plan[None]:
         try:

@@ -23,7 +23,7 @@ from oneread.transactions import outbox
 from oneread.transactions.commit import Committer
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION, Root, encode_root, next_version
-from oneread.transactions.sequences import keep_sequences, raised
+from oneread.transactions.sequences import keep_sequences, raised, rewritten, without_unreadable
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, DerivedWrites, UnitOfWork
 from oneread.verify.expected import RowReader, deleted_record, has_own_stamp, recorded_in
@@ -105,7 +105,7 @@ class Mender:
             "version": self._rewrite_root,
             "copy": self._follow_source,
             "total": self._follow_groups,
-            "sequence": self._raise_sequence,
+            "sequence": self._mend_sequence,
             "task": self._restart_task,
             "stray": lambda stray: self._write(stray.fault.table, stray.fault.key, None),
         }
@@ -150,16 +150,24 @@ class Mender:
         yield from unit.flush(now)
         return True
 
-    def _raise_sequence(self, finding: Finding) -> Plan[bool]:
-        """Raises the sequence in the root's row to the number of an entity, where the root has a row."""
+    def _mend_sequence(self, finding: Finding) -> Plan[bool]:
+        """Raises the sequence in the root's row to the number of an entity, where the root has a row.
+
+        Where the finding is the root's own, counts that cannot be read are removed, and count as 0: each child, deleted
+        or not, has a finding of its own, which raises them.
+        """
         taken = self._catalog.taken_number(finding.owner)
-        assert taken is not None, "only numbers are ahead of a sequence"
-        root = taken.sequence.root
+        root = finding.owner if taken is None else taken.sequence.root
         (row,) = yield from self._scanner.read("roots", [root])
         if not row:
             return False
         now = yield from Now()
-        new = raised(row, taken, now)
+        new: Row | None
+        if taken is not None:
+            new = raised(row, taken, now)
+        else:
+            readable = without_unreadable(row)
+            new = rewritten(readable, now)[0] if len(readable) < len(row) else None
         if new is not None:
             unit = UnitOfWork(self._catalog.name_of)
             unit.put("roots", root, new)

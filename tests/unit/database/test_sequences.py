@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from oneread import GENERATED, Index, Key, Model, Ref, Schema, by, connect
+from oneread import GENERATED, Index, Key, Model, Ref, Schema, by, connect, renamed
 from oneread.errors import (
     AlreadyExists,
     Corrupt,
@@ -19,6 +19,7 @@ from oneread.errors import (
     UsageError,
 )
 from oneread.store.requests import Read, Replace
+from oneread.store.rows import Cell
 from oneread.verify import sequence_check
 from tests.properties.test_dump_round_trip import dumped, load
 from tests.unit.database.faces import FACES
@@ -231,6 +232,43 @@ def test_costs_are_exact(db):
     assert db.cost(db.save(Comment(at=NOON, name="ada"))).requests == 5
 
 
+@pytest.mark.parametrize("count", [2, 3, 100])
+def test_several_children_read_their_rows_together(db, count):
+    saved = db.save_all([Comment(at=NOON, name="ada") for _ in range(count)])
+    assert numbers(saved) == list(range(1, count + 1))
+    # fence; root; the rows at the numbers; roots and holds written
+    found = db.cost(saved[0])
+    assert (found.requests, found.rows) == (5, 1 + 1 + count + (count + 1) + count)
+    bound = db.explain.save_all([Comment(at=NOON, name="ada")] * count).bound
+    assert (bound.requests, bound.rows) >= (found.requests, found.rows)
+
+
+def test_several_children_of_several_groups_and_models_read_their_rows_together(db):
+    first = db.create(badge(title="a"))
+    mixed = [badge(title="b"), Comment(at=NOON, name="bob"), badge("bob", "c"), badge(title="d"), first]
+    saved = db.save_all(mixed)
+    assert numbers(saved) == [2, 1, 1, 3, 1]
+    assert db.cost(saved[0]).requests == 7  # as for one: fence, roots, numbers, claims, three tables
+
+
+def test_a_transaction_numbers_several_with_one_read_at_its_commit(db):
+    saved = db.transact([("create", [Comment(at=NOON, name="ada")], {})] * 5)
+    assert numbers(saved) == [1, 2, 3, 4, 5]
+    # the root in the body; fence, root and rows again, roots and views written
+    assert db.cost(saved[0]).requests <= 6
+
+
+def test_bulk_reads_the_rows_of_a_batch_together(url):
+    seen = []
+    with connect(url, SCHEMA, workers=0, observers=(lambda request, _answer: seen.append(request),)) as db:
+        db.save(User(name="ada"))
+        seen.clear()
+        with db.bulk() as bulk:
+            for _ in range(50):
+                bulk.create(Comment(at=NOON, name="ada"))
+        assert sum(type(request) is Read and request.table == "roots" for request in seen) == 2
+
+
 def test_a_loaded_store_continues_behind_the_greatest(url):
     with connect("memory://", SCHEMA) as db:
         db.save_all([User(name="ada"), User(name="bob")])
@@ -316,6 +354,77 @@ def test_verify_knows_the_counts_of_more_roots_than_it_keeps(monkeypatch):
         assert db.verify().clean
 
 
+def damage_count(db, value, kind=Badge):
+    """Another value in place of the count of ada's children of a kind."""
+    root, column = db.operations.root(User, ("ada",)), b"m:s" + db.operations.kind(kind).prefix
+
+    def write():
+        (row,) = yield from Read("roots", [root], "dm")
+        yield from Replace("roots", {root: row | {column: Cell(value, row[b"d:v"].stamp)}})
+
+    db.run(db.operations.committer.together(write))
+
+
+DAMAGE = [b"", b"\x01", bytes(7), bytes(9), b"\xff" * 8, b"\x80" + bytes(7), b"x" * 1000]
+
+
+@pytest.mark.parametrize("value", DAMAGE, ids=[str(len(value)) + value[:1].hex() for value in DAMAGE])
+def test_a_count_that_cannot_be_read_is_named_found_and_mended(value):
+    with connect("memory://", SCHEMA) as db:
+        db.save_all([User(name="ada"), User(name="bob")])
+        for title in "abc":
+            db.create(badge(title=title))
+        db.delete(Badge, "ada", 3)
+        comment = db.create(Comment(at=NOON, name="ada"))
+        damage_count(db, value)
+        attempts = [
+            lambda: db.create(badge(title="d")),
+            lambda: db.save_all([badge(title="d"), badge(title="e")]),
+            lambda: db.transact(lambda tx: tx.create(badge(title="d"))),
+            lambda: db.save(Badge(name="ada", number=3, title="again")),
+        ]
+        for attempt in attempts:
+            with pytest.raises(Corrupt, match="cannot be read; run a repair") as refusal:
+                attempt()
+            assert refusal.value.facts["root"] == "User('ada')"
+            assert refusal.value.facts["stored"] == value[:16]
+        assert numbers(db.page(Badge, "ada").rows) == [1, 2]
+        db.patch(User, "ada", karma=7)  # what does not number goes on, and keeps the damage
+        assert db.create(Comment(at=NOON, name="ada")).number == comment.number + 1
+        assert db.create(badge("bob", "x")).number == 1
+        faults = db.verify().faults
+        texts = [each.text for each in faults]
+        assert "User ada: its sequence cannot be read: it is not a number of 8 bytes" in texts
+        assert "Badge ada/3: sequence: 0 -> at least 3" in texts
+        assert len(texts) == 1 + 3
+        assert {(each.view, each.mendable) for each in faults} == {("sequence", True)}
+        assert db.repair().clean
+        assert db.verify().clean
+        assert db.create(badge(title="d")).number == 4, "the deleted one's number is not given again"
+        assert db.get(User, "ada").karma == 7
+
+
+def test_a_count_that_cannot_be_read_and_has_no_children_starts_again():
+    with connect("memory://", SCHEMA) as db:
+        db.save(User(name="ada"))
+        damage_count(db, b"?")
+        (fault,) = db.verify().faults
+        assert (fault.kind, fault.view, fault.entity) == ("unreadable", "sequence", "User('ada')")
+        assert db.repair().clean
+        assert db.create(badge()).number == 1
+
+
+def test_repair_of_two_counts_of_one_root():
+    with connect("memory://", SCHEMA) as db:
+        db.save(User(name="ada"))
+        db.create(badge())
+        db.create(Comment(at=NOON, name="ada"))
+        damage_count(db, b"?", Badge)
+        damage_count(db, b"?", Comment)
+        assert db.repair().clean
+        assert db.create(badge(title="b")).number == db.create(Comment(at=NOON, name="ada")).number == 2
+
+
 def declare(name, base, annotations, **space):
     return type(base)(name, (base,), {"__annotations__": annotations, "__module__": __name__, **space})
 
@@ -369,3 +478,38 @@ def test_stored_entities_do_not_enter_a_group(tmp_path):
         connect(url, Schema(User, model()))
     with pytest.raises(SchemaMismatch, match="entity group"):
         connect(url, Schema(User, Badge, model(child_of=User, number=GENERATED)))
+
+
+def renamed_parts(tmp_path, root_fields, fields, **space):
+    """A root and its children under other names for the parts of their keys; opened, with what is there."""
+    user = declare("User", Model, root_fields, evolution=(renamed("name", to="nick"),))
+    note = declare("Note", Model, fields, child_of=user, **space)
+    return user, note, connect(f"lmdb://{tmp_path / 'store'}", Schema(user, note), workers=0)
+
+
+def test_the_numbered_part_and_the_parts_of_the_root_can_be_renamed(tmp_path):
+    user, note, db = renamed_parts(
+        tmp_path, {"name": Key[str]}, {"name": Key[str], "number": Key[int]}, number=GENERATED
+    )
+    with db:
+        db.save(user(name="ada"))
+        db.save_all([note(name="ada") for _ in range(3)])
+        db.delete(note, "ada", 3)
+    steps = (renamed("number", to="place"),)
+    parts = {"name": Key[str], "place": Key[int]}
+    user, note, db = renamed_parts(tmp_path, {"name": Key[str]}, parts, place=GENERATED, evolution=steps)
+    with db:
+        assert db.get(note, "ada", 2) == note(name="ada", place=2)
+        assert db.create(note(name="ada")).place == 4
+        assert db.verify().clean
+    steps = (*steps, renamed("name", to="nick"))
+    parts = {"nick": Key[str], "place": Key[int]}
+    user, note, db = renamed_parts(tmp_path, {"nick": Key[str]}, parts, place=GENERATED, evolution=steps)
+    with db:
+        assert db.get(user, "ada") == user(nick="ada")
+        assert db.create(note(nick="ada")).place == 5
+        assert db.verify().clean
+    with pytest.raises(SchemaMismatch, match="entity group"):  # the same part, and no number any more
+        renamed_parts(tmp_path, {"nick": Key[str]}, parts, evolution=steps)
+    with pytest.raises(SchemaMismatch, match="can be renamed and nothing else"):  # not declared as renamed
+        renamed_parts(tmp_path, {"nick": Key[str]}, {"nick": Key[str], "rank": Key[int]}, rank=GENERATED)

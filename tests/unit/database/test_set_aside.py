@@ -434,10 +434,10 @@ class TestTurns:
         bad, good = sorted((first, second))
         batch = type(db.operations.outbox).task_batch
 
-        def failing(self, key, size):
+        def failing(self, key, size, seen):
             if key == bad:
                 raise LimitExceeded("simulated: too many pages")
-            return batch(self, key, size)
+            return batch(self, key, size, seen)
 
         monkeypatch.setattr(type(db.operations.outbox), "task_batch", failing)
         with pytest.raises(LimitExceeded):

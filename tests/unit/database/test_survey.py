@@ -125,7 +125,8 @@ def test_a_task_is_named_by_its_source(school):
         yield from unit.flush(1)
 
     school.run(Atomically(leave).__iter__())
-    assert school.run(waiting_tasks(school.operations.catalog, 9)) == [WaitingTask("Pupil(3)", 7)]
+    (task,) = school.run(waiting_tasks(school.operations.catalog, 9))
+    assert (task.source, task.done, task.readable, task.worker) == ("Pupil(3)", 7, True, "")
 
 
 def test_the_asynchronous_face_surveys_as_well(tmp_path):

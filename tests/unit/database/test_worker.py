@@ -163,6 +163,7 @@ class Refusing:
 
     def __init__(self):
         self.steps = 0
+        self.meter = None
         self.second = threading.Event()
 
     def refresh(self) -> Plan[None]:

@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+import time
 
 import pytest
 from opentelemetry import metrics, trace
@@ -13,12 +14,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from oneread import Database, connect
+from oneread import Database, Schema, connect
+from oneread.database import worker
 from oneread.errors import NotFound, Unavailable, UsageError
 from oneread.plans import telemetry
 from oneread.plans.telemetry import Telemetry
 from tests.unit.database.faces import FACES
-from tests.unit.database.shop import SCHEMA, Customer, PurchasesOfBuyer, SalesOfBuyer, customer, fill
+from tests.unit.database.shop import SCHEMA, SHOP, Customer, Product, PurchasesOfBuyer, SalesOfBuyer, customer, fill
 
 
 class Told:
@@ -38,6 +40,8 @@ class Told:
 
     def points(self):
         data = self.reader.get_metrics_data()
+        if data is None:
+            return {}
         return {each.name: list(each.data.data_points) for each in data.resource_metrics[0].scope_metrics[0].metrics}
 
 
@@ -147,6 +151,44 @@ def test_without_opentelemetry_opening_says_so_and_verbs_are_logged(caplog, monk
     assert "opentelemetry-api is not installed" in first
     assert save.startswith("save Customer: 0.")
     assert get.endswith("NotFound")
+
+
+def test_a_worker_records_what_waits_what_it_did_and_what_failed(told, monkeypatch):
+    monkeypatch.setattr(worker, "RECOVERY_SECONDS", 0.01)
+    monkeypatch.setattr(worker, "PAUSE_SECONDS", 0.0)
+    with connect("memory://", Schema(*SHOP, inline=0), telemetry=True, workers=0) as db:
+        fill(db)
+        db.patch(Product, "p", name="Pear")
+        failing = [Unavailable("simulated")]
+        step = db.operations.drain_step
+
+        def drain_step(batch):
+            if failing:
+                raise failing.pop()
+            return step(batch)
+
+        db.operations.drain_step = drain_step
+        thread = worker.Worker(db.operations, db._driver)
+        thread.wake()
+        until(lambda: value_of(told, "oneread.worker.batches") == 1)
+        thread.stop()
+        assert value_of(told, "oneread.tasks.waiting") == 0
+        assert value_of(told, "oneread.tasks.oldest") == 0
+        (failed,) = told.points()["oneread.worker.failures"]
+        assert (failed.value, failed.attributes["error.type"]) == (1, "Unavailable")
+
+
+def value_of(told, name):
+    """The value of the only point of a metric; None before it is recorded."""
+    points = told.points().get(name)
+    return points[0].value if points else None
+
+
+def until(holds):
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(

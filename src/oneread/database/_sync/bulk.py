@@ -153,7 +153,7 @@ class Bulk:
             tasks = self._run(plan)
         if tasks:
             self._wake(tasks)
-            self._run(self._work.apply_backpressure(self._operations.drain_step))
+            self._run(self._work.apply_backpressure(self._operations.drain_or_wait))
 
     def _run(self, plan: Plan[R]) -> R:
         return self._driver.run(plan, self._trace)
