@@ -11,15 +11,17 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 import msgspec
 
 from oneread.counters.counters import CounterPlans
+from oneread.database.expiry_sweep import BackgroundSweeper, ExpirySweep
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
+from oneread.derivations.changes import ChangeResult, Delete, Expire, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
 from oneread.errors import (
     InvalidKey,
     InvalidQuery,
     LimitExceeded,
     NotFound,
+    NotUnique,
     SchemaMismatch,
     StillReferenced,
     UsageError,
@@ -32,7 +34,7 @@ from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
 from oneread.plans.effects import Now, Random
 from oneread.plans.plan import Plan
-from oneread.store.keys import RootKey
+from oneread.store.keys import RootKey, kind_part
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
@@ -70,6 +72,8 @@ class Operations:
         self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), self.inline, catalog.claim_facts)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
         self.counters = CounterPlans(self.committer, schema.counters)
+        self.sweeper = BackgroundSweeper(self._begin_background_sweep)
+        self._frees_values = bool(catalog.expiries) and any(view.can_find for view in catalog.views.values())
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}
@@ -78,10 +82,44 @@ class Operations:
 
     def commit(self, changes: Sequence[Change], basis: Basis | None = None) -> Plan[list[bytes]]:
         """Commits changes; returns the tasks that this left."""
-        tasks = yield from self.committer.commit(Commit(changes, basis=basis))
+        if self._frees_values:
+            tasks = yield from self._commit_freeing(changes, basis)
+        else:
+            tasks = yield from self.committer.commit(Commit(changes, basis=basis))
         if self.fence.is_stale:
             yield from self.refresh()
         return tasks
+
+    def _commit_freeing(self, changes: Sequence[Change], basis: Basis | None) -> Plan[list[bytes]]:
+        """Commits changes; again when a unique value was taken by an entity that has expired, which is deleted."""
+        left: list[bytes] = []
+        while True:
+            try:
+                return [*left, *(yield from self.committer.commit(Commit(changes, basis=basis)))]
+            except NotUnique as error:
+                if not (yield from self._delete_expired(error.holder, left)):
+                    raise
+
+    def _delete_expired(self, key: bytes, left: list[bytes]) -> Plan[bool]:
+        """Deletes an entity if it has expired; whether it did. `left` is given the tasks that this leaves."""
+        if kind_part(key) not in self.catalog.expiries:
+            return False
+        change = Expire(self.catalog, key)
+        try:
+            left += yield from self.committer.commit(Commit([change]))
+        except StillReferenced:
+            return False
+        return change.has_deleted
+
+    def begin_sweep(self) -> ExpirySweep:
+        """A sweep of what has expired."""
+        return ExpirySweep(self.catalog, self.fence, self.commit)
+
+    def _begin_background_sweep(self) -> ExpirySweep | None:
+        """A sweep, unless there is no ttl or one of the indexes is being built."""
+        indexes = self.catalog.expiry_indexes()
+        is_ready = indexes and all(self.fence.is_readable(view.cls) for view in indexes)
+        return self.begin_sweep() if is_ready else None
 
     def save(
         self, entity: object, mode: Mode = "save", if_version: int | None = None
@@ -226,10 +264,17 @@ class Operations:
                 yield from self.fence.check_readable(model)
                 (found,) = yield from view.find_many([found_by(view, key)])
                 return found, 0
-            (row,) = yield from Read("roots", [self.root(model, key)])
-            return self._entity(model, row)
+            place = self.root(model, key)
+            (row,) = yield from Read("roots", [place])
+            return (yield from self._living(place, self._entity(model, row)))
 
         return self.reading(read)
+
+    def _living(self, key: bytes, found: FoundEntity) -> Plan[FoundEntity]:
+        """What was read, or None for an entity that has expired."""
+        if kind_part(key) not in self.catalog.expiries or found[0] is None:
+            return found
+        return (None, 0) if self.catalog.is_expired(key, found[0], (yield from Now())) else found
 
     def _entity(self, model: Any, row: Row | None) -> FoundEntity:
         if row is None or BODY not in row:
@@ -258,7 +303,14 @@ class Operations:
 
         def read() -> Plan[list[FoundEntity]]:
             rows = yield from Read("roots", places)
-            return [self._entity(model, row) for row in rows]
+            found = [self._entity(model, row) for row in rows]
+            if self.kind(model).prefix not in self.catalog.expiries:
+                return found
+            now = yield from Now()
+            is_expired = self.catalog.is_expired
+            return [
+                (None, 0) if is_expired(key, each[0], now) else each for key, each in zip(places, found, strict=True)
+            ]
 
         return (yield from self.reading(read))
 

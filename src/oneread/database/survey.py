@@ -60,6 +60,7 @@ class Survey(msgspec.Struct, frozen=True):
         engine: the engine's own figures; None when it has none.
         parts: rows by model and view, of an exact survey.
         set_aside: holders whose copies could not be updated.
+        unswept: by model or index with a ttl, how many seconds ago what waits longest for a sweep has expired.
     """
 
     schema_version: int
@@ -69,9 +70,10 @@ class Survey(msgspec.Struct, frozen=True):
     engine: Statistics | None
     parts: tuple[SurveyPart, ...] = ()
     set_aside: int = 0
+    unswept: dict[str, float] = {}
 
 
-def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Plan[Survey]:
+def survey(engine: Statistics | None, progress: Reporter, unswept: dict[str, float], *, exact: bool) -> Plan[Survey]:
     """Surveys a store: a few requests; with `exact`, every row is read, `BATCH` a request.
 
     Rows that are written meanwhile may be missed or counted.
@@ -86,7 +88,7 @@ def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Pla
         for table in TABLES:
             total = None if engine is None else engine.tables[table].rows
             parts.extend((yield from _count_rows(table, names, progress, total)))
-    return Survey(stored.version, stored.unfinished, views, tasks, engine, tuple(parts), aside)
+    return Survey(stored.version, stored.unfinished, views, tasks, engine, tuple(parts), aside, unswept)
 
 
 class _Names:

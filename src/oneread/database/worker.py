@@ -104,7 +104,10 @@ class Worker:
                 self._wanted.get(timeout=RECOVERY_SECONDS)
 
     def _sweep(self) -> bool:
-        return self._driver.run(self._operations.counters.sweeper.step(), Trace(self._observers))
+        operations, more = self._operations, False
+        for sweeper in (operations.counters.sweeper, operations.sweeper):
+            more |= self._driver.run(sweeper.step(), Trace(self._observers))
+        return more
 
     def _step(self) -> bool:
         return self._driver.run(self._operations.drain_step(BATCH), Trace(self._observers))

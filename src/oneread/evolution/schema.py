@@ -10,9 +10,11 @@ from typing import Any, TypeAlias, cast
 
 from oneread.counters.counters import DEFAULT_RULES
 from oneread.counters.wanted import CounterRules
+from oneread.derivations.access import Accesses
 from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names
 from oneread.derivations.checks import check_model, check_view
-from oneread.derivations.views import View
+from oneread.derivations.expiry import check_view_ttl, expiry_indexes
+from oneread.derivations.views import Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.evolution.declare import DeclaredSchema, declare_schema
 from oneread.models.evolving import steps_of
@@ -61,6 +63,7 @@ class Schema:
             raise InvalidDeclaration("counters takes CounterRules(...)", counters=counters)
         self._names = Named((*self.models, *self.views))
         self._check_classes(declarations)
+        self.views += self._expiry_indexes()
         self._compiled = self.unstored()
         for copy in {
             each.copy for entity_type in self._compiled.entity_types.values() for each in entity_type.references
@@ -88,8 +91,17 @@ class Schema:
         for view in self.views:
             check_view(view, self._names)
 
+    def _expiry_indexes(self) -> tuple[type[View[Any]], ...]:
+        """The indexes by which a sweep finds what has expired."""
+        accesses = Accesses(self._names)
+        viewed = {view: accesses.viewed(view) for view in self.views}
+        for view, of in viewed.items():
+            if issubclass(view, Index):
+                check_view_ttl(view, of, self._names)
+        return expiry_indexes(self.models, viewed)
+
     def __repr__(self) -> str:
-        return f"Schema({', '.join(each.__name__ for each in (*self.models, *self.views))})"
+        return f"Schema({', '.join(self._names)})"
 
     def named(self) -> dict[str, Any]:
         """The declared classes by name."""
