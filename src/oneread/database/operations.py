@@ -14,14 +14,13 @@ from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BackgroundSweeper, ExpirySweep
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
-from oneread.derivations.changes import ChangeResult, Delete, Expire, Mode, Patch, Save, followers
+from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
 from oneread.derivations.derivation import CompiledView
 from oneread.errors import (
     InvalidKey,
     InvalidQuery,
     LimitExceeded,
     NotFound,
-    NotUnique,
     SchemaMismatch,
     StillReferenced,
     UsageError,
@@ -73,7 +72,6 @@ class Operations:
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
         self.counters = CounterPlans(self.committer, schema.counters)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
-        self._frees_values = bool(catalog.expiries) and any(view.can_find for view in catalog.views.values())
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}
@@ -82,34 +80,10 @@ class Operations:
 
     def commit(self, changes: Sequence[Change], basis: Basis | None = None) -> Plan[list[bytes]]:
         """Commits changes; returns the tasks that this left."""
-        if self._frees_values:
-            tasks = yield from self._commit_freeing(changes, basis)
-        else:
-            tasks = yield from self.committer.commit(Commit(changes, basis=basis))
+        tasks = yield from self.committer.commit(Commit(changes, basis=basis))
         if self.fence.is_stale:
             yield from self.refresh()
         return tasks
-
-    def _commit_freeing(self, changes: Sequence[Change], basis: Basis | None) -> Plan[list[bytes]]:
-        """Commits changes; again when a unique value was taken by an entity that has expired, which is deleted."""
-        left: list[bytes] = []
-        while True:
-            try:
-                return [*left, *(yield from self.committer.commit(Commit(changes, basis=basis)))]
-            except NotUnique as error:
-                if not (yield from self._delete_expired(error.holder, left)):
-                    raise
-
-    def _delete_expired(self, key: bytes, left: list[bytes]) -> Plan[bool]:
-        """Deletes an entity if it has expired; whether it did. `left` is given the tasks that this leaves."""
-        if kind_part(key) not in self.catalog.expiries:
-            return False
-        change = Expire(self.catalog, key)
-        try:
-            left += yield from self.committer.commit(Commit([change]))
-        except StillReferenced:
-            return False
-        return change.has_deleted
 
     def begin_sweep(self) -> ExpirySweep:
         """A sweep of what has expired."""

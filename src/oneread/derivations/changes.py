@@ -457,13 +457,17 @@ class Expire(_Following):
         super().__init__(catalog, key, None)
         self.has_deleted = self.has_removed = False
 
+    def is_due(self, entity: object, now: int) -> bool:
+        """Whether the entity has expired; it may live longer since the sweep found it."""
+        return self._catalog.is_expired(self.key, entity, now)
+
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         attempt = self._attempt(seen, version)
         entity = attempt.before.entity
-        self.has_deleted = self._catalog.is_expired(self.key, entity, sources.now)
-        self.has_removed = False
+        self.has_deleted = self.has_removed = False
         if entity is None:
             return NO_CHANGE
+        self.has_deleted = self.is_due(entity, sources.now)
         if self.has_deleted:
             return deletion(self._catalog, self.key, attempt, sources)
         found = self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), ())
@@ -556,7 +560,12 @@ def _flat(refs: Refs) -> list[bytes]:
 
 def followers(catalog: Catalog) -> FollowChanges:
     """Makes the changes that follow from others."""
-    return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog))
+
+    def give_up(key: bytes) -> FollowGroups | None:
+        # What has expired has no index rows, and so no claims, once it is committed again.
+        return FollowGroups(catalog, key, ()) if kind_part(key) in catalog.expiries else None
+
+    return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up)
 
 
 def stamped(entity_type: EntityType, entity: Any, before: Any, clock: int) -> Any:

@@ -13,7 +13,7 @@ from oneread.counters.wanted import CounterRules
 from oneread.derivations.access import Accesses
 from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names
 from oneread.derivations.checks import check_model, check_view
-from oneread.derivations.expiry import check_view_ttl, expiry_indexes
+from oneread.derivations.expiry import ExpiryIndex, check_view_ttl, expiry_indexes
 from oneread.derivations.views import Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.evolution.declare import DeclaredSchema, declare_schema
@@ -51,7 +51,7 @@ class Schema:
         counters: CounterRules = DEFAULT_RULES,
     ) -> None:
         self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is(each, Model))
-        self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is(each, View))
+        self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is_declared_view(each))
         self.inline = inline
         self.portable = portable
         if type(portable) is not bool:
@@ -76,7 +76,8 @@ class Schema:
         for each in declarations:
             if not (_is(each, Model) or _is(each, View)):
                 raise InvalidDeclaration("a schema takes classes of models and views", given=each)
-        for names in ([each.__name__ for each in declarations], [stored_name(each) for each in declarations]):
+        named = [each for each in declarations if not _is(each, ExpiryIndex)]
+        for names in ([each.__name__ for each in named], [stored_name(each) for each in named]):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise InvalidDeclaration("two declarations have one name", names=twice)
@@ -124,6 +125,11 @@ class Schema:
     def declared(self) -> DeclaredSchema:
         """The schema as it is stored."""
         return declare_schema(self._compiled, self.views, self._names)
+
+
+def _is_declared_view(given: object) -> bool:
+    """Whether this is a view; expiry indexes, which another schema may bring, are made again."""
+    return _is(given, View) and not _is(given, ExpiryIndex)
 
 
 def _is(given: object, base: type) -> bool:

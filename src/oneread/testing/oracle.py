@@ -10,15 +10,18 @@ Slow and short on purpose. See "Semantics" of the decisions page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from oneread.database.patches import FieldStep
+from oneread.derivations.expiry import ExpiryIndex
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
+from oneread.models.expiry import Expiry
 from oneread.models.fields import GENERATED, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -65,7 +68,11 @@ class Oracle:
 
     def __init__(self, *declarations: type) -> None:
         self.models = tuple(cls for cls in declarations if issubclass(cls, Model))
-        self.views: tuple[type[View[Any]], ...] = tuple(cls for cls in declarations if issubclass(cls, View))
+        self.views: tuple[type[View[Any]], ...] = tuple(
+            cls for cls in declarations if issubclass(cls, View) and not issubclass(cls, ExpiryIndex)
+        )
+        self.now = 0
+        """The clock: what has expired by then counts as absent. An expired entity is held until it is swept."""
         self._names = Named(declarations)
         self._types: dict[type, dict[str, Any]] = {}
         self._fields: dict[type, dict[str, OracleField]] = {cls: self._referring(cls) for cls in self.models}
@@ -169,7 +176,7 @@ class Oracle:
 
     def create(self, entity: M, version: int = 0) -> M:
         """Stores a new entity."""
-        if place_of(entity) in self.held:
+        if self._before(entity) is not None:
             raise AlreadyExists("an entity with this key exists", owner=place_name(place_of(entity)))
         return self.save(entity, version)
 
@@ -202,11 +209,23 @@ class Oracle:
     def get(self, model: type[M], *key: object) -> M | None:
         """The entity; None if there is none."""
         held = self.held.get((root_model(model), key))
-        return held.entity if held is not None and isinstance(held.entity, model) else None
+        if held is None or self.is_expired(held.entity):
+            return None
+        return held.entity if isinstance(held.entity, model) else None
+
+    def is_expired(self, entity: AnyModel) -> bool:
+        """Whether an entity counts as absent."""
+        return _has_expired(root_model(type(entity)).ttl, entity, self.now)
+
+    def drop_swept(self, is_stored: Callable[[Place], bool]) -> None:
+        """Deletes the expired entities that a sweep has deleted from the store."""
+        for place, held in list(self.held.items()):
+            if place in self.held and self.is_expired(held.entity) and not is_stored(place):
+                self._change([(place, None)])
 
     def _before(self, entity: AnyModel) -> AnyModel | None:
         held = self.held.get(place_of(entity))
-        return None if held is None else held.entity
+        return None if held is None or self.is_expired(held.entity) else held.entity
 
     def _change(self, changes: Sequence[tuple[Place, Any]]) -> None:
         """Applies all changes or none, and recomputes everything."""
@@ -228,6 +247,8 @@ class Oracle:
         if entity is None:
             self._refuse_referenced(place)
             return
+        if before is not None and self.is_expired(before.entity):
+            before = None
         if before is not None and type(before.entity) is not type(entity):
             raise AlreadyExists("an entity of another variant has this key", owner=place_name(place))
         self.ever.add(place)
@@ -235,7 +256,9 @@ class Oracle:
         for field in self._fields[type(entity)].values():
             known = () if before is None else targets_of(field, before.entity)
             for target in targets_of(field, entity):
-                there = self._source(field, target) is not None and (target != place or before is not None)
+                source = self._source(field, target)
+                there = source is not None and (target != place or before is not None)
+                there = there and source is not None and (target == place or not self.is_expired(source.entity))
                 if target not in known and not there and not field.missing_ok:
                     raise MissingReference("the referenced entity does not exist", field=field.name, target=target)
             if before is not None and known == targets_of(field, entity):
@@ -310,7 +333,7 @@ class Oracle:
         for view in self.views:
             if getattr(view, "unique", False):
                 taken: dict[Any, Place] = {}
-                for values, place, _row in self.entries(view):
+                for values, place, _row in self._living(view):
                     if None not in values and taken.setdefault(values, place) != place:
                         raise NotUnique("taken", owner=place_name(taken[values]))
 
@@ -392,7 +415,8 @@ class Oracle:
     def all(self, model: type) -> list[Any]:
         """The entities of a model, its variants included, in the order of their keys."""
         places = sorted((place for place in self.held if place[0] is root_model(model)), key=place_order)
-        return [self.held[place].entity for place in places if isinstance(self.held[place].entity, model)]
+        entities = [self.held[place].entity for place in places]
+        return [each for each in entities if isinstance(each, model) and not self.is_expired(each)]
 
     # Views.
 
@@ -401,7 +425,7 @@ class Oracle:
 
         Rows that differ only in a hashed field have no defined order.
         """
-        entries = self.entries(view)
+        entries = self._living(view)
         if not self.lists_groups(view):  # groups come in their own order
             entries.sort(key=lambda entry: place_order(entry[1]))
         sort_by_keys(entries, [rule for rule in _rules(view).values() if rule.kind == "key"])
@@ -421,6 +445,18 @@ class Oracle:
                 row = self._row(view, (place, held), values)
                 found.append((tuple(values.values()), place, row))
         return found
+
+    def _living(self, view: type[Index[Any]]) -> list[tuple[tuple[Any, ...], Place, Any]]:
+        """The entries of an index whose rows have not expired."""
+        entries = self.entries(view)
+        if self.lists_groups(view):
+            return entries
+        sources = [self.held[place].entity for _values, place, _row in entries]
+        return [
+            entry
+            for entry, source in zip(entries, sources, strict=True)
+            if not self.is_expired(source) and not _has_expired(view.ttl, source, self.now)
+        ]
 
     def lists_groups(self, view: type[View[Any]]) -> bool:
         """Whether a view is an index over the groups of an aggregate."""
@@ -558,6 +594,18 @@ class Oracle:
     def _holds_on(self, entity: AnyModel) -> set[Place]:
         fields = self._fields[type(entity)].values()
         return {target for field in fields if field.on_delete == "refuse" for target in targets_of(field, entity)}
+
+
+def _has_expired(ttl: Expiry | None, entity: AnyModel, now: int) -> bool:
+    """Whether the life that a class option gives has ended."""
+    if ttl is None:
+        return False
+    name = ttl.field if isinstance(ttl.field, str) else ttl.field.__name__
+    since: datetime | None = getattr(entity, name)
+    if since is None:
+        return False
+    end: datetime = since if ttl.after is None else since + ttl.after
+    return end < datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=now + 1)
 
 
 class NaiveView(NamedTuple):
