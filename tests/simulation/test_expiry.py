@@ -22,7 +22,7 @@ from oneread import (
     shown,
     total,
 )
-from oneread.derivations.changes import Expire
+from oneread.derivations.changes import Save
 from oneread.plans.trace import Trace
 from oneread.testing.comparison import run_tasks
 from oneread.testing.schedules import USUAL, ByChance, Fate
@@ -179,13 +179,12 @@ def test_clocks_that_disagree_leave_nothing_behind(seed):
     assert all((each.token,) in held for each in simulation.left)
 
 
-def test_a_sweep_that_does_not_look_again_is_found(monkeypatch):
-    """Between the scan and the commit of a sweep, others prolong lives."""
-    monkeypatch.setattr(Expire, "is_due", lambda _change, _entity, _now: True)
+def test_a_write_that_takes_what_expired_for_alive_is_found(monkeypatch):
+    monkeypatch.setattr(Save, "_attempt_living", lambda change, seen, version, _now: change._attempt(seen, version))
     with pytest.raises(Violation):
         simulate_all()
 
 
 def simulate_all():
-    for seed in range(100):
+    for seed in range(40):
         simulate(seed)
