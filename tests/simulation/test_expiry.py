@@ -105,8 +105,8 @@ class ManyClocks(Simulation):
         self._check(lambda: run_tasks(self.audit, self._driver, self.operations))
         self.now += max(JUMPS)
         self.audit.check()
-        sweep = self.operations.begin_sweep()
-        while self._driver.run(sweep.step(2), Trace()):
+        sweep = self.operations.begin_sweep(2)
+        while self._driver.run(sweep.step(), Trace()):
             self.audit.check()
         self._check(lambda: run_tasks(self.audit, self._driver, self.operations))
         self.left = [each for each in self.audit.entities().values() if getattr(each, "until", None) is not None]

@@ -13,14 +13,14 @@ from oneread.cli.options import Invocation, with_shared_options, writing
 from oneread.cli.output import counted
 from oneread.database.expiry_sweep import BATCH, MOST, Swept
 
-BatchOption = Annotated[int, typer.Option(min=1, max=MOST, help="Entities of one commit.")]
-LimitOption = Annotated[
+SweepBatchOption = Annotated[int, typer.Option(min=1, max=MOST, help="Entities of one commit.")]
+SweepLimitOption = Annotated[
     int | None, typer.Option(min=1, help="Stop after so many entities; the next sweep continues. [default: none]")
 ]
 
 
 @with_shared_options
-def command(given: Invocation, *, batch: BatchOption = BATCH, limit: LimitOption = None) -> None:
+def command(given: Invocation, *, batch: SweepBatchOption = BATCH, limit: SweepLimitOption = None) -> None:
     """Deletes what has expired, in small commits, while programs read and write.
 
     Reads leave it out before; the numbers of groups lose it now. Workers do this every 30 seconds. Ctrl-C ends it after

@@ -57,9 +57,15 @@ class Swept(msgspec.Struct, frozen=True):
 
 
 class ExpirySweep:
-    """One sweep: it ends with what had expired when it began."""
+    """One sweep: it ends with what had expired when it began, or when so many entities as `limit` were swept."""
 
-    def __init__(self, catalog: Catalog, fence: Fence, commit: CommitChanges) -> None:
+    def __init__(self, catalog: Catalog, fence: Fence, commit: CommitChanges, batch: int, limit: int | None) -> None:
+        if type(batch) is not int or not 1 <= batch <= MOST:
+            raise UsageError("a batch is a whole number of entities, from 1 to 1,000", batch=batch)
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise UsageError("the limit of a sweep is a whole number of entities, at least 1", limit=limit)
+        self._batch = batch
+        self._limit = limit
         self._catalog = catalog
         self._fence = fence
         self._commit = commit
@@ -69,14 +75,20 @@ class ExpirySweep:
         self.swept = Swept()
         self.tasks: list[bytes] = []
 
-    def step(self, batch: int) -> Plan[bool]:
+    @property
+    def done(self) -> int:
+        """Entities that were deleted, or that lost rows."""
+        return self.swept.deleted + self.swept.removed
+
+    def step(self) -> Plan[bool]:
         """Sweeps one batch; False when there is no more to do.
 
         Costs a scan; with rows a transaction, and one for each entity of a batch in which one cannot be deleted.
         """
         if self._until is None:
             self._until = yield from Now()
-        while self._waiting:
+        batch = self._batch if self._limit is None else min(self._batch, self._limit - self.done)
+        while self._waiting and batch:
             view = self._waiting[-1]
             if self._rest is None:
                 yield from self._fence.check_readable(view.cls)
@@ -127,7 +139,7 @@ class BackgroundSweeper:
         self._sweep: ExpirySweep | None = None
         self._next = clock()
 
-    def step(self, batch: int = BATCH) -> Plan[bool]:
+    def step(self) -> Plan[bool]:
         """Does one step, when it is time; whether there is more to do at once.
 
         Costs nothing before `PAUSE_SECONDS` have passed since the last sweep, nor in a schema without a ttl.
@@ -136,7 +148,7 @@ class BackgroundSweeper:
             if self._clock() < self._next:
                 return False
             self._sweep = self._begin()
-        more = False if self._sweep is None else (yield from self._sweep.step(batch))
+        more = False if self._sweep is None else (yield from self._sweep.step())
         if not more:
             self._sweep = None
             self._next = self._clock() + PAUSE_SECONDS
@@ -167,11 +179,3 @@ def sweep_lags(catalog: Catalog) -> Plan[dict[str, float]]:
             (first,) = yield from view.show(rows)
             lags[view.cls.lists.__name__] = max(0, now - expiry_of(view.cls).end(first.since)) / 1000
     return lags
-
-
-def check_sweep(batch: object, limit: object) -> None:
-    """Raises UsageError for a batch or a limit that a sweep cannot have."""
-    if type(batch) is not int or not 1 <= batch <= MOST:
-        raise UsageError("a batch is a whole number of entities, from 1 to 1,000", batch=batch)
-    if limit is not None and (type(limit) is not int or limit < 1):
-        raise UsageError("the limit of a sweep is a whole number of entities, at least 1", limit=limit)

@@ -117,8 +117,13 @@ def _of_view(view: CompiledView, names: Names) -> Listed:
     return Listed(
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
         view.show, None, None if is_expiring else view.decode_rows, _encoders(key.codec), conditions, key.hashed,
-        (lambda found, now: is_living_row(found[1][VALUE].value, now)) if is_expiring else None,
+        _is_living if is_expiring else None,
     )  # fmt: skip
+
+
+def _is_living(found: Found, now: int) -> bool:
+    """Whether a row of an index, which ends in its expiry, counts as present."""
+    return is_living_row(found[1][VALUE].value, now)
 
 
 def _entities(kind: EntityKind, cls: Any, names: Names, expiry: ExpiryRule | None) -> Listed:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 import msgspec
 
 from oneread.counters.counters import CounterPlans
-from oneread.database.expiry_sweep import BackgroundSweeper, ExpirySweep
+from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
@@ -85,9 +85,9 @@ class Operations:
             yield from self.refresh()
         return tasks
 
-    def begin_sweep(self) -> ExpirySweep:
-        """A sweep of what has expired."""
-        return ExpirySweep(self.catalog, self.fence, self.commit)
+    def begin_sweep(self, batch: int = BATCH, limit: int | None = None) -> ExpirySweep:
+        """A sweep of what has expired; raises UsageError for a batch or a limit that it cannot have."""
+        return ExpirySweep(self.catalog, self.fence, self.commit, batch, limit)
 
     def _begin_background_sweep(self) -> ExpirySweep | None:
         """A sweep, unless there is no ttl or one of the indexes is being built."""

@@ -10,6 +10,8 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from oneread.counters.rows import KINDS
+from oneread.database.expiry_sweep import sweep_lags
+from oneread.derivations.catalog import Catalog
 from oneread.derivations.pending_tasks import count_set_aside, count_tasks
 from oneread.derivations.schema_rows import stored_schema
 from oneread.models.versions import StoredSchema
@@ -73,7 +75,7 @@ class Survey(msgspec.Struct, frozen=True):
     unswept: dict[str, float] = {}
 
 
-def survey(engine: Statistics | None, progress: Reporter, unswept: dict[str, float], *, exact: bool) -> Plan[Survey]:
+def survey(catalog: Catalog, engine: Statistics | None, progress: Reporter, *, exact: bool) -> Plan[Survey]:
     """Surveys a store: a few requests; with `exact`, every row is read, `BATCH` a request.
 
     Rows that are written meanwhile may be missed or counted.
@@ -81,6 +83,7 @@ def survey(engine: Statistics | None, progress: Reporter, unswept: dict[str, flo
     stored = yield from stored_schema()
     tasks = yield from count_tasks()
     aside = yield from count_set_aside()
+    unswept = yield from sweep_lags(catalog)
     views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
     parts: list[SurveyPart] = []
     if exact:

@@ -150,7 +150,7 @@ class _Writing:
             _OTHER_VARIANT, owner=self._catalog.name_of(self.key), stored=type(before).__name__, variant=wanted.__name__
         )
 
-    def _sources(self, rows: CommittedRows) -> SourceCache:
+    def _known_sources(self, rows: CommittedRows) -> SourceCache:
         """The sources that copies are filled from."""
         return SourceCache(self._catalog, rows)
 
@@ -163,7 +163,7 @@ class _Writing:
         if entity_type.numbered is not None and before.entity is None:
             taken = self._taken(entity_type, entity, refs, rows)
         entity = entity_type.with_totals(self.key, entity, before.entity or attempt.replaced, rows.groups)
-        inputs = FillInputs(before, self._sources(rows), now=rows.now)
+        inputs = FillInputs(before, self._known_sources(rows), now=rows.now)
         filled = entity_type.fill(self.key, entity, refs, inputs)
         written.entity, written.version = self._shown(filled.entity), attempt.own
         written.created = before.entity is None

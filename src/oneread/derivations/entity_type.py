@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -80,6 +80,16 @@ class FillInputs(NamedTuple):
     """Tokens of views that are left out, as if they were not declared."""
     now: int = 0
     """The clock; see `Emission`."""
+
+
+class EmissionOptions(NamedTuple):
+    """What an entity emits, where no copies are filled: as of `FillInputs`."""
+
+    skipped: AbstractSet[bytes] = frozenset()
+    now: int = 0
+
+
+EVERYTHING: Final = EmissionOptions()
 
 
 class FilledEntity(NamedTuple):
@@ -162,7 +172,7 @@ class EntityType:
         if inputs.before.keep is not None:
             body = inputs.before.keep(body)
         used = self._used(refs, inputs) if self._hidden else {}
-        return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs.skipped, inputs.now))
+        return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs))
 
     def refs(self, entity: object) -> Refs:
         """The root rows that each referring field names."""
@@ -245,8 +255,7 @@ class EntityType:
         used: Mapping[str, Any],
         key: bytes,
         refs: Refs,
-        skipped: AbstractSet[bytes] = frozenset(),
-        now: int = 0,
+        options: FillInputs | EmissionOptions = EVERYTHING,
     ) -> Emission:
         """The contributions of an entity whose copies and hidden copies are filled.
 
@@ -260,8 +269,9 @@ class EntityType:
             [],
             [],
             {code: entity_part(keys[0]) for name, code in self._elements if (keys := refs[name])},
-            now,
+            options.now,
         )
+        skipped = options.skipped
         parts, suffix = self.kind.parts(entity), entity_part(key)
         for derivation in self.derivations:
             if not skipped or skipped.isdisjoint(derivation.tokens):

@@ -10,7 +10,6 @@ Slow and short on purpose. See "Semantics" of the decisions page.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -21,8 +20,7 @@ from oneread.derivations.expiry import ExpiryIndex
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
-from oneread.models.expiry import Expiry
-from oneread.models.fields import GENERATED, is_rollup
+from oneread.models.fields import GENERATED
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
@@ -35,12 +33,16 @@ from oneread.testing.naive_entities import (
     KeyParts,
     OracleField,
     Place,
+    Referring,
     Route,
     as_held,
+    has_expired,
     numbered_part,
     place_name,
     place_of,
     place_order,
+    referring_fields,
+    rolled_up,
     source_route,
     stamped,
     targets_of,
@@ -75,11 +77,11 @@ class Oracle:
         """The clock: what has expired by then counts as absent. An expired entity is held until it is swept."""
         self._names = Named(declarations)
         self._types: dict[type, dict[str, Any]] = {}
-        self._fields: dict[type, dict[str, OracleField]] = {cls: self._referring(cls) for cls in self.models}
+        self._fields: dict[type, Referring] = {cls: referring_fields(cls, self._names) for cls in self.models}
         self._fields |= {view: {} for view in self.views}  # a group refers, and has nothing of what it refers to
         self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
         self._collect_wanted()
-        self._rollups = {cls: self._rolled_up(cls) for cls in self.models}
+        self._rollups = {cls: rolled_up(cls) for cls in self.models}
         self.held: dict[Place, Held] = {}
         self.clock_of: Callable[[Place], int] = lambda _place: 0
         """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
@@ -88,20 +90,6 @@ class Oracle:
         self._given: dict[tuple[type, Place], int] = {}  # how many numbers each group gave to children of a model
         self.ever: set[Place] = set()
         """Every place that was ever written: those of them that are not held were deleted."""
-
-    def _referring(self, cls: type) -> dict[str, OracleField]:
-        defaults = {each.name: each.default for each in msgspec.structs.fields(cls)}
-        found: dict[str, OracleField] = {}
-        for name, given in types_of(cls, self._names).items():
-            target = reference_target(given.present.several or given)
-            if target is not None:
-                policy: Any = target[1] or defaults[name]
-                missing_ok, on_delete = getattr(policy, "missing_ok", False), getattr(policy, "on_delete", "keep")
-                found[name] = OracleField(name, root_model(target[0]), target[0], target[1], missing_ok, on_delete)
-        root = root_model(cls).child_of
-        if root is not None:
-            found[CHILD_OF] = OracleField(CHILD_OF, root, root, None, missing_ok=False, on_delete="refuse")
-        return found
 
     def _collect_wanted(self) -> None:
         """Collects the values that entities of each model need of others: for their copies and for their views."""
@@ -135,13 +123,6 @@ class Oracle:
         found: type = self._names[name] if isinstance(name, str) else given
         return found
 
-    def _rolled_up(self, cls: type) -> dict[str, tuple[type[Aggregate[Any]], str]]:
-        """The aggregate and its field that each rollup of a model shows."""
-        markers = {each.name: each.default for each in msgspec.structs.fields(cls)}
-        given = {name: each.group for name, each in markers.items() if is_rollup(each)}
-        fields = {name: each if hasattr(each, "__objclass__") else each() for name, each in given.items()}
-        return {name: (each.__objclass__, each.__name__) for name, each in fields.items()}
-
     # The writing verbs.
 
     def save(self, entity: M, version: int = 0) -> M:
@@ -155,7 +136,7 @@ class Oracle:
         try:
             numbered = [(self._numbered(each), version) for each, version in entities]
             changes = [
-                (place_of(each), stamped(each, self._before(each), version or self.clock_of(place_of(each))))
+                (place_of(each), stamped(each, self._present(place_of(each)), version or self.clock_of(place_of(each))))
                 for each, version in numbered
             ]
             self._change(changes)
@@ -176,7 +157,7 @@ class Oracle:
 
     def create(self, entity: M, version: int = 0) -> M:
         """Stores a new entity."""
-        if self._before(entity) is not None:
+        if self._present(place_of(entity)) is not None:
             raise AlreadyExists("an entity with this key exists", owner=place_name(place_of(entity)))
         return self.save(entity, version)
 
@@ -208,14 +189,12 @@ class Oracle:
 
     def get(self, model: type[M], *key: object) -> M | None:
         """The entity; None if there is none."""
-        held = self.held.get((root_model(model), key))
-        if held is None or self.is_expired(held.entity):
-            return None
-        return held.entity if isinstance(held.entity, model) else None
+        found = self._present((root_model(model), key))
+        return found if isinstance(found, model) else None
 
-    def is_expired(self, entity: AnyModel) -> bool:
+    def is_expired(self, entity: object) -> bool:
         """Whether an entity counts as absent."""
-        return _has_expired(root_model(type(entity)).ttl, entity, self.now)
+        return has_expired(root_model(type(entity)).ttl, entity, self.now)
 
     def drop_swept(self, is_stored: Callable[[Place], bool]) -> None:
         """Deletes the expired entities that a sweep has deleted from the store."""
@@ -223,8 +202,8 @@ class Oracle:
             if place in self.held and self.is_expired(held.entity) and not is_stored(place):
                 self._change([(place, None)])
 
-    def _before(self, entity: AnyModel) -> AnyModel | None:
-        held = self.held.get(place_of(entity))
+    def _present(self, place: Place) -> AnyModel | None:
+        held = self.held.get(place)
         return None if held is None or self.is_expired(held.entity) else held.entity
 
     def _change(self, changes: Sequence[tuple[Place, Any]]) -> None:
@@ -257,9 +236,8 @@ class Oracle:
             known = () if before is None else targets_of(field, before.entity)
             for target in targets_of(field, entity):
                 source = self._source(field, target)
-                there = source is not None and (target != place or before is not None)
-                there = there and source is not None and (target == place or not self.is_expired(source.entity))
-                if target not in known and not there and not field.missing_ok:
+                there = before is not None if target == place else source and not self.is_expired(source.entity)
+                if target not in known and not (source and there) and not field.missing_ok:
                     raise MissingReference("the referenced entity does not exist", field=field.name, target=target)
             if before is not None and known == targets_of(field, entity):
                 kept = {wanted: value for wanted, value in before.seen.items() if wanted[0] == field.name}
@@ -316,18 +294,11 @@ class Oracle:
 
     def _holders(self, place: Place) -> set[Place]:
         """The entities that forbid the delete of one."""
-        return {
-            place_of(other.entity)
-            for other in self.held.values()
-            for field in self._fields[type(other.entity)].values()
-            if field.on_delete == "refuse" and place in targets_of(field, other.entity)
-        }
+        return {held_at for held_at, held in self.held.items() if place in self._holds_on(held.entity)}
 
     def _refuse_referenced(self, place: Place) -> None:
-        for other in self.held.values():
-            for field in self._fields[type(other.entity)].values():
-                if field.on_delete == "refuse" and place in targets_of(field, other.entity):
-                    raise StillReferenced("others refer to it", owner=place_name(place_of(other.entity)))
+        for holder in self._holders(place):
+            raise StillReferenced("others refer to it", owner=place_name(holder))
 
     def _refuse_taken(self) -> None:
         for view in self.views:
@@ -415,8 +386,7 @@ class Oracle:
     def all(self, model: type) -> list[Any]:
         """The entities of a model, its variants included, in the order of their keys."""
         places = sorted((place for place in self.held if place[0] is root_model(model)), key=place_order)
-        entities = [self.held[place].entity for place in places]
-        return [each for each in entities if isinstance(each, model) and not self.is_expired(each)]
+        return [each for place in places if isinstance(each := self._present(place), model)]
 
     # Views.
 
@@ -446,17 +416,13 @@ class Oracle:
                 found.append((tuple(values.values()), place, row))
         return found
 
-    def _living(self, view: type[Index[Any]]) -> list[tuple[tuple[Any, ...], Place, Any]]:
+    def _living(self, view: Any) -> list[tuple[tuple[Any, ...], Place, Any]]:
         """The entries of an index whose rows have not expired."""
-        entries = self.entries(view)
         if self.lists_groups(view):
-            return entries
-        sources = [self.held[place].entity for _values, place, _row in entries]
-        return [
-            entry
-            for entry, source in zip(entries, sources, strict=True)
-            if not self.is_expired(source) and not _has_expired(view.ttl, source, self.now)
-        ]
+            return self.entries(view)
+        entries = [(self.held[entry[1]].entity, entry) for entry in self.entries(view)]
+        living = [(each, entry) for each, entry in entries if not self.is_expired(each)]
+        return [entry for each, entry in living if not has_expired(view.ttl, each, self.now)]
 
     def lists_groups(self, view: type[View[Any]]) -> bool:
         """Whether a view is an index over the groups of an aggregate."""
@@ -594,18 +560,6 @@ class Oracle:
     def _holds_on(self, entity: AnyModel) -> set[Place]:
         fields = self._fields[type(entity)].values()
         return {target for field in fields if field.on_delete == "refuse" for target in targets_of(field, entity)}
-
-
-def _has_expired(ttl: Expiry | None, entity: AnyModel, now: int) -> bool:
-    """Whether the life that a class option gives has ended."""
-    if ttl is None:
-        return False
-    name = ttl.field if isinstance(ttl.field, str) else ttl.field.__name__
-    since: datetime | None = getattr(entity, name)
-    if since is None:
-        return False
-    end: datetime = since if ttl.after is None else since + ttl.after
-    return end < datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=now + 1)
 
 
 class NaiveView(NamedTuple):

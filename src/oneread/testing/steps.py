@@ -174,7 +174,7 @@ class SweepStep(Step, frozen=True):
         return f"sweep {self.batch}"
 
     def plan(self, operations: Operations) -> Plan[Any]:
-        return operations.begin_sweep().step(self.batch)
+        return operations.begin_sweep(self.batch).step()
 
 
 class TransactStep(Step, frozen=True):

@@ -51,7 +51,7 @@ class RestoreEntity(Save):
         self._version = version
         self._copies = copies
 
-    def _sources(self, rows: CommittedRows) -> SourceCache:
+    def _known_sources(self, rows: CommittedRows) -> SourceCache:
         return DumpedSources(self._catalog, rows)
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:

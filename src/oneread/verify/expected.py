@@ -22,7 +22,7 @@ from oneread.derivations.emitted_record import (
     leave_out_expired,
     short_hash,
 )
-from oneread.derivations.entity_type import EntityType, Refs
+from oneread.derivations.entity_type import EmissionOptions, EntityType, Refs
 from oneread.derivations.rollups import Rollup
 from oneread.errors import Corrupt
 from oneread.models.registry import EntityKind
@@ -373,7 +373,9 @@ def emit_again(keyspaces: StoreKeyspaces, key: bytes, given: StoredEntity, recor
     """What an entity emits, but for index rows that have expired and that its record does not list any more."""
     emission = given.type.emission(given.entity, given.hidden, key, given.refs)
     if given.type.has_expiring_rows:
-        living = given.type.emission(given.entity, given.hidden, key, given.refs, now=keyspaces.expired_until)
+        living = given.type.emission(
+            given.entity, given.hidden, key, given.refs, EmissionOptions(now=keyspaces.expired_until)
+        )
         leave_out_expired(emission, living, recorded_in(record))
     return emission
 

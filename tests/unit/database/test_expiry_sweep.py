@@ -267,7 +267,7 @@ def test_a_sweep_looks_again_before_it_deletes(url):
         db.save(User(number=1))
         db.save_all([session("a"), session("b")])
         clock.tick(10)
-        sweep = db.operations.begin_sweep()
+        sweep = db.operations.begin_sweep(10)
         commit = sweep._commit
 
         def prolong_first(changes):
@@ -277,7 +277,7 @@ def test_a_sweep_looks_again_before_it_deletes(url):
             return (yield from commit(changes))
 
         sweep._commit = prolong_first
-        while db.run(sweep.step(10)):
+        while db.run(sweep.step()):
             pass
         assert sweep.swept == Swept(deleted=1)
         assert [each.token for each in db.page(Session)] == ["a"]
@@ -290,10 +290,10 @@ def test_two_sweeps_at_a_time_do_no_harm(url):
         db.save(User(number=1))
         db.save_all([session(f"{number:02}", 1) for number in range(10)])
         clock.tick(1)
-        one, other = db.operations.begin_sweep(), db.operations.begin_sweep()
+        one, other = db.operations.begin_sweep(3), db.operations.begin_sweep(2)
         more = True
         while more:
-            more = any([db.run(one.step(3)), db.run(other.step(2))])
+            more = any([db.run(one.step()), db.run(other.step())])
         assert one.swept.deleted + other.swept.deleted == 10
         assert db.verify().faults == ()
 
@@ -311,6 +311,21 @@ def test_a_clock_that_is_behind_still_sees_it_until_the_sweep(url):
         db.sweep()
         clock.tick(-5)
         assert db.find(Session, "a") is None
+
+
+def test_rows_that_a_wrong_clock_removed_are_faults_and_repaired(url):
+    clock = Clock()
+    with connect(url, SCHEMA, workers=0, clock=clock) as db:
+        db.save(Post(number=1))
+        clock.tick(7 * 86_400 + 1)
+        assert db.sweep() == Swept(removed=1)
+        clock.tick(-30)
+        assert db.verify().faults == ()  # clocks may be half a minute apart
+        clock.tick(-86_400)
+        assert db.verify().found
+        db.repair()
+        assert db.verify().faults == ()
+        assert [row.source for row in db.page(RecentPosts)] == [Post.at(1)]
 
 
 def test_a_saved_entity_may_have_expired_before(store):

@@ -29,7 +29,7 @@ from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.counters import Counter
 from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
-from oneread.database.expiry_sweep import Swept, check_sweep, sweep_lags
+from oneread.database.expiry_sweep import Swept
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
@@ -755,17 +755,11 @@ class Database:
             print(swept.deleted, swept.held)
             ```
         """
-        check_sweep(batch, limit)
         check_function("progress", progress)
-        sweep = self.operations.begin_sweep()
-        done = 0
-        while limit is None or done < limit:
-            more = self.run(sweep.step(batch if limit is None else min(batch, limit - done)))
-            done = sweep.swept.deleted + sweep.swept.removed
+        sweep = self.operations.begin_sweep(batch, limit)
+        while self.run(sweep.step()):
+            progress(Progress("sweeping what has expired", sweep.done, None))
             self._wake(sweep.tasks)
-            if not more:
-                break
-            progress(Progress("sweeping what has expired", done, None))
         return sweep.swept
 
     def tasks(self, result: object) -> Tasks:
@@ -1111,8 +1105,7 @@ class Database:
         check_function("progress", progress)
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
-        lags = self.run(sweep_lags(self.operations.catalog))
-        return self.run(surveys.survey(counted, progress, lags, exact=exact))
+        return self.run(surveys.survey(self.operations.catalog, counted, progress, exact=exact))
 
     def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
         """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.
