@@ -2,11 +2,14 @@
 
 import csv
 import io
+import time
 from datetime import datetime
 
 import pytest
 
 from oneread import Key, Model, Schema, any_of, connect, expires
+from oneread.costs.budgets import budget
+from oneread.costs.declared import of as costs_of
 from oneread.database.expiry_sweep import PAUSE_SECONDS, BackgroundSweeper, Swept
 from oneread.errors import AlreadyExists, Conflict, MissingReference, NotFound, NotUnique, UsageError
 from oneread.store.requests import Read, Replace, Scan
@@ -409,6 +412,19 @@ def test_the_background_sweeper_waits_between_sweeps(url):
         assert db.get(SessionsOfUser, 1).sessions == 0
 
 
+def test_a_worker_sweeps(url):
+    """By the machine's clock."""
+    with connect(url, SCHEMA, workers=1) as db:
+        db.save_all([User(number=1), Session(token="a", who=Who.of(1), until=at(0))])
+        db.operations.sweeper._next = 0.0
+        assert db._worker is not None
+        db._worker.wake()
+        ended = time.monotonic() + 30
+        while db.get(SessionsOfUser, 1).sessions and time.monotonic() < ended:
+            time.sleep(0.01)
+        assert db.get(SessionsOfUser, 1).sessions == 0
+
+
 # What it costs.
 
 
@@ -426,6 +442,28 @@ def test_reads_cost_what_they_cost_without_a_ttl(observed):
         observed.asked.clear()
         read()
         assert observed.asked == expected
+
+
+def test_bounds_hold_for_what_expires(url):
+    clock, costs = Clock(), costs_of(SCHEMA)
+    with connect(url, SCHEMA, workers=0, clock=clock) as db:
+        db.save(User(number=1, name="x" * 20))
+        for number in range(150):
+            with budget() as spent:
+                db.save(session(f"{number:03}", number, nick=f"nick {number}"))
+            assert not exceeded(spent.cost, costs.save(Session))
+        clock.tick(120)
+        with budget() as spent:
+            db.patch(Session, "149", until=at(130))
+        assert not exceeded(spent.cost, costs.patch(Session, "until"))
+        for given in ((SessionsOf, 1), (Session,)):
+            with budget() as spent:
+                db.page(*given, limit=10)
+            assert not exceeded(spent.cost, costs.page(given[0], limit=10))
+
+
+def exceeded(cost, bound):
+    return [name for name in ("requests", "rows", "bytes") if getattr(cost, name) > getattr(bound, name)]
 
 
 def test_an_entity_that_expires_costs_one_row_more(observed):
