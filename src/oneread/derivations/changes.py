@@ -138,7 +138,7 @@ class _Writing:
     def _attempt_living(self, seen: Root, version: int, now: int) -> CommitAttempt:
         """`_attempt` for what users write: an expired entity counts as absent, also to `if_version`."""
         before = self._catalog.state(self.key, seen)
-        if not self._catalog.is_expired(self.key, before.entity, now):
+        if not self._catalog.expiries or not self._catalog.is_expired(self.key, before.entity, now):
             self._check_version(seen.own)
             return CommitAttempt(seen, before, version, version)
         self._check_version(0)
@@ -197,7 +197,7 @@ class SourceCache:
         if source is None:
             row = self._rows.get(key)
             source = self._catalog.source(key, NO_ROOT if row is None else parse_root(row))
-            if self._catalog.is_expired(key, source.entity, self._rows.now):
+            if self._catalog.expiries and self._catalog.is_expired(key, source.entity, self._rows.now):
                 source = source._replace(expired=True)
             self._rows.made[key] = source
         return source

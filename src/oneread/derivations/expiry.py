@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from types import MemberDescriptorType, new_class
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -79,7 +80,9 @@ def _check_field(declaration: type, model: type[Model[Any]], given: Expiry, name
     name = given.field if isinstance(given.field, str) else given.field.__name__
     types = types_of(model, names)
     if name not in types:
-        raise InvalidDeclaration("ttl: the model has no such field", declaration=declaration, field=name)
+        near = get_close_matches(name, types, n=1)
+        perhaps = {"perhaps": near[0]} if near else {}
+        raise InvalidDeclaration("ttl: the model has no such field", declaration=declaration, field=name, **perhaps)
     if types[name].present.bare is not datetime:
         raise InvalidDeclaration(
             "ttl: expected a field of the type datetime, or datetime | None",

@@ -32,7 +32,7 @@ WEEK = timedelta(days=7)
         (0, "ttl: expected when an entity expires"),
         (b"\x00", "ttl: expected when an entity expires"),
         (expires(Post.ends_at), "with the name of a field"),
-        (expires("endsat"), "the model has no such field"),
+        (expires("endsat"), "the model has no such field .*perhaps='ends_at'"),
         (expires(""), "the model has no such field"),
         (expires("x" * 100_000), "the model has no such field"),
         (expires(None), "with the name of a field"),

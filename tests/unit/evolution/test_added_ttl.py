@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from oneread import Aggregate, Index, Key, Model, Schema, by, connect, count, expires, migration, newest, shown
+from oneread import Aggregate, Index, Key, Model, Schema, by, connect, count, expires, migration, newest, renamed, shown
 from oneread.database.expiry_sweep import Swept
 from oneread.errors import NotReady, SchemaMismatch
 from oneread.plans.effects import Atomically
@@ -127,6 +127,33 @@ def test_a_removed_ttl_lets_live_what_was_not_swept(opened, clock, tmp_path):
         assert db.survey().unswept == {}
         assert db.verify().faults == ()
         assert all("expiry" not in part.name for part in db.survey(exact=True).parts)
+
+
+def test_the_field_of_a_ttl_may_be_renamed(opened, clock):
+    class Post(Model[int]):
+        number: Key[int]
+        author: str = "ada"
+        topic: str = "news"
+        made_at: datetime
+        lapses_at: datetime | None = None
+        evolution = (renamed("ends_at", to="lapses_at"),)
+        ttl = expires("lapses_at")
+
+    class PostsOf(Index[Post]):
+        author: str = by(Post.author)
+        made_at: datetime = newest(Post.made_at)
+
+    before, after = declared(ttl=expires("ends_at")), Schema(Post, PostsOf)
+    with opened(before) as db:
+        db.save_all(posts(before, 1, 2, ends_at=START + timedelta(seconds=5)))
+    with opened(after) as db:
+        db.patch(Post, 2, lapses_at=None)
+        clock.tick(10)
+        assert [each.number for each in db.page(Post)] == [2]
+        assert db.backfill().done
+        assert numbers(db, after) == [2]
+        assert db.sweep() == Swept(deleted=1)
+        assert db.verify().faults == ()
 
 
 def test_a_ttl_of_an_index_changes_that_index_alone(opened, clock):
