@@ -34,6 +34,7 @@ from oneread.derivations.rules import (
 from oneread.derivations.views import Aggregate, Index
 from oneread.evolution.schema import Schema
 from oneread.models.evolving import renamed, retyped
+from oneread.models.expiry import expires
 from oneread.models.expressions import field
 from oneread.models.fields import CREATED, GENERATED, UPDATED, reference, rollup
 from oneread.models.model import Key, Model
@@ -89,6 +90,7 @@ __all__ = [
     "count",
     "descending",
     "each",
+    "expires",
     "field",
     "greatest",
     "least",

@@ -179,6 +179,9 @@ class AlreadyExists(UsageError):
 class NotUnique(AlreadyExists):
     """A value declared unique is taken; `owner` names the entity that has it."""
 
+    holder: bytes = b""
+    """The key of its root row, where the error is raised."""
+
 
 class MissingReference(UsageError):
     """A new reference points to an entity that does not exist, and the declaration does not allow that."""

@@ -45,6 +45,7 @@ class Survey(msgspec.Struct, forbid_unknown_fields=True):
     parts: list[Part]
     set_aside: int
     lag: dict[str, Lag]
+    unswept: dict[str, float]
 
 
 def test_a_small_store_is_counted_by_model_and_view(oneread):

@@ -35,6 +35,7 @@ from oneread import (
     count,
     descending,
     each,
+    expires,
     field,
     greatest,
     least,
@@ -120,11 +121,27 @@ class Loose(Model):
     id: Key[int]
 
 
+class Token(Model[str]):
+    text: Key[str]
+    expires_at: datetime | None = None
+    ttl = expires("expires_at")
+
+
 class PurchasesOfBuyer(Index[Purchase]):
     buyer: Buyer = by(Purchase.buyer)
     ordered_at: datetime = newest(Purchase.ordered_at)
     product: Sold = shown(Purchase.product)
     quantity: int = shown(Purchase.quantity)
+
+
+class RecentPurchases(Index[Purchase]):
+    ttl = expires(Purchase.ordered_at, after=timedelta(days=7))
+    ordered_at: datetime = newest(Purchase.ordered_at)
+
+
+class RecentTokens(Index[Token]):
+    ttl = expires(Token.expires_at, after=timedelta(days=1))
+    text: str = by(Token.text)
 
 
 class PurchasesOfCountry(Index[Purchase]):
@@ -180,6 +197,9 @@ shop = Schema(
     Gift,
     Visit,
     Loose,
+    Token,
+    RecentPurchases,
+    RecentTokens,
     PurchasesOfBuyer,
     PurchasesOfCountry,
     BigPurchases,

@@ -35,6 +35,7 @@ COMMANDS: Final[dict[str, CommandEntry]] = {
     "shell": CommandEntry("Look at data", "open a Python prompt with the store and the schema"),
     "verify": CommandEntry("Keep it right", "compare every view and copy with its entities"),
     "repair": CommandEntry("Keep it right", "repair what verify finds, on the live store"),
+    "sweep": CommandEntry("Keep it right", "delete what has expired"),
     "migrate": CommandEntry("Change the schema", "plan, apply or roll back a changed schema"),
     "backfill": CommandEntry("Change the schema", "build the views that were added or changed"),
     "explain": CommandEntry("Know the costs", "show what a call would ask of the store"),

@@ -199,7 +199,7 @@ class Costs:
         if cls not in self._catalog.models:
             return None
         model = root_model(cls)
-        root = model.child_of or model
+        root = self._catalog.kinds[model].child_of or model
         return root if self._writes.models_in_group(root) else None
 
     def table(self) -> list[Bound]:

@@ -17,8 +17,10 @@ from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import CompiledView, RowForm
 from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.entity_type import EntityType
+from oneread.derivations.expiry import row_expiries
 from oneread.derivations.keyed import KeyRule
 from oneread.derivations.rules import Rule, rules_of
+from oneread.models.expiry import EXPIRY_BYTES
 from oneread.models.fields import UPDATED, defaults_of
 from oneread.models.paths import Path, path_of
 from oneread.models.registry import EntityKind, reference_target
@@ -267,7 +269,8 @@ class EntityCosts:
             )
             owner = self._owner_key(view)
             reference = Size(4 * KEY_BYTES if view.groups is None else 4 * VALUES_BYTES, owner.typical)
-            return Size(2 * HEADER, 3).plus(reference, *shown), Size(16 + 3 * HEADER, 18)
+            expiry = Size(EXPIRY_BYTES, EXPIRY_BYTES).times(bool(row_expiries(view.cls, view.model)))
+            return Size(2 * HEADER, 3).plus(reference, expiry, *shown), Size(16 + 3 * HEADER, 18)
         if form.holds == "owner":
             return self.key(self.catalog.kinds[view.model]), Size(HEADER, 2)
         if form.ends is not None:

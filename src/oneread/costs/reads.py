@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import EntityCosts, ViewCost
 from oneread.costs.sizes import Size, greatest
+from oneread.derivations.expiry import row_expiries
 from oneread.store.limits import BUDGET
 from oneread.store.rows import Table
 
@@ -47,7 +48,9 @@ class Reads:
     def page(self, cls: type, limit: int, *, any_of: int = 1, where: bool = False, budget: int = BUDGET) -> Bound:
         """A page of `limit` rows of an index, of entities or of groups, for `any_of` values of one field."""
         table, what, size = self._listed(cls)
-        skips = where or table == "roots"  # the table of entities has tombstones
+        view = self._catalog.views.get(cls)
+        expires = view is not None and view.groups is None and bool(row_expiries(cls, view.model))
+        skips = where or expires or table == "roots"  # the table of entities has tombstones
         requests, rows = scans(limit, any_of, budget if skips else None)
         total = BoundBuilder()
         total.add("rows", Rows("scan", table, what, cls.__name__), rows, size, requests)

@@ -218,7 +218,8 @@ class Writes:
     def models_in_group(self, root: type) -> list[type]:
         """The models of the children of a root, without variants, which are in the bounds of their models."""
         model = root_model(root)
-        return [each for each in self._catalog.models if each.child_of is model and root_model(each) is each]
+        kinds = self._catalog.kinds
+        return [each for each in self._catalog.models if kinds[each].child_of is model and root_model(each) is each]
 
     def _root(self, cls: type) -> Size:
         """A root row, of whichever variant has the key."""

@@ -28,6 +28,8 @@ from oneread.database.async_attempts import AsyncAttempts
 from oneread.database.async_bulk import AsyncBulk
 from oneread.database.async_counters import AsyncCounter
 from oneread.database.cursors import cipher_of
+from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
+from oneread.database.expiry_sweep import Swept
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
@@ -238,7 +240,7 @@ class AsyncDatabase:
         # The fast path makes no requests, so it is off when there are observers.
         engine = driver.engine
         self._local = engine if isinstance(engine, LocalReads) and not observers else None
-        self._finders = finders(operations, self._local) if self._local is not None else {}
+        self._finders = finders(operations, self._local, driver.now) if self._local is not None else {}
         self._lists: dict[Any, Listed] = operations.lists
         worker_driver = driver.twin(SyncDriver)  # async only
         # sync only: worker_driver = driver
@@ -744,6 +746,40 @@ class AsyncDatabase:
                 return batches
             batches += bool(result)
 
+    async def sweep(
+        self, *, batch: int = SWEEP_BATCH, limit: int | None = None, progress: Reporter = no_progress
+    ) -> Swept:
+        """Deletes the entities that have expired, and removes the rows of indexes that have, in small commits.
+
+        A worker does so every 30 seconds (`workers=1`); call this from a job of your own without one. Reads leave out
+        what has expired whether or not it was swept; the numbers of groups and totals lose an entity at its sweep. An
+        expired entity that others refer to with on_delete="refuse" waits for them. Several sweeps at a time do no harm.
+
+        Costs a scan for each `ttl` of the schema and for each batch, and a commit for each batch: that of a delete, for
+        each of its entities.
+
+        Arguments:
+            batch: entities of one commit, from 1 to 1,000.
+            limit: ends the sweep when so many entities were deleted, or lost rows; the next one continues. None for no
+                limit.
+            progress: called after each batch.
+
+        Raises:
+            NotReady: a `ttl` was added, and its backfill has not ended.
+
+        Examples:
+            ```python
+            swept = await db.sweep()
+            print(swept.deleted, swept.held)
+            ```
+        """
+        check_function("progress", progress)
+        sweep = self.operations.begin_sweep(batch, limit)
+        while await self.run(sweep.step()):
+            progress(Progress("sweeping what has expired", sweep.done, None))
+            self._wake(sweep.tasks)
+        return sweep.swept
+
     def tasks(self, result: object) -> AsyncTasks:
         """The tasks of an operation: `await db.tasks(saved).wait()` returns when every copy is right.
 
@@ -1091,7 +1127,7 @@ class AsyncDatabase:
         check_function("progress", progress)
         engine = self._driver.engine
         counted = engine.statistics() if isinstance(engine, Measured) else None
-        return await self.run(surveys.survey(counted, progress, exact=exact))
+        return await self.run(surveys.survey(self.operations.catalog, counted, progress, exact=exact))
 
     async def dump(self, write: Callable[[bytes], object], *models: type, progress: Reporter = no_progress) -> End:
         """Writes every entity and counter, or the entities of some models, as JSON lines, from one moment of the store.

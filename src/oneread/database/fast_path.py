@@ -17,6 +17,7 @@ from oneread.database.results import METADATA_ATTRIBUTE, Outcome, attach_outcome
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.derivation import CompiledView, LocalFind
 from oneread.errors import InvalidKey, SchemaMismatch
+from oneread.models.expiry import ExpiryRule
 from oneread.plans.allowance import CURRENT
 from oneread.plans.trace import Cost
 from oneread.store.engine import LocalReads
@@ -43,13 +44,17 @@ class CountedLater:
         return self._count()
 
 
-def finders(operations: Operations, engine: LocalReads) -> dict[type, Finder]:
+def finders(operations: Operations, engine: LocalReads, clock: Callable[[], int]) -> dict[type, Finder]:
     """The finder of each model, and of each view that a local engine can look up."""
     catalog = operations.catalog
     views = {cls: (view, view.local_find(engine)) for cls, view in catalog.views.items()}
-    return {cls: _find_entity(cls, catalog, engine) for cls in catalog.kinds} | {
-        cls: _find_group(view, find, operations) for cls, (view, find) in views.items() if find is not None
+    entities = {
+        cls: (_find_entity(cls, catalog, engine), catalog.expiries.get(kind.prefix))
+        for cls, kind in catalog.kinds.items()
     }
+    return {
+        cls: find if expiry is None else _find_living(find, expiry, clock) for cls, (find, expiry) in entities.items()
+    } | {cls: _find_group(view, find, operations) for cls, (view, find) in views.items() if find is not None}
 
 
 def _find_entity(cls: type, catalog: Catalog, engine: LocalReads) -> Finder:
@@ -81,6 +86,14 @@ def _find_entity(cls: type, catalog: Catalog, engine: LocalReads) -> Finder:
         return entity if whole or isinstance(entity, cls) else ABSENT
 
     return find
+
+
+def _find_living(find: Finder, expiry: ExpiryRule, clock: Callable[[], int]) -> Finder:
+    def find_living(parts: tuple[Any, ...]) -> Any:
+        found = find(parts)
+        return found if found is None or found is ABSENT or not expiry.is_expired(found, clock()) else ABSENT
+
+    return find_living
 
 
 def _find_group(view: CompiledView, find_values: LocalFind, operations: Operations) -> Finder:

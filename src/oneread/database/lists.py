@@ -14,9 +14,11 @@ from typing_extensions import TypeVarTuple
 from oneread.database.operations import Operations
 from oneread.database.results import METADATA_ATTRIBUTE
 from oneread.derivations.derivation import CompiledView
+from oneread.derivations.expiry import row_expiries
 from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
 from oneread.models.condition_checks import ConditionChecks
+from oneread.models.expiry import ExpiryRule, is_living_row
 from oneread.models.model import Model
 from oneread.models.references import Ref
 from oneread.models.registry import EntityKind
@@ -26,6 +28,7 @@ from oneread.store.keys import number_and_generation
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.root import BODY
+from oneread.transactions.unit_of_work import VALUE
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 R = TypeVar("R")
@@ -62,7 +65,8 @@ class Listed(NamedTuple):
     """Something that can be paged.
 
     `flat` turns arguments into values of the codec's elements; cursors are bound to `view` and `generation`; `is_shown`
-    is None when every row is; `decode_rows` is None unless rows hold what they show in one cell; `encoders` encode the
+    is None when every row is; `is_living` says at which clocks a row counts as present, None when it always does;
+    `decode_rows` is None unless rows hold what they show in one cell; `encoders` encode the
     first 0, 1, ... elements of the key; `hashed` elements are digests, which have no order.
     """
 
@@ -80,6 +84,7 @@ class Listed(NamedTuple):
     encoders: tuple[Callable[[tuple[Any, ...]], bytes], ...]
     conditions: ConditionChecks
     hashed: frozenset[int] = frozenset()
+    is_living: Callable[[Found, int], bool] | None = None
 
     @property
     def width(self) -> int:
@@ -94,7 +99,8 @@ def listed(operations: Operations, cls: Any) -> Listed:
     if cls in catalog.views:
         return _of_view(catalog.views[cls], catalog.names)
     if cls in catalog.kinds:
-        return _entities(catalog.kinds[cls], cls, catalog.names)
+        kind = catalog.kinds[cls]
+        return _entities(kind, cls, catalog.names, catalog.expiries.get(kind.prefix))
     raise UsageError("not a model or view of the schema", given=cls)
 
 
@@ -107,13 +113,20 @@ def _of_view(view: CompiledView, names: Names) -> Listed:
     key, limit = view.key, view.cls.max_limit
     referring = view.referring.union(each.field for each in key.parts if each.access.copy or each.access.stands_for)
     conditions = ConditionChecks(names, view.cls, referring)
+    is_expiring = view.groups is None and bool(row_expiries(view.cls, view.model))
     return Listed(
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
-        view.show, None, view.decode_rows, _encoders(key.codec), conditions, key.hashed,
+        view.show, None, None if is_expiring else view.decode_rows, _encoders(key.codec), conditions, key.hashed,
+        _is_living if is_expiring else None,
     )  # fmt: skip
 
 
-def _entities(kind: EntityKind, cls: Any, names: Names) -> Listed:
+def _is_living(found: Found, now: int) -> bool:
+    """Whether a row of an index, which ends in its expiry, counts as present."""
+    return is_living_row(found[1][VALUE].value, now)
+
+
+def _entities(kind: EntityKind, cls: Any, names: Names, expiry: ExpiryRule | None) -> Listed:
     def show(rows: Sequence[Found]) -> Plan[list[Any]]:
         yield from ()
         cells = [row[BODY] for _key, row in rows]
@@ -122,11 +135,16 @@ def _entities(kind: EntityKind, cls: Any, names: Names) -> Listed:
             entity.__dict__[METADATA_ATTRIBUTE] = cell
         return entities
 
-    def is_living(found: Found) -> bool:
+    def is_shown(found: Found) -> bool:
         body = found[1].get(BODY)
         return body is not None and (cls is kind.cls or issubclass(kind.layouts.class_of(body.value), cls))
 
+    def is_living(found: Found, now: int) -> bool:
+        assert expiry is not None, "asked only of entities that expire"
+        return not expiry.is_expired(kind.layouts.decode(found[1][BODY].value), now)
+
     return Listed(
         cls, "roots", kind.prefix, kind.codec, tuple, kind.number, 0, cls.max_limit,
-        show, is_living, None, _encoders(kind.codec), ConditionChecks(names, cls),
+        show, is_shown, None, _encoders(kind.codec), ConditionChecks(names, cls),
+        is_living=None if expiry is None else is_living,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 import msgspec
 
 from oneread.counters.counters import CounterPlans
+from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
@@ -32,7 +33,7 @@ from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
 from oneread.plans.effects import Now, Random, Sleep
 from oneread.plans.plan import Plan
-from oneread.store.keys import RootKey
+from oneread.store.keys import RootKey, kind_part
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
@@ -81,7 +82,8 @@ class Operations:
         self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), self.inline, catalog.claim_facts)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
         self.counters = CounterPlans(self.committer, schema.counters)
-        self.jobs = JobRunner(self.committer, [self.counters.sweeper], self.outbox.leases)
+        self.sweeper = BackgroundSweeper(self._begin_background_sweep)
+        self.jobs = JobRunner(self.committer, [self.counters.sweeper, self.sweeper], self.outbox.leases)
         self.meter: WorkerMeter | None = None
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {
@@ -95,6 +97,16 @@ class Operations:
         if self.fence.is_stale:
             yield from self.refresh()
         return tasks
+
+    def begin_sweep(self, batch: int = BATCH, limit: int | None = None) -> ExpirySweep:
+        """A sweep of what has expired; raises UsageError for a batch or a limit that it cannot have."""
+        return ExpirySweep(self.catalog, self.fence, self.commit, batch, limit)
+
+    def _begin_background_sweep(self) -> ExpirySweep | None:
+        """A sweep, unless there is no ttl or one of the indexes is being built."""
+        indexes = self.catalog.expiry_indexes()
+        is_ready = indexes and all(self.fence.is_readable(view.cls) for view in indexes)
+        return self.begin_sweep() if is_ready else None
 
     def save(
         self, entity: object, mode: Mode = "save", if_version: int | None = None
@@ -239,10 +251,17 @@ class Operations:
                 yield from self.fence.check_readable(model)
                 (found,) = yield from view.find_many([found_by(view, key)])
                 return found, 0
-            (row,) = yield from Read("roots", [self.root(model, key)])
-            return self._entity(model, row)
+            place = self.root(model, key)
+            (row,) = yield from Read("roots", [place])
+            return (yield from self._living(place, self._entity(model, row)))
 
         return self.reading(read)
+
+    def _living(self, key: bytes, found: FoundEntity) -> Plan[FoundEntity]:
+        """What was read, or None for an entity that has expired."""
+        if kind_part(key) not in self.catalog.expiries or found[0] is None:
+            return found
+        return (None, 0) if self.catalog.is_expired(key, found[0], (yield from Now())) else found
 
     def _entity(self, model: Any, row: Row | None) -> FoundEntity:
         if row is None or BODY not in row:
@@ -271,7 +290,14 @@ class Operations:
 
         def read() -> Plan[list[FoundEntity]]:
             rows = yield from Read("roots", places)
-            return [self._entity(model, row) for row in rows]
+            found = [self._entity(model, row) for row in rows]
+            if self.kind(model).prefix not in self.catalog.expiries:
+                return found
+            now = yield from Now()
+            is_expired = self.catalog.is_expired
+            return [
+                (None, 0) if is_expired(key, each[0], now) else each for key, each in zip(places, found, strict=True)
+            ]
 
         return (yield from self.reading(read))
 

@@ -22,7 +22,7 @@ from oneread.errors import InvalidKey, InvalidQuery
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.references import Ref
-from oneread.plans.effects import Together
+from oneread.plans.effects import Now, Together
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Cost, HasCost, Trace
 from oneread.store.limits import BUDGET, DEFAULT_LIMIT
@@ -321,6 +321,7 @@ def _cut(within: RowRange, edge: bytes, *, backward: bool) -> RowRange:
 def _read(bound: BoundQuery, trace: Trace) -> Plan[PageRows]:
     of, query, backward = bound.of, bound.query, bound.backward
     passes = None if query.where is None else compiled_condition(query.where)
+    now = 0 if of.is_living is None else (yield from Now())
     sources = [
         _Source(within, len(branch.prefix)) for branch, within in zip(bound.branches, bound.ranges(), strict=True)
     ]
@@ -336,6 +337,8 @@ def _read(bound: BoundQuery, trace: Trace) -> Plan[PageRows]:
         row = source.waiting.pop()
         keys.append(row[0])
         if of.is_shown is not None and not of.is_shown(row):
+            continue
+        if of.is_living is not None and not of.is_living(row, now):
             continue
         if passes is not None:
             (shown,) = yield from of.show([row])

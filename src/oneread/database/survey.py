@@ -10,6 +10,8 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from oneread.counters.rows import KINDS
+from oneread.database.expiry_sweep import sweep_lags
+from oneread.derivations.catalog import Catalog
 from oneread.derivations.pending_tasks import TaskLag, count_set_aside, count_waiting, task_lag
 from oneread.derivations.schema_rows import stored_schema
 from oneread.models.versions import StoredSchema
@@ -61,6 +63,7 @@ class Survey(msgspec.Struct, frozen=True):
         parts: rows by model and view, of an exact survey.
         set_aside: holders whose copies could not be updated.
         lag: how far the tasks of each kind are behind; `follow` are those that give copies their source's values.
+        unswept: by model or index with a ttl, how many seconds ago what waits longest for a sweep has expired.
     """
 
     schema_version: int
@@ -71,9 +74,10 @@ class Survey(msgspec.Struct, frozen=True):
     parts: tuple[SurveyPart, ...] = ()
     set_aside: int = 0
     lag: dict[str, TaskLag] = {}
+    unswept: dict[str, float] = {}
 
 
-def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Plan[Survey]:
+def survey(catalog: Catalog, engine: Statistics | None, progress: Reporter, *, exact: bool) -> Plan[Survey]:
     """Surveys a store: a few requests; with `exact`, every row is read, `BATCH` a request.
 
     Rows that are written meanwhile may be missed or counted.
@@ -81,6 +85,7 @@ def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Pla
     stored = yield from stored_schema()
     lag = yield from task_lag()
     aside = yield from count_set_aside()
+    unswept = yield from sweep_lags(catalog)
     views: dict[str, Standing] = {name: view.state for name, view in sorted(stored.views.items())}
     parts: list[SurveyPart] = []
     if exact:
@@ -88,7 +93,9 @@ def survey(engine: Statistics | None, progress: Reporter, *, exact: bool) -> Pla
         for table in TABLES:
             total = None if engine is None else engine.tables[table].rows
             parts.extend((yield from _count_rows(table, names, progress, total)))
-    return Survey(stored.version, stored.unfinished, views, count_waiting(lag), engine, tuple(parts), aside, lag)
+    return Survey(
+        stored.version, stored.unfinished, views, count_waiting(lag), engine, tuple(parts), aside, lag, unswept
+    )
 
 
 class _Names:

@@ -18,6 +18,7 @@ from oneread.errors import NotFound, UsageError
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
+from oneread.store.keys import kind_part
 from oneread.transactions.commit import Basis, Change
 from oneread.transactions.native import check_unchanged
 from oneread.transactions.root import Root, parse_root
@@ -72,9 +73,17 @@ class TransactionWork:
         return entity
 
     def _entity(self, key: bytes, root: Root) -> Plan[object]:
-        yield from ()
         catalog = self._operations.catalog
-        return catalog.kind_of(key).layouts.shown(catalog.state(key, root).entity)
+        entity = catalog.state(key, root).entity
+        if kind_part(key) in catalog.expiries and catalog.is_expired(key, entity, (yield from self._clock())):
+            return None
+        return catalog.kind_of(key).layouts.shown(entity)
+
+    def _clock(self) -> Plan[int]:
+        """The clock of this transaction: one moment for all that it reads and writes."""
+        if not self._now:
+            self._now = yield from Now()
+        return self._now
 
     def get(self, model: Any, key: tuple[Any, ...], *, unchecked: bool = False) -> Plan[Any]:
         """`find`, with NotFound for an absent one."""
@@ -117,8 +126,7 @@ class TransactionWork:
         written = change.key if change.sequence is None else change.sequence.root
         if not self._is_inside(written):
             raise UsageError(_WRITE_OUTSIDE, group=self._name(self._group), given=self._name(written))
-        if not self._now:
-            self._now = yield from Now()
+        yield from self._clock()
         yield from self._operations.reading(lambda: self._decide(change))
         self._changes.append(change)
         if change.written.entity is not None:

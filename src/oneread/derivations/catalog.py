@@ -16,6 +16,7 @@ from oneread.derivations.aggregates import AggregateView, check_folds, keyspace_
 from oneread.derivations.copies import NO_SOURCE, Source
 from oneread.derivations.derivation import VIEW_KINDS, CompiledView, Compiling, ViewKind, key_values, kind_of_view
 from oneread.derivations.entity_type import EntityState, EntityType
+from oneread.derivations.expiry import ExpiryIndex, model_expiry
 from oneread.derivations.indexes import IndexView, check_unique, unique_option
 from oneread.derivations.probes import Probes
 from oneread.derivations.reference_builder import ReferenceBuilder
@@ -88,6 +89,8 @@ class Catalog:
         self.entity_types: dict[type, EntityType] = {
             cls: self._compile_model(cls, references, rollups) for cls in models
         }
+        expiries = {kind.prefix: model_expiry(kind.cls) for kind in self.kinds.values()}
+        self.expiries = {prefix: rule for prefix, rule in expiries.items() if rule is not None}
         self._stored = {cls: each for cls, each in self.entity_types.items() if not is_variants_only(cls)}
         self.probes = self._add_probes(accesses)
         self._references = tuple(each for cls in models for each in self.entity_types[cls].references)
@@ -286,6 +289,15 @@ class Catalog:
         return Source(
             entity, entity_type.used_in(emitted_record.decode_record(root.emitted)) if is_held else {}, existed=True
         )
+
+    def is_expired(self, key: bytes, entity: object, now: int) -> bool:
+        """Whether the entity of a root row, None for an absent one, counts as absent although it is stored."""
+        rule = self.expiries.get(kind_part(key)) if entity is not None else None
+        return rule is not None and rule.is_expired(entity, now)
+
+    def expiry_indexes(self) -> list[CompiledView]:
+        """The indexes by which a sweep finds what has expired."""
+        return [view for cls, view in self.views.items() if issubclass(cls, ExpiryIndex)]
 
     def is_current(self, key: bytes, root: Root) -> bool:
         """Whether a root row has the current layout and a record of all declared views (commit protocol, rule 17)."""

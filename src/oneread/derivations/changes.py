@@ -17,8 +17,18 @@ from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Source
 from oneread.derivations.emitted_record import LAST_VALUES, first_writes, record_diff
 from oneread.derivations.entity_type import EntityState, EntityType, FilledEntity, FillInputs, Refs
-from oneread.errors import AlreadyExists, Conflict, Corrupt, InvalidKey, InvalidValue, LimitExceeded, NotFound
+from oneread.errors import (
+    AlreadyExists,
+    Conflict,
+    Corrupt,
+    InvalidKey,
+    InvalidValue,
+    LimitExceeded,
+    NotFound,
+    UsageError,
+)
 from oneread.models.fields import CREATED, GENERATED
+from oneread.store.keys import kind_part
 from oneread.store.limits import BODY_BYTES
 from oneread.transactions.commit import NO_CHANGE, CommittedRows, Decision, FollowChanges
 from oneread.transactions.outbox import holds_on
@@ -64,6 +74,8 @@ class CommitAttempt(NamedTuple):
     version: int
     own: int
     """The own version; that of the row before where the entity's own fields stay."""
+    replaced: Any = None
+    """An expired entity that counts as absent: its totals are those of its key."""
 
 
 class _Writing:
@@ -103,26 +115,44 @@ class _Writing:
     def _shown(self, entity: Any) -> Any:
         return self._catalog.kind_of(self.key).layouts.shown(entity)
 
-    def _attempt(self, seen: Root, version: int) -> CommitAttempt:
-        """Decodes the row; raises Conflict when it does not have the version that the caller expects."""
+    def _check_version(self, own: int) -> None:
+        """Raises Conflict when an entity does not have the own version that the caller expects; 0 if it is absent."""
         if self._if_version is not None:
             if type(self._if_version) is not int:
                 raise InvalidValue(
                     "if_version: expected a version, as db.version(entity) returns", if_version=self._if_version
                 )
-            if seen.own != self._if_version:
+            if own != self._if_version:
                 raise Conflict(
                     "the entity has another version",
                     key=self._catalog.name_of(self.key),
                     expected=self._if_version,
-                    version=seen.own,
+                    version=own,
                 )
+
+    def _attempt(self, seen: Root, version: int) -> CommitAttempt:
+        """Decodes the row; raises Conflict when it does not have the version that the caller expects."""
+        self._check_version(seen.own)
         return CommitAttempt(seen, self._catalog.state(self.key, seen), version, version)
+
+    def _attempt_living(self, seen: Root, version: int, now: int) -> CommitAttempt:
+        """`_attempt` for what users write: an expired entity counts as absent, also to `if_version`."""
+        before = self._catalog.state(self.key, seen)
+        if not self._catalog.expiries or not self._catalog.is_expired(self.key, before.entity, now):
+            self._check_version(seen.own)
+            return CommitAttempt(seen, before, version, version)
+        self._check_version(0)
+        absent = before._replace(entity=None, used={}, unfilled=frozenset(), keep=None)
+        return CommitAttempt(seen, absent, version, version, before.entity)
 
     def _other_variant(self, before: object, wanted: type) -> AlreadyExists:
         return AlreadyExists(
             _OTHER_VARIANT, owner=self._catalog.name_of(self.key), stored=type(before).__name__, variant=wanted.__name__
         )
+
+    def _known_sources(self, rows: CommittedRows) -> SourceCache:
+        """The sources that copies are filled from."""
+        return SourceCache(self._catalog, rows)
 
     def _store(
         self, entity_type: EntityType, entity: Any, refs: Refs, attempt: CommitAttempt, rows: CommittedRows
@@ -132,8 +162,9 @@ class _Writing:
         taken = None
         if entity_type.numbered is not None and before.entity is None:
             taken = self._taken(entity_type, entity, refs, rows)
-        entity = entity_type.with_totals(self.key, entity, before.entity, rows.groups)
-        filled = entity_type.fill(self.key, entity, refs, FillInputs(before, SourceCache(self._catalog, rows)))
+        entity = entity_type.with_totals(self.key, entity, before.entity or attempt.replaced, rows.groups)
+        inputs = FillInputs(before, self._known_sources(rows), now=rows.now)
+        filled = entity_type.fill(self.key, entity, refs, inputs)
         written.entity, written.version = self._shown(filled.entity), attempt.own
         written.created = before.entity is None
         found = decision(self._catalog, entity_type, self.key, filled, attempt)
@@ -165,7 +196,10 @@ class SourceCache:
         source: Source | None = self._rows.made.get(key)
         if source is None:
             row = self._rows.get(key)
-            source = self._rows.made[key] = self._catalog.source(key, NO_ROOT if row is None else parse_root(row))
+            source = self._catalog.source(key, NO_ROOT if row is None else parse_root(row))
+            if self._catalog.expiries and self._catalog.is_expired(key, source.entity, self._rows.now):
+                source = source._replace(expired=True)
+            self._rows.made[key] = source
         return source
 
 
@@ -177,7 +211,7 @@ def decision(
         raise LimitExceeded(
             "the entity is too large", key=catalog.name_of(key), bytes=len(filled.body), limit=BODY_BYTES
         )
-    seen, before, version, own = attempt
+    seen, before, version, own, _replaced = attempt
     root = entity_type.root(version, own, filled)
     record = filled.emission.record
     if root.emitted == seen.emitted:
@@ -239,7 +273,7 @@ class Save(_Writing):
         entity_type = self._entity_type
         if not entity_type.rollups:
             return ()
-        if seen.body is None or self._catalog.kind_of(self.key).layouts.class_of(seen.body) is not entity_type.cls:
+        if _is_other(self._catalog, self.key, seen, entity_type):
             return entity_type.groups(self.key, None)
         return super().groups(seen)
 
@@ -249,7 +283,7 @@ class Save(_Writing):
                 "the sequence of an entity group is behind its numbers; run a repair",
                 key=self._catalog.name_of(self.key),
             )
-        attempt = self._attempt(seen, version)
+        attempt = self._attempt_living(seen, version, sources.now)
         before = attempt.before.entity
         if self._mode != "keep" or not isinstance(before, self._entity_type.cls):
             self._refuse_other_variant(before)
@@ -289,8 +323,10 @@ class Patch(_Writing):
         return () if self._otherwise is None else _flat(self._catalog.type_of(self._otherwise).refs(self._otherwise))
 
     def groups(self, seen: Root) -> Sequence[Group]:
-        if seen.body is None and self._otherwise is not None:
-            return self._catalog.type_of(self._otherwise).groups(self.key, None)
+        if self._otherwise is not None:
+            entity_type = self._catalog.type_of(self._otherwise)
+            if entity_type.rollups and _is_other(self._catalog, self.key, seen, entity_type):
+                return entity_type.groups(self.key, None)
         return super().groups(seen)
 
     def _wanted(self, before: EntityState) -> Any:
@@ -307,12 +343,17 @@ class Patch(_Writing):
         if before.entity is None:
             return ()
         entity_type = self._catalog.type_of(before.entity)
-        known, wanted = entity_type.refs(before.entity), entity_type.refs(self._wanted(before))
+        try:
+            known, wanted = entity_type.refs(before.entity), entity_type.refs(self._wanted(before))
+        except UsageError:
+            if kind_part(self.key) not in self._catalog.expiries:
+                raise
+            return ()  # `decide` raises it again, unless the entity has expired
         links = [key for name, keys in wanted.items() for key in keys if key not in known[name]]
         return links + entity_type.stale_sources(before, known) if entity_type.has_hidden or before.unfilled else links
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        attempt = self._attempt(seen, version)
+        attempt = self._attempt_living(seen, version, sources.now)
         wanted = self._wanted(attempt.before)
         entity_type = self._catalog.type_of(wanted)
         entity = stamped(entity_type, wanted, attempt.before.entity, sources.now)
@@ -333,8 +374,8 @@ class Delete(_Writing):
         return ()
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
-        attempt = self._attempt(seen, version)
-        if seen.body is None or not isinstance(attempt.before.entity, self._model):
+        attempt = self._attempt_living(seen, version, sources.now)
+        if attempt.before.entity is None or not isinstance(attempt.before.entity, self._model):
             return NO_CHANGE
         self.written.version, self.written.created = version, False
         return deletion(self._catalog, self.key, attempt, sources)
@@ -357,7 +398,7 @@ class _Following(_Writing):
         entity_type = self._catalog.type_of(before.entity)
         entity = entity_type.with_totals(self.key, before.entity, before.entity, rows.groups)
         missing = entity_type.missing_views(before.record)
-        inputs = FillInputs(before, SourceCache(self._catalog, rows), changed, missing)
+        inputs = FillInputs(before, SourceCache(self._catalog, rows), changed, missing, rows.now)
         filled = entity_type.fill(self.key, entity, refs, inputs)
         found = decision(self._catalog, entity_type, self.key, filled, attempt._replace(own=seen.own))
         return NO_CHANGE if _is_same(found, seen) and not found.fans_out else found
@@ -410,6 +451,34 @@ class FollowSource(_Following):
         return self._follow(attempt, sources, refs, (self._source,))
 
 
+class Expire(_Following):
+    """Deletes an entity that has expired; one that has not loses the index rows that have.
+
+    A sweep does this; `has_deleted` and `has_removed` say which of the two it did.
+    """
+
+    def __init__(self, catalog: Catalog, key: bytes) -> None:
+        super().__init__(catalog, key, None)
+        self.has_deleted = self.has_removed = False
+
+    def is_due(self, entity: object, now: int) -> bool:
+        """Whether the entity has expired; it may live longer since the sweep found it."""
+        return self._catalog.is_expired(self.key, entity, now)
+
+    def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
+        attempt = self._attempt(seen, version)
+        entity = attempt.before.entity
+        self.has_deleted = self.has_removed = False
+        if entity is None:
+            return NO_CHANGE
+        self.has_deleted = self.is_due(entity, sources.now)
+        if self.has_deleted:
+            return deletion(self._catalog, self.key, attempt, sources)
+        found = self._follow(attempt, sources, self._catalog.type_of(entity).refs(entity), ())
+        self.has_removed = found.root is not None
+        return found
+
+
 class Reemit(_Writing):
     """Commits a root row again for the views that are declared now, with the values its sources have now.
 
@@ -450,7 +519,7 @@ class Reemit(_Writing):
         entity = entity_type.with_totals(self.key, before.entity, before.entity, sources.groups)
         known = SourceCache(self._catalog, sources)
         readable = [key for key in _flat(refs) if known[key].entity is not None or not known[key].existed]
-        filled = entity_type.fill(self.key, entity, refs, FillInputs(before, known, readable))
+        filled = entity_type.fill(self.key, entity, refs, FillInputs(before, known, readable, now=sources.now))
         found = decision(self._catalog, entity_type, self.key, filled, CommitAttempt(seen, before, version, seen.own))
         return NO_CHANGE if _is_same(found, seen) else found
 
@@ -484,13 +553,23 @@ def _stale_sources(catalog: Catalog, key: bytes, seen: Root) -> list[bytes]:
     return entity_type.stale_sources(before, entity_type.refs(before.entity))
 
 
+def _is_other(catalog: Catalog, key: bytes, seen: Root, entity_type: EntityType) -> bool:
+    """Whether a root row has no entity of this class, so that one that is stored there needs all of its totals."""
+    return seen.body is None or catalog.kind_of(key).layouts.class_of(seen.body) is not entity_type.cls
+
+
 def _flat(refs: Refs) -> list[bytes]:
     return [key for keys in refs.values() for key in keys]
 
 
 def followers(catalog: Catalog) -> FollowChanges:
     """Makes the changes that follow from others."""
-    return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog))
+
+    def give_up(key: bytes) -> FollowGroups | None:
+        # What has expired has no index rows, and so no claims, once it is committed again.
+        return FollowGroups(catalog, key, ()) if kind_part(key) in catalog.expiries else None
+
+    return FollowChanges(partial(FollowSource, catalog), partial(FollowGroups, catalog), give_up)
 
 
 def stamped(entity_type: EntityType, entity: Any, before: Any, clock: int) -> Any:

@@ -12,9 +12,10 @@ from uuid import UUID
 
 from oneread.derivations.copies import DELETED_OR_MISSING
 from oneread.derivations.derivation import kind_of_view
+from oneread.derivations.expiry import check_model_ttl, check_other_ttl
 from oneread.derivations.rules import BucketSize, NonePlace, Rule, rules_of
 from oneread.derivations.storable import check_storable
-from oneread.derivations.views import View
+from oneread.derivations.views import Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.models.condition_checks import refuse_declared
 from oneread.models.expressions import Expression
@@ -55,6 +56,7 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
     for name, default in defaults_of(model).items():
         if isinstance(default, Marker):
             _check_marker(model, name, default, unwrap(types[name]).bare)
+    check_model_ttl(model, names)
     discriminator_of(model)  # refuses a field that is called like it
     root = root_model(model)
     if model is root:
@@ -112,6 +114,8 @@ def check_view(view: type[View[Any]], names: Names) -> None:
         )
     for name, rule in rules_of(view).items():
         _check_words(view, name, rule)
+    if not issubclass(view, Index):
+        check_other_ttl(view)
     kind_of_view(view).check(view, names)
     if isinstance(view.where, Expression):
         refuse_declared(view, view.where, names)

@@ -83,6 +83,8 @@ class Source(NamedTuple):
     """Whether it was deleted, and holders go with it."""
     variant: type | None = None
     """The class of a deleted entity, where it is known, or of one that is not of the variant that a reference names."""
+    expired: bool = False
+    """Whether it waits for a sweep: holders keep its values until then, and new references are refused."""
 
 
 NO_SOURCE = Source(None, {}, existed=False)

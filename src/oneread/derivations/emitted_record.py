@@ -43,6 +43,8 @@ class Emission(NamedTuple):
     """Claim keys of its unique values."""
     made: dict[str, Any]
     """Encoded elements of keys, amounts and values by the code that makes them; the views of one entity share them."""
+    now: int = 0
+    """The clock: index rows that have expired are left out. 0 to have them all."""
 
 
 ROWS: Final = b"i"
@@ -126,12 +128,30 @@ def record_diff(key: bytes, old: Record, new: Record, shown: Mapping[bytes, byte
 
 def first_writes(key: bytes, emission: Emission) -> DerivedWrites:
     """The writes of an entity that contributed nothing before: `record_diff` against nothing."""
-    record, shown, deltas, claims, _made = emission
+    record, shown, deltas, claims, _made, _now = emission
     for source in record.get(REFERENCES, ()):
         shown[back_reference_key(source, key)] = _PRESENT
     for source in record.get(HELD, ()):
         shown[hold_key(source, key)] = _PRESENT
     return DerivedWrites(shown, [], deltas, {}, dict.fromkeys(claims, key))
+
+
+def leave_out_expired(emission: Emission, living: Emission, recorded: Record) -> None:
+    """Leaves out of an emission the index rows that a record does not list because they have expired.
+
+    `living` is what the same entity emits without expired rows. Until the entity is committed again the record lists
+    them, and they are there.
+    """
+    for token, contributions in living.record.items():
+        if emission.record[token] != contributions and recorded.get(token) == contributions:
+            emission.record[token] = contributions
+            prefix = token[1:]
+            for place in [each for each in emission.shown if each.startswith(prefix)]:
+                if place not in living.shown:
+                    del emission.shown[place]
+            emission.claims[:] = [
+                each for each in emission.claims if each in living.claims or not each.startswith(prefix)
+            ]
 
 
 def _diff_rows(diff: _Diff, prefix: bytes, old: Contributions, new: Contributions) -> None:

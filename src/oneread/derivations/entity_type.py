@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -25,6 +25,7 @@ from oneread.derivations.emitted_record import (
     Record,
 )
 from oneread.derivations.entity_groups import CHILD_OF, numbered_field
+from oneread.derivations.expiry import has_expiring_rows
 from oneread.derivations.keyed import reference_signature
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
@@ -77,6 +78,18 @@ class FillInputs(NamedTuple):
     """Sources whose values are read again although the reference is the same."""
     skipped: AbstractSet[bytes] = frozenset()
     """Tokens of views that are left out, as if they were not declared."""
+    now: int = 0
+    """The clock; see `Emission`."""
+
+
+class EmissionOptions(NamedTuple):
+    """What an entity emits, where no copies are filled: as of `FillInputs`."""
+
+    skipped: AbstractSet[bytes] = frozenset()
+    now: int = 0
+
+
+EVERYTHING: Final = EmissionOptions()
 
 
 class FilledEntity(NamedTuple):
@@ -104,6 +117,7 @@ class EntityType:
         self.layout = layout
         self.references = tuple(references.references(cls).values())
         self.derivations = tuple(each for each in derivations if issubclass(cls, each.model))
+        self.has_expiring_rows = any(has_expiring_rows(each.cls, each.model) for each in self.derivations)
         self._empty: Record = {token: [] for each in derivations for token in each.tokens}
         self.copied = references.copied_values(kind.cls)
         self.rollups = rollups.of_model(cls)
@@ -158,7 +172,7 @@ class EntityType:
         if inputs.before.keep is not None:
             body = inputs.before.keep(body)
         used = self._used(refs, inputs) if self._hidden else {}
-        return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs.skipped))
+        return FilledEntity(stored, body, self.emission(stored, used, key, refs, inputs))
 
     def refs(self, entity: object) -> Refs:
         """The root rows that each referring field names."""
@@ -205,14 +219,17 @@ class EntityType:
             is_stale = key in inputs.changed or reference.name in before.unfilled
             return reference.updated_copy(old, reference.narrowed(inputs.sources[key])) if is_stale else old
         source = reference.narrowed(inputs.sources[key])
-        if source.entity is None:
+        if source.entity is None or source.expired:
             reference.refuse_missing(entity, source)
         return reference.filled_copy(getattr(entity, reference.name), source)
 
     def _check(self, reference: Reference, entity: Model[Any], keys: list[bytes], inputs: FillInputs) -> None:
         known = reference.keys(inputs.before.entity)
         for key in keys:
-            if key not in known and (source := reference.narrowed(inputs.sources[key])).entity is None:
+            if key in known:
+                continue
+            source = reference.narrowed(inputs.sources[key])
+            if source.entity is None or source.expired:
                 reference.refuse_missing(entity, source)
 
     def _used(self, refs: Refs, inputs: FillInputs) -> dict[str, Any]:
@@ -238,7 +255,7 @@ class EntityType:
         used: Mapping[str, Any],
         key: bytes,
         refs: Refs,
-        skipped: AbstractSet[bytes] = frozenset(),
+        options: FillInputs | EmissionOptions = EVERYTHING,
     ) -> Emission:
         """The contributions of an entity whose copies and hidden copies are filled.
 
@@ -252,7 +269,9 @@ class EntityType:
             [],
             [],
             {code: entity_part(keys[0]) for name, code in self._elements if (keys := refs[name])},
+            options.now,
         )
+        skipped = options.skipped
         parts, suffix = self.kind.parts(entity), entity_part(key)
         for derivation in self.derivations:
             if not skipped or skipped.isdisjoint(derivation.tokens):

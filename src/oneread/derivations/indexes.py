@@ -23,12 +23,14 @@ from oneread.derivations.derivation import (
     owner_offset,
 )
 from oneread.derivations.emitted_record import ROWS, UNIQUE, short_hash
+from oneread.derivations.expiry import own_expiry, row_expiries
 from oneread.derivations.keyed import STARTS, Emit, KeyRule, ViewKey, in_utc
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Index, View
 from oneread.encoding.codegen import function, indented
 from oneread.errors import InvalidDeclaration, InvalidKey, OnereadError
 from oneread.errors import shown as text_of
+from oneread.models.expiry import EXPIRY_BYTES, NEVER, is_living_row
 from oneread.models.expressions import Expression
 from oneread.models.expressions import compile as compiled_condition
 from oneread.models.layout import Layout
@@ -39,7 +41,7 @@ from oneread.models.set_order import order_sets
 from oneread.models.types import FieldType, Names, field_types, type_of, types_of, unwrap
 from oneread.models.versions import Description
 from oneread.models.wide import pack_wide
-from oneread.plans.effects import Together
+from oneread.plans.effects import Now, Together
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
 from oneread.store.limits import KEY_BYTES, VALUES_BYTES
@@ -62,6 +64,7 @@ class IndexView:
         self.groups = compiling.groups
         self.prefix = prefix
         self._source: type = self.model if self.groups is None else self.groups.cls
+        self._expiries = row_expiries(cls, self._source)
         rules = rules_of(cls)
         if any(rule.kind == "fold" for rule in rules.values()):
             raise InvalidDeclaration("an index has no totals; declare an Aggregate", view=cls)
@@ -101,11 +104,21 @@ class IndexView:
         row, scope = _row_code(self, self._source, accesses)
         scope |= {"pack": _pack, "wide": self._wide, "hashed": short_hash, "PREFIX": self.prefix, "TOKENS": self.tokens}
         scope |= {"refuse_long": self._refuse_long}
-        before = ["rows = record[TOKENS[0]] = []"]
+        before: list[str] = []
+        own = own_expiry(self.cls)
+        if self._expiries:
+            scope |= {f"expiry{place}": rule.of for place, rule in enumerate(self._expiries)}
+            first = ", ".join(f"expiry{place}(e)" for place in range(len(self._expiries)))
+            before += [f"until = min({first}, {NEVER})", "if until <= now: return"]
+        elif own is not None:
+            scope["expiry0"] = own.of
+            before.append("if expiry0(e) <= now: return")
+        before.append("rows = record[TOKENS[0]] = []")
         each = [
             f"row = {row}",
             "try: doc = pack(row)",
             "except OverflowError: doc = wide(row)",
+            *([f"doc += until.to_bytes({EXPIRY_BYTES}, 'big')"] if self._expiries else []),
             "place = found + suffix",
             *([] if self.groups is None else [f"if len(place) > {VALUES_BYTES + KEY_BYTES}: refuse_long(len(place))"]),
             "rows.append([place, hashed(doc)])",
@@ -130,14 +143,17 @@ class IndexView:
 
     def _in_order(self, doc: bytes) -> bytes:
         """A row's value with its sets in order, as it is made now; unchanged if it differs in more than order."""
+        end = len(doc) - EXPIRY_BYTES if self._expiries else len(doc)
         try:
-            made = self.layout.encode(self.layout.decode(doc))
+            made = self.layout.encode(self.layout.decode(doc[:end])) + doc[end:]
         except OnereadError:
             return doc
         return made if sorted(made) == sorted(doc) else doc
 
     def decode_rows(self, docs: list[bytes]) -> list[Any]:
         """The rows of the index as users see them; a copy in the key only refers, its fields are not filled."""
+        if self._expiries:
+            docs = [doc[:-EXPIRY_BYTES] for doc in docs]
         found = self.layout.decode_many(docs)
         self._empty(found)
         return found
@@ -162,6 +178,9 @@ class IndexView:
         ranges = [self.key.codec.prefix_range(values, prefix=self.prefix) for values in wanted]
         scans = [first_row("views", RowRange(within.start, within.stop or b"")) for within in ranges]
         found = [(yield from scans[0])] if len(scans) == 1 else (yield from Together(scans))
+        if self._expiries:
+            now = yield from Now()
+            found = [None if each is None or not is_living_row(each[1][VALUE].value, now) else each for each in found]
         return [None if each is None else self.decode_rows([each[1][VALUE].value])[0] for each in found]
 
     def local_find(self, engine: LocalReads) -> LocalFind | None:  # noqa: ARG002 - part of the contract
@@ -177,6 +196,7 @@ class IndexView:
     def forms(self) -> tuple[RowForm, ...]:
         place = key_paths(self.key)
         shown = frozenset(path_of(rule.field).names for rule in rules_of(self.cls).values() if rule.kind == "shown")
+        shown |= {(rule.field,) for rule in self._expiries}
         name = self.cls.__name__
         rows = RowForm(
             name, "index rows", "index row", "index rows", "views", place, shown, "row",

@@ -236,7 +236,7 @@ class ViewKey:
         """
         space = scope | {"check": self._check, "where": where}
         lines = [] if where is None else ["if not where(e): return"]
-        lines.append("record, shown, deltas, claims, made = into")
+        lines.append("record, shown, deltas, claims, made, now = into")
         for place, part in enumerate(self.parts):
             space |= part.scope(place)
             lines += part.lines(place)

@@ -9,6 +9,7 @@ from typing_extensions import dataclass_transform
 
 from oneread.derivations import rules
 from oneread.models.declared import Declared
+from oneread.models.expiry import Expiry
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Copy, KeyValue, Ref, ref_class
@@ -61,15 +62,17 @@ class Index(View[V], Generic[V], frozen=True):
     Key rules (`by`, `newest`, `ascending`, ...) in the order of declaration make the order; ties are in ascending order
     of the source's key, and without any key rule that is the whole order. An entity with None in one of them is not in
     the index. `source` refers to the entity. Class option `unique`: the values of the key rules belong to one entity at
-    most; None is never taken.
+    most; None is never taken. Class option `ttl`: when a row leaves the index although its entity lives on, as
+    `expires(Post.made_at, after=timedelta(days=7))`.
 
     Of an aggregate, each group in which an entity counts has a row: `class TagsOfMonth(Index[QuestionsOfTag])`. The
     rules name the aggregate's fields, and `source` refers to the group. A commit writes two rows at most for each group
     that it changes, and makes one request for each changed group and each least or greatest that the index shows.
     """
 
-    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source"}
+    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source", "ttl"}
     unique: ClassVar[bool] = False
+    ttl: ClassVar[Expiry | None] = None
 
     source: Ref[V]
 

@@ -17,6 +17,7 @@ from oneread.derivations.catalog import Catalog, keyspace_names
 from oneread.derivations.copies import Reference
 from oneread.derivations.derivation import kind_of_view
 from oneread.derivations.entity_groups import RootReference
+from oneread.derivations.expiry import expiry_options
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import View
 from oneread.models.evolving import EvolutionStep, Retyped, steps_of
@@ -250,7 +251,7 @@ class _Declarer:
         fields = [(rule.name, rule_text(rule, rule.path, types)) for rule in rules]
         if view.where is not None:
             fields.append(("where", view.where.canonical().hex()))
-        options = kind_of_view(view).options(view)
+        options = (*kind_of_view(view).options(view), *expiry_options(view, of))
         fields.extend(options)
         return DeclaredView(
             stored_name(view),

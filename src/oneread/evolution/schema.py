@@ -10,9 +10,11 @@ from typing import Any, TypeAlias, cast
 
 from oneread.counters.counters import DEFAULT_RULES
 from oneread.counters.wanted import CounterRules
+from oneread.derivations.access import Accesses
 from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names
 from oneread.derivations.checks import check_model, check_view
-from oneread.derivations.views import View
+from oneread.derivations.expiry import ExpiryIndex, check_view_ttl, expiry_indexes
+from oneread.derivations.views import Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.evolution.declare import DeclaredSchema, declare_schema
 from oneread.models.evolving import steps_of
@@ -49,7 +51,7 @@ class Schema:
         counters: CounterRules = DEFAULT_RULES,
     ) -> None:
         self.models = tuple(cast("type[Model[Any]]", each) for each in declarations if _is(each, Model))
-        self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is(each, View))
+        self.views = tuple(cast("type[View[Any]]", each) for each in declarations if _is_declared_view(each))
         self.inline = inline
         self.portable = portable
         if type(portable) is not bool:
@@ -61,6 +63,7 @@ class Schema:
             raise InvalidDeclaration("counters takes CounterRules(...)", counters=counters)
         self._names = Named((*self.models, *self.views))
         self._check_classes(declarations)
+        self.views += self._expiry_indexes()
         self._compiled = self.unstored()
         for copy in {
             each.copy for entity_type in self._compiled.entity_types.values() for each in entity_type.references
@@ -73,7 +76,8 @@ class Schema:
         for each in declarations:
             if not (_is(each, Model) or _is(each, View)):
                 raise InvalidDeclaration("a schema takes classes of models and views", given=each)
-        for names in ([each.__name__ for each in declarations], [stored_name(each) for each in declarations]):
+        named = [each for each in declarations if not _is(each, ExpiryIndex)]
+        for names in ([each.__name__ for each in named], [stored_name(each) for each in named]):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise InvalidDeclaration("two declarations have one name", names=twice)
@@ -88,8 +92,17 @@ class Schema:
         for view in self.views:
             check_view(view, self._names)
 
+    def _expiry_indexes(self) -> tuple[type[View[Any]], ...]:
+        """The indexes by which a sweep finds what has expired."""
+        accesses = Accesses(self._names)
+        viewed = {view: accesses.viewed(view) for view in self.views}
+        for view, of in viewed.items():
+            if issubclass(view, Index):
+                check_view_ttl(view, of, self._names)
+        return expiry_indexes(self.models, viewed)
+
     def __repr__(self) -> str:
-        return f"Schema({', '.join(each.__name__ for each in (*self.models, *self.views))})"
+        return f"Schema({', '.join(self._names)})"
 
     def named(self) -> dict[str, Any]:
         """The declared classes by name."""
@@ -112,6 +125,11 @@ class Schema:
     def declared(self) -> DeclaredSchema:
         """The schema as it is stored."""
         return declare_schema(self._compiled, self.views, self._names)
+
+
+def _is_declared_view(given: object) -> bool:
+    """Whether this is a view; expiry indexes, which another schema may bring, are made again."""
+    return _is(given, View) and not _is(given, ExpiryIndex)
 
 
 def _is(given: object, base: type) -> bool:

@@ -12,6 +12,7 @@ from typing_extensions import dataclass_transform
 
 from oneread.models.declared import DeclaredModel, Keyed, KeyTypes
 from oneread.models.evolving import EvolutionStep
+from oneread.models.expiry import Expiry
 from oneread.models.fields import KEY, reference, rollup
 from oneread.models.references import Ref, ref_class
 from oneread.store.limits import MAX_LIMIT
@@ -39,13 +40,14 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     page of entities, default 1,000), `evolution` (fields that had another name or type), `discriminator` (the field
     that says in JSON which variant an entity is, default "type"), `variants_only` (no entity is exactly of this class),
     `child_of` (the model of the root whose entity group the entities belong to, or its name where it is declared
-    further down; the root's key is part of theirs, in fields of the same names).
+    further down; the root's key is part of theirs, in fields of the same names), `ttl` (when the entities expire, as
+    `expires("expires_at")`).
     """
 
     reserved_names: ClassVar[frozenset[str]] = frozenset(
         {
-            "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "child_of", "type_arguments",
-            "reserved_names",
+            "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "child_of", "ttl",
+            "type_arguments", "reserved_names",
         }
     )  # fmt: skip
     type_arguments: ClassVar[tuple[Any, ...]] = ()
@@ -55,6 +57,7 @@ class Model(msgspec.Struct, Keyed[*KeyTypes], frozen=True, dict=True, metaclass=
     discriminator: ClassVar[str] = "type"
     variants_only: ClassVar[bool] = False
     child_of: ClassVar[type[Model[Any]] | str | None] = None
+    ttl: ClassVar[Expiry | None] = None
 
     if TYPE_CHECKING:
         # The database's methods take the types of a key from this, because `at` may be a field.

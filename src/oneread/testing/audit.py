@@ -62,6 +62,8 @@ class Audit:
         self._engine = engine
         self._catalog = operations.catalog
         self._known: dict[tuple[bytes, Root], _Entity] = {}
+        self._now = 0
+        """The latest version: no row that expires later may be gone."""
         self.stored: Stored = self._read_tables()
 
     @property
@@ -85,6 +87,7 @@ class Audit:
         before, self.stored = self.stored, self._read_tables()
         roots = {key: parse_root(row) for key, row in self.stored["roots"].items()}
         self._check_versions({key: parse_root(row) for key, row in before["roots"].items()}, roots)
+        self._now = max([self._now, *(root.version for root in roots.values())])
         entities = {key: self._expected(key, root) for key, root in roots.items()}
         self._check_views(entities)
         self._check_counts(entities)
@@ -140,7 +143,11 @@ class Audit:
         else:
             entity_type = self._catalog.type_of(state.entity)
             refs = entity_type.refs(state.entity)
-            settled = entity_type.fill(key, state.entity, refs, FillInputs(state, _NoSources()))
+            inputs = FillInputs(state, _NoSources())
+            settled = entity_type.fill(key, state.entity, refs, inputs)
+            if entity_type.has_expiring_rows:
+                living = entity_type.fill(key, state.entity, refs, inputs._replace(now=self._now)).emission
+                emitted_record.leave_out_expired(settled.emission, living, state.record)
             expected = emitted_record.decode_record(emitted_record.encode_record(settled.emission.record))
             derived = emitted_record.first_writes(key, settled.emission)
         if _sorted_contributions(state.record) != _sorted_contributions(expected):

@@ -12,11 +12,14 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from oneread.derivations.views import Aggregate
+from oneread.models.expiry import Expiry
 from oneread.models.fields import CREATED, GENERATED, UPDATED, Marker, defaults_of, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path
 from oneread.models.references import Copy, Ref, copied_names
-from oneread.models.registry import root_model
+from oneread.models.registry import child_of, reference_target, root_model
+from oneread.models.types import Names, types_of
 from oneread.testing.naive import comparable
 
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
@@ -45,6 +48,46 @@ class OracleField(NamedTuple):
     copy: type[Copy[Any]] | None
     missing_ok: bool
     on_delete: str
+
+
+Referring: TypeAlias = dict[str, OracleField]
+"""The fields of a model that refer, by name."""
+
+
+def referring_fields(cls: type, names: Names) -> Referring:
+    """The fields of a model that refer, by name; those of a child with the reference to its root."""
+    defaults = {each.name: each.default for each in msgspec.structs.fields(cls)}
+    found: Referring = {}
+    for name, given in types_of(cls, names).items():
+        target = reference_target(given.present.several or given)
+        if target is not None:
+            policy: Any = target[1] or defaults[name]
+            missing_ok, on_delete = getattr(policy, "missing_ok", False), getattr(policy, "on_delete", "keep")
+            found[name] = OracleField(name, root_model(target[0]), target[0], target[1], missing_ok, on_delete)
+    root = child_of(cls, names)
+    if root is not None:
+        found[CHILD_OF] = OracleField(CHILD_OF, root, root, None, missing_ok=False, on_delete="refuse")
+    return found
+
+
+def rolled_up(cls: type) -> dict[str, tuple[type[Aggregate[Any]], str]]:
+    """The aggregate and its field that each rollup of a model shows."""
+    markers = {each.name: each.default for each in msgspec.structs.fields(cls)}
+    given = {name: each.group for name, each in markers.items() if is_rollup(each)}
+    fields = {name: each if hasattr(each, "__objclass__") else each() for name, each in given.items()}
+    return {name: (each.__objclass__, each.__name__) for name, each in fields.items()}
+
+
+def has_expired(ttl: Expiry | None, entity: object, now: int) -> bool:
+    """Whether the life that a class option gives has ended by the clock."""
+    if ttl is None:
+        return False
+    name = ttl.field if isinstance(ttl.field, str) else ttl.field.__name__
+    since: datetime | None = getattr(entity, name)
+    if since is None:
+        return False
+    end: datetime = since if ttl.after is None else since + ttl.after
+    return end < _EPOCH + timedelta(milliseconds=now + 1)
 
 
 def place_of(entity: AnyModel) -> Place:

@@ -16,14 +16,15 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 
 from oneread.database.patches import FieldStep
+from oneread.derivations.expiry import ExpiryIndex
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
-from oneread.models.fields import GENERATED, is_rollup
+from oneread.models.fields import GENERATED
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
-from oneread.models.registry import child_of, reference_target, root_model
+from oneread.models.registry import reference_target, root_model
 from oneread.models.types import Named, types_of
 from oneread.testing.naive import FOLDS, key_value, look, sort_by_keys
 from oneread.testing.naive_entities import (
@@ -32,12 +33,16 @@ from oneread.testing.naive_entities import (
     KeyParts,
     OracleField,
     Place,
+    Referring,
     Route,
     as_held,
+    has_expired,
     numbered_part,
     place_name,
     place_of,
     place_order,
+    referring_fields,
+    rolled_up,
     source_route,
     stamped,
     targets_of,
@@ -65,14 +70,18 @@ class Oracle:
 
     def __init__(self, *declarations: type) -> None:
         self.models = tuple(cls for cls in declarations if issubclass(cls, Model))
-        self.views: tuple[type[View[Any]], ...] = tuple(cls for cls in declarations if issubclass(cls, View))
+        self.views: tuple[type[View[Any]], ...] = tuple(
+            cls for cls in declarations if issubclass(cls, View) and not issubclass(cls, ExpiryIndex)
+        )
+        self.now = 0
+        """The clock: what has expired by then counts as absent. An expired entity is held until it is swept."""
         self._names = Named(declarations)
         self._types: dict[type, dict[str, Any]] = {}
-        self._fields: dict[type, dict[str, OracleField]] = {cls: self._referring(cls) for cls in self.models}
+        self._fields: dict[type, Referring] = {cls: referring_fields(cls, self._names) for cls in self.models}
         self._fields |= {view: {} for view in self.views}  # a group refers, and has nothing of what it refers to
         self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
         self._collect_wanted()
-        self._rollups = {cls: self._rolled_up(cls) for cls in self.models}
+        self._rollups = {cls: rolled_up(cls) for cls in self.models}
         self.held: dict[Place, Held] = {}
         self.clock_of: Callable[[Place], int] = lambda _place: 0
         """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
@@ -81,20 +90,6 @@ class Oracle:
         self._given: dict[tuple[type, Place], int] = {}  # how many numbers each group gave to children of a model
         self.ever: set[Place] = set()
         """Every place that was ever written: those of them that are not held were deleted."""
-
-    def _referring(self, cls: type) -> dict[str, OracleField]:
-        defaults = {each.name: each.default for each in msgspec.structs.fields(cls)}
-        found: dict[str, OracleField] = {}
-        for name, given in types_of(cls, self._names).items():
-            target = reference_target(given.present.several or given)
-            if target is not None:
-                policy: Any = target[1] or defaults[name]
-                missing_ok, on_delete = getattr(policy, "missing_ok", False), getattr(policy, "on_delete", "keep")
-                found[name] = OracleField(name, root_model(target[0]), target[0], target[1], missing_ok, on_delete)
-        root = child_of(cls, self._names)
-        if root is not None:
-            found[CHILD_OF] = OracleField(CHILD_OF, root, root, None, missing_ok=False, on_delete="refuse")
-        return found
 
     def _collect_wanted(self) -> None:
         """Collects the values that entities of each model need of others: for their copies and for their views."""
@@ -128,13 +123,6 @@ class Oracle:
         found: type = self._names[name] if isinstance(name, str) else given
         return found
 
-    def _rolled_up(self, cls: type) -> dict[str, tuple[type[Aggregate[Any]], str]]:
-        """The aggregate and its field that each rollup of a model shows."""
-        markers = {each.name: each.default for each in msgspec.structs.fields(cls)}
-        given = {name: each.group for name, each in markers.items() if is_rollup(each)}
-        fields = {name: each if hasattr(each, "__objclass__") else each() for name, each in given.items()}
-        return {name: (each.__objclass__, each.__name__) for name, each in fields.items()}
-
     # The writing verbs.
 
     def save(self, entity: M, version: int = 0) -> M:
@@ -148,7 +136,7 @@ class Oracle:
         try:
             numbered = [(self._numbered(each), version) for each, version in entities]
             changes = [
-                (place_of(each), stamped(each, self._before(each), version or self.clock_of(place_of(each))))
+                (place_of(each), stamped(each, self._present(place_of(each)), version or self.clock_of(place_of(each))))
                 for each, version in numbered
             ]
             self._change(changes)
@@ -169,7 +157,7 @@ class Oracle:
 
     def create(self, entity: M, version: int = 0) -> M:
         """Stores a new entity."""
-        if place_of(entity) in self.held:
+        if self._present(place_of(entity)) is not None:
             raise AlreadyExists("an entity with this key exists", owner=place_name(place_of(entity)))
         return self.save(entity, version)
 
@@ -201,12 +189,22 @@ class Oracle:
 
     def get(self, model: type[M], *key: object) -> M | None:
         """The entity; None if there is none."""
-        held = self.held.get((root_model(model), key))
-        return held.entity if held is not None and isinstance(held.entity, model) else None
+        found = self._present((root_model(model), key))
+        return found if isinstance(found, model) else None
 
-    def _before(self, entity: AnyModel) -> AnyModel | None:
-        held = self.held.get(place_of(entity))
-        return None if held is None else held.entity
+    def is_expired(self, entity: object) -> bool:
+        """Whether an entity counts as absent."""
+        return has_expired(root_model(type(entity)).ttl, entity, self.now)
+
+    def drop_swept(self, is_stored: Callable[[Place], bool]) -> None:
+        """Deletes the expired entities that a sweep has deleted from the store."""
+        for place, held in list(self.held.items()):
+            if place in self.held and self.is_expired(held.entity) and not is_stored(place):
+                self._change([(place, None)])
+
+    def _present(self, place: Place) -> AnyModel | None:
+        held = self.held.get(place)
+        return None if held is None or self.is_expired(held.entity) else held.entity
 
     def _change(self, changes: Sequence[tuple[Place, Any]]) -> None:
         """Applies all changes or none, and recomputes everything."""
@@ -228,6 +226,8 @@ class Oracle:
         if entity is None:
             self._refuse_referenced(place)
             return
+        if before is not None and self.is_expired(before.entity):
+            before = None
         if before is not None and type(before.entity) is not type(entity):
             raise AlreadyExists("an entity of another variant has this key", owner=place_name(place))
         self.ever.add(place)
@@ -235,8 +235,9 @@ class Oracle:
         for field in self._fields[type(entity)].values():
             known = () if before is None else targets_of(field, before.entity)
             for target in targets_of(field, entity):
-                there = self._source(field, target) is not None and (target != place or before is not None)
-                if target not in known and not there and not field.missing_ok:
+                source = self._source(field, target)
+                there = before is not None if target == place else source and not self.is_expired(source.entity)
+                if target not in known and not (source and there) and not field.missing_ok:
                     raise MissingReference("the referenced entity does not exist", field=field.name, target=target)
             if before is not None and known == targets_of(field, entity):
                 kept = {wanted: value for wanted, value in before.seen.items() if wanted[0] == field.name}
@@ -293,24 +294,17 @@ class Oracle:
 
     def _holders(self, place: Place) -> set[Place]:
         """The entities that forbid the delete of one."""
-        return {
-            place_of(other.entity)
-            for other in self.held.values()
-            for field in self._fields[type(other.entity)].values()
-            if field.on_delete == "refuse" and place in targets_of(field, other.entity)
-        }
+        return {held_at for held_at, held in self.held.items() if place in self._holds_on(held.entity)}
 
     def _refuse_referenced(self, place: Place) -> None:
-        for other in self.held.values():
-            for field in self._fields[type(other.entity)].values():
-                if field.on_delete == "refuse" and place in targets_of(field, other.entity):
-                    raise StillReferenced("others refer to it", owner=place_name(place_of(other.entity)))
+        for holder in self._holders(place):
+            raise StillReferenced("others refer to it", owner=place_name(holder))
 
     def _refuse_taken(self) -> None:
         for view in self.views:
             if getattr(view, "unique", False):
                 taken: dict[Any, Place] = {}
-                for values, place, _row in self.entries(view):
+                for values, place, _row in self._living(view):
                     if None not in values and taken.setdefault(values, place) != place:
                         raise NotUnique("taken", owner=place_name(taken[values]))
 
@@ -392,7 +386,7 @@ class Oracle:
     def all(self, model: type) -> list[Any]:
         """The entities of a model, its variants included, in the order of their keys."""
         places = sorted((place for place in self.held if place[0] is root_model(model)), key=place_order)
-        return [self.held[place].entity for place in places if isinstance(self.held[place].entity, model)]
+        return [each for place in places if isinstance(each := self._present(place), model)]
 
     # Views.
 
@@ -401,7 +395,7 @@ class Oracle:
 
         Rows that differ only in a hashed field have no defined order.
         """
-        entries = self.entries(view)
+        entries = self._living(view)
         if not self.lists_groups(view):  # groups come in their own order
             entries.sort(key=lambda entry: place_order(entry[1]))
         sort_by_keys(entries, [rule for rule in _rules(view).values() if rule.kind == "key"])
@@ -421,6 +415,14 @@ class Oracle:
                 row = self._row(view, (place, held), values)
                 found.append((tuple(values.values()), place, row))
         return found
+
+    def _living(self, view: Any) -> list[tuple[tuple[Any, ...], Place, Any]]:
+        """The entries of an index whose rows have not expired."""
+        if self.lists_groups(view):
+            return self.entries(view)
+        entries = [(self.held[entry[1]].entity, entry) for entry in self.entries(view)]
+        living = [(each, entry) for each, entry in entries if not self.is_expired(each)]
+        return [entry for each, entry in living if not has_expired(view.ttl, each, self.now)]
 
     def lists_groups(self, view: type[View[Any]]) -> bool:
         """Whether a view is an index over the groups of an aggregate."""

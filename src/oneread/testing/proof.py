@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 from oneread.connect import connect
 from oneread.errors import (
@@ -23,15 +23,16 @@ from oneread.errors import (
 )
 from oneread.evolution.schema import Schema
 from oneread.models.model import key_of
-from oneread.store.requests import Scan
+from oneread.store.requests import Read, Scan
 from oneread.testing.audit import Audit
 from oneread.testing.clock import Clock
 from oneread.testing.comparison import Disagreement, check_same, check_waiting, compare
 from oneread.testing.naive import look
-from oneread.testing.naive_entities import AnyModel, Place, written_at
+from oneread.testing.naive_entities import Place, written_at
 from oneread.testing.oracle import Oracle
-from oneread.testing.steps import DeleteStep, DrainStep, HistoryStep, LookStep, TickStep, WriteStep
+from oneread.testing.steps import DeleteStep, DrainStep, HistoryStep, LookStep, SweepStep, TickStep, WriteStep
 from oneread.transactions import outbox
+from oneread.transactions.root import BODY
 
 REFUSALS: Final = (AlreadyExists, MissingReference, NotFound, StillReferenced)
 """Errors that the oracle raises as well."""
@@ -69,8 +70,12 @@ class Proof:
         Raises:
             Disagreement: one refuses a step that the other does, or they return different entities.
         """
+        self.oracle.now = self.clock()
         if isinstance(step, TickStep):
             self.clock.tick(step.seconds)
+        elif isinstance(step, SweepStep):
+            self.database.run(step.plan(self.database.operations))
+            self.oracle.drop_swept(self._is_stored)
         elif isinstance(step, DrainStep):
             self.database.run(step.plan(self.database.operations))
             self.oracle.delete_with_sources()
@@ -81,7 +86,8 @@ class Proof:
 
     def _is_stored(self, place: Place) -> bool:
         model, key = place
-        return bool(self.database.get_many(cast("type[AnyModel]", model), [key])[0])
+        (row,) = self.database.run(Read("roots", [self.database.operations.kind(model).key(key)]).__iter__())
+        return row is not None and BODY in row
 
     def _write(self, step: WriteStep) -> None:
         if isinstance(step, DeleteStep):
@@ -121,8 +127,9 @@ class Proof:
             Offence: a raw row is missing, left over or different.
         """
         self._run_tasks()
+        self.oracle.now = self.clock()
         compare(self.oracle, self._rows)
-        for entity in [held.entity for held in self.oracle.held.values()]:
+        for entity in [each for model in self.oracle.models for each in self.oracle.all(model)]:
             variant: Any = type(entity)
             found = self.database.find(variant, *key_of(entity))
             check_same(f"{variant.__name__}{key_of(entity)}", look(entity), look(found))

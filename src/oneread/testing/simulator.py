@@ -169,6 +169,7 @@ class Simulation:
         self._check_at_rest()
 
     def _check_at_rest(self) -> None:
+        self.oracle.now = self.now
         self._check(lambda: run_tasks(self.audit, self._driver, self.operations))
         self.oracle.delete_with_sources()
         self._check(lambda: check_waiting(self.oracle, self.audit, self.operations))
@@ -419,6 +420,8 @@ class Simulation:
         step = process.step
         assert step is not None
         process.commits += 1
+        self.oracle.now = self._clock(process)
+        self.oracle.drop_swept(self._is_stored)
         self.oracle.delete_with_sources()
         if step.writes:
             if process.commits > 1:
@@ -446,6 +449,7 @@ class Simulation:
         step = process.step
         if not isinstance(failure, UsageError) or step is None or not step.writes:
             return
+        self.oracle.now = self._clock(process)
         refusal = self._expect(step)
         if type(refusal) is not type(failure):
             self._raise_violation(f"{step}: {failure!r}; expected {refusal!r}")

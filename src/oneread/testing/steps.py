@@ -165,6 +165,18 @@ class DeleteStep(WriteStep, frozen=True):
         return []
 
 
+class SweepStep(Step, frozen=True):
+    """`db.sweep(batch=batch, limit=batch)`: one batch of a sweep."""
+
+    batch: int = 2
+
+    def __str__(self) -> str:
+        return f"sweep {self.batch}"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        return operations.begin_sweep(self.batch).step()
+
+
 class TransactStep(Step, frozen=True):
     """A transaction that reads and then writes, run again from the start while it loses its race.
 
@@ -253,7 +265,7 @@ class LookStep(msgspec.Struct, frozen=True):
     """Everything is read and compared; only in histories."""
 
 
-HistoryStep: TypeAlias = WriteStep | TickStep | DrainStep | LookStep
+HistoryStep: TypeAlias = WriteStep | TickStep | DrainStep | SweepStep | LookStep
 """What a history is made of."""
 
 

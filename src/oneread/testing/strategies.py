@@ -22,6 +22,7 @@ except ModuleNotFoundError as error:
     error.add_note("the strategies of oneread.testing need it: pip install hypothesis")
     raise
 
+from oneread.derivations.expiry import ExpiryIndex
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
 from oneread.models.fields import GENERATED, Marker
@@ -40,6 +41,7 @@ from oneread.testing.steps import (
     PatchStep,
     SaveAllStep,
     SaveStep,
+    SweepStep,
     TickStep,
     WriteStep,
 )
@@ -247,6 +249,9 @@ class _Histories(_Makers):
             batch.map(SaveAllStep),
         ]
         others = st.sampled_from([DrainStep(), LookStep(), TickStep(0.001), TickStep(100), TickStep(-5)])
+        if any(issubclass(view, ExpiryIndex) for view in schema.views):  # what a sweep has deleted stays deleted
+            ticks = [TickStep(0.001), TickStep(1), TickStep(10), TickStep(100)]
+            others = st.sampled_from([DrainStep(), LookStep(), SweepStep(), SweepStep(100), *ticks])
         self.steps: st.SearchStrategy[HistoryStep] = st.one_of(*writes, *_any(patches.values()), others)
         unchecked = [each for model, each in patches.items() if not has_check(model)]
         # No batches: what follows within one has a version of its own, and the simulator dates stamps by versions.

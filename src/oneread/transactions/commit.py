@@ -100,6 +100,11 @@ class FollowChanges(NamedTuple):
     """From (source key, holder key): the change that gives the holder the source's new values."""
     of_groups: Callable[[bytes, Sequence[Group]], Change]
     """From a holder's key and groups that it shows: the change that gives it their new numbers."""
+    of_expired: Callable[[bytes], Change | None]
+    """From the key of an entity that has a unique value: the change by which it gives that up if it has expired.
+
+    None for an entity that does not expire.
+    """
 
 
 class Basis(NamedTuple):

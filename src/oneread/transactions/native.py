@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
-from oneread.errors import Conflict, Corrupt, OnereadError, StillReferenced
+from oneread.errors import Conflict, Corrupt, NotUnique, OnereadError, StillReferenced
 from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
@@ -104,9 +104,26 @@ class NativeCommitter(NativeSystem):
 
     def commit(self, commit: Commit) -> Plan[list[bytes]]:
         """One transaction. Costs what its changes do, and one request for the fence and the swapped rows together."""
-        return Atomically(lambda: _until_written(lambda refused: self._attempt(commit, refused))).__iter__()
+        return Atomically(lambda: _until_written(lambda refused: self._attempt_freeing(commit, refused))).__iter__()
 
-    def _attempt(self, commit: Commit, refused: RefusedHolders) -> Plan[list[bytes]]:
+    def _attempt_freeing(self, commit: Commit, refused: RefusedHolders) -> Plan[list[bytes]]:
+        """An attempt; again when an entity that has expired had a unique value, which it gives up before."""
+        freeing: dict[bytes, Change] = {}
+        while True:
+            try:
+                return (yield from self._attempt(commit, [*freeing.values(), *commit.changes], refused))
+            except NotUnique as error:
+                if not self._frees(error, freeing):
+                    raise
+
+    def _frees(self, error: NotUnique, freeing: dict[bytes, Change]) -> bool:
+        """Adds the change by which the owner of a taken value may give it up; whether there is another one."""
+        change = None if error.holder in freeing else self._followers.of_expired(error.holder)
+        if change is not None:
+            freeing[error.holder] = change
+        return change is not None
+
+    def _attempt(self, commit: Commit, changes: Sequence[Change], refused: RefusedHolders) -> Plan[list[bytes]]:
         commit.is_deciding = False
         unit = self.new_unit()
         keys = [each.key for each in commit.swaps]
@@ -122,12 +139,12 @@ class NativeCommitter(NativeSystem):
             yield from check_unchanged(unit, basis)
         commit.is_deciding = True
         if basis is None:
-            yield from self.cascade(unit, now, refused).commit(commit.changes)
+            yield from self.cascade(unit, now, refused).commit(changes)
         else:
             going: dict[bytes, dict[bytes, None]] = {}
             unit.known("roots").going = going
-            yield from _load(unit, commit.changes)
-            for change in commit.changes:  # one of them may make the source again whose delete comes before
+            yield from _load(unit, changes)
+            for change in changes:  # one of them may make the source again whose delete comes before
                 yield from self.cascade(unit, now, refused).commit([change])
             unit.known("roots").going = None
             yield from self.cascade(unit, now, refused).let_go(going)
@@ -164,17 +181,29 @@ class NativeCommitter(NativeSystem):
             yield from unit.load("roots", _wanted([change for item in items for change in item]))
             refused: dict[int, OnereadError] = {}
             for place, item in enumerate(items):
-                mark = unit.mark()
-                try:
-                    yield from _until_written(partial(self._overlay, unit, now, item, checked=True))
-                except OnereadError as error:
-                    if not is_refusal(error):
-                        raise
-                    unit.restore(mark)
+                error = yield from self._refusal(unit, now, item)
+                if error is not None:
                     refused[place] = error
             return refused
 
         return Atomically(run).__iter__()
+
+    def _refusal(self, unit: UnitOfWork, now: int, item: Sequence[Change]) -> Plan[OnereadError | None]:
+        """Decides an item on a unit; returns why it is refused, and then the unit is as before."""
+        freeing: dict[bytes, Change] = {}
+        while True:
+            mark = unit.mark()
+            changes = [*freeing.values(), *item]
+            try:
+                yield from _until_written(partial(self._overlay, unit, now, changes, checked=True))
+            except OnereadError as error:
+                if not is_refusal(error):
+                    raise
+                unit.restore(mark)
+                if not (isinstance(error, NotUnique) and self._frees(error, freeing)):
+                    return error
+            else:
+                return None
 
     def _overlay(
         self, unit: UnitOfWork, now: int, changes: Sequence[Change], refused: RefusedHolders, *, checked: bool = False

@@ -507,9 +507,9 @@ class UnitOfWork:
         owner = held if held is not None else next(iter(claimers), None)
         for claimer in claimers:
             if claimer != owner and owner is not None:
-                self._refuse(
-                    NotUnique(_TAKEN, **self._claim_facts(key), owner=self.name_of(owner)), (claimer,), refused
-                )
+                error = NotUnique(_TAKEN, **self._claim_facts(key), owner=self.name_of(owner))
+                error.holder = owner
+                self._refuse(error, (claimer,), refused)
         return owner if owner in claimers else None
 
     def _refuse(self, error: Exception, owners: Iterable[bytes], refused: dict[bytes, Exception]) -> None:

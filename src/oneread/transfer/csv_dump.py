@@ -18,6 +18,7 @@ from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import InvalidValue, UsageError
 from oneread.models.model import stored_name
 from oneread.plans.arguments import check_function
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import fetch_data, scan_all
@@ -47,6 +48,7 @@ class CsvDump:
             if not each.many and len(each.kind.names) > 1
         }
         self.entities = 0
+        self._now = 0
 
     def write_lines(self) -> Plan[int]:
         """Writes the header and all rows; returns the number of entities.
@@ -57,6 +59,7 @@ class CsvDump:
         self._catalog.refuse_older((yield from stored_schema()))
         several = self._several
         names = [name for name in self._form.by_name if name not in self._form.totals]
+        self._now = yield from Now()
         columns = [[f"{name}.{part}" for part in several.get(name, ())] or [name] for name in names]
         self._line([column for each in columns for column in each])
         within = RowRange.under(self._form.entity_type.kind.prefix)
@@ -68,6 +71,8 @@ class CsvDump:
         for key, row in found:
             body = parse_root(row).body
             entity = None if body is None else kind.layouts.decode(body)
+            if self._catalog.is_expired(key, entity, self._now):
+                continue
             if type(entity) is self._form.cls:
                 self._line(self._cells(entity, key))
                 self.entities += 1

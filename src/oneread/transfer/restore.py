@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from oneread.derivations import emitted_record
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, CommitAttempt, Save, SourceCache, deletion
-from oneread.derivations.copies import DELETES
+from oneread.derivations.copies import DELETES, Source
 from oneread.derivations.emitted_record import LAST_VALUES, record_diff
 from oneread.derivations.entity_type import EntityState, FillInputs
 from oneread.errors import MissingReference
@@ -34,6 +34,13 @@ class DumpedCopies(NamedTuple):
 NO_COPIES = DumpedCopies((), None, {})
 
 
+class DumpedSources(SourceCache):
+    """The sources of a dumped entity: it referred to them before they expired."""
+
+    def __getitem__(self, key: bytes) -> Source:
+        return super().__getitem__(key)._replace(expired=False)
+
+
 class RestoreEntity(Save):
     """Stores an entity of a dump at its version, 0 for an unknown one."""
 
@@ -43,6 +50,9 @@ class RestoreEntity(Save):
         super().__init__(catalog, entity)
         self._version = version
         self._copies = copies
+
+    def _known_sources(self, rows: CommittedRows) -> SourceCache:
+        return DumpedSources(self._catalog, rows)
 
     def decide(self, seen: Root, version: int, sources: CommittedRows) -> Decision:
         before = self._attempt(seen, version).before

@@ -12,6 +12,7 @@ from functools import partial
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import UsageError
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.progress import MAX_AGE, Fault, no_progress
 from oneread.store.requests import Read
@@ -34,7 +35,7 @@ def drop(catalog: Catalog, committer: Committer, faults: Sequence[Fault]) -> Pla
             raise UsageError("expected a fault, as verify returns them", given=fault)
         if not fault.droppable:
             raise UsageError("only a fault with droppable=True can be dropped; repair mends others", fault=fault.text)
-    keyspaces = StoreKeyspaces(catalog, (yield from stored_schema()))
+    keyspaces = StoreKeyspaces(catalog, (yield from stored_schema()), now=(yield from Now()))
     (fence,) = yield from Read("system", [FENCE_ROW])
     mender = Mender(keyspaces, Scanner(None, MAX_AGE, no_progress), committer, fence)
     dropped: list[Fault] = []

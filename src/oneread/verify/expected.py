@@ -11,8 +11,18 @@ from typing import Any, Final, NamedTuple
 
 from oneread.derivations import emitted_record
 from oneread.derivations.copies import NO_SOURCE, Source
-from oneread.derivations.emitted_record import HELD, HIDDEN, LAST_VALUES, REFERENCES, ROWS, Record, short_hash
-from oneread.derivations.entity_type import EntityType, Refs
+from oneread.derivations.emitted_record import (
+    HELD,
+    HIDDEN,
+    LAST_VALUES,
+    REFERENCES,
+    ROWS,
+    Emission,
+    Record,
+    leave_out_expired,
+    short_hash,
+)
+from oneread.derivations.entity_type import EmissionOptions, EntityType, Refs
 from oneread.derivations.rollups import Rollup
 from oneread.errors import Corrupt
 from oneread.models.registry import EntityKind
@@ -94,8 +104,8 @@ class ExpectedRows(NamedTuple):
         return not (self.missing_sources or self.missing_groups or self.digests or self.possible_fault)
 
 
-class _LivingEntity(NamedTuple):
-    """A living entity, with its hidden copies by name."""
+class StoredEntity(NamedTuple):
+    """An entity that is not deleted, with its hidden copies by name."""
 
     type: EntityType
     entity: Any
@@ -143,14 +153,14 @@ class RowExaminer:
         except DAMAGED as error:
             return self._from_record(key, record, RootFault("unreadable", "entity", "", str(error), mendable=False))
         try:
-            expected = self._from_entity(key, _LivingEntity(entity_type, entity, refs, hidden), record)
+            expected = self._from_entity(key, StoredEntity(entity_type, entity, refs, hidden), record)
             return self._check_totals(key, expected, record, known) if groups else expected
         except DAMAGED as error:
             return self._from_record(key, record, RootFault("different", "entity", "", str(error), mendable=False))
 
-    def _from_entity(self, key: bytes, given: _LivingEntity, record: Cell | None) -> ExpectedRows:
+    def _from_entity(self, key: bytes, given: StoredEntity, record: Cell | None) -> ExpectedRows:
         entity_type, entity, refs, hidden = given
-        emission = entity_type.emission(entity, hidden, key, refs)
+        emission = emit_again(self._keyspaces, key, given, record)
         faults: tuple[RootFault, ...] = ()
         possible: PossibleFault | None = None
         if record is None or record.value != emitted_record.encode_record(emission.record):
@@ -180,7 +190,7 @@ class RowExaminer:
         texts = _totals(entity, fields), _totals(expected.entity, fields)
         fault = RootFault("different", "total", *texts, mendable=True, differences=differences_of(right, held))
         if expected.faults or expected.possible_fault is not None:
-            other = self._from_entity(key, _LivingEntity(entity_type, entity, expected.refs, expected.hidden), record)
+            other = self._from_entity(key, StoredEntity(entity_type, entity, expected.refs, expected.hidden), record)
             if not other.faults and other.possible_fault is None:
                 return other._replace(faults=(fault,))
         groups = dict.fromkeys([each.shown.group(entity_part(key)) for each in fields])
@@ -357,6 +367,17 @@ def load_sources(
             found[key] = NO_SOURCE
             unreadable.add(key)
     return found, unreadable
+
+
+def emit_again(keyspaces: StoreKeyspaces, key: bytes, given: StoredEntity, record: Cell | None) -> Emission:
+    """What an entity emits, but for index rows that have expired and that its record does not list any more."""
+    emission = given.type.emission(given.entity, given.hidden, key, given.refs)
+    if given.type.has_expiring_rows:
+        living = given.type.emission(
+            given.entity, given.hidden, key, given.refs, EmissionOptions(now=keyspaces.expired_until)
+        )
+        leave_out_expired(emission, living, recorded_in(record))
+    return emission
 
 
 def has_own_stamp(version: Cell) -> bool:

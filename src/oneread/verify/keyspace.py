@@ -24,6 +24,7 @@ from oneread.store.requests import Found
 from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import MAGNITUDE, Number, decode_amounts
 from oneread.transactions.outbox import BACK_REFERENCES, HOLDS
+from oneread.transactions.root import AHEAD_MILLISECONDS
 from oneread.transactions.unit_of_work import VALUE
 from oneread.verify.record_comparison import Prefixes
 
@@ -34,9 +35,14 @@ _CHANGED = "the store's schema has changed since it was opened here; open it aga
 
 
 class StoreKeyspaces:
-    """The keyspaces of one store under one schema; `wanted` limits them to some views and models."""
+    """The keyspaces of one store under one schema; `wanted` limits them to some views and models.
 
-    def __init__(self, catalog: Catalog, stored: StoredSchema, wanted: tuple[type, ...] = ()) -> None:
+    `now` is the clock: index rows that have expired may be gone.
+    """
+
+    def __init__(self, catalog: Catalog, stored: StoredSchema, wanted: tuple[type, ...] = (), now: int = 0) -> None:
+        self.expired_until = now + AHEAD_MILLISECONDS
+        """A program whose clock is ahead may have removed the rows that expire until then."""
         self.catalog = catalog
         self.stored = stored
         self.backfill_running = stored.unfinished

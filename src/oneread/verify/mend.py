@@ -26,7 +26,7 @@ from oneread.transactions.root import AHEAD_MILLISECONDS, BODY, EMITTED, VERSION
 from oneread.transactions.sequences import keep_sequences, raised, rewritten, without_unreadable
 from oneread.transactions.system_rows import FENCE_ROW
 from oneread.transactions.unit_of_work import NO_DERIVED_WRITES, VALUE, DerivedWrites, UnitOfWork
-from oneread.verify.expected import RowReader, deleted_record, has_own_stamp, recorded_in
+from oneread.verify.expected import RowReader, StoredEntity, deleted_record, emit_again, has_own_stamp, recorded_in
 from oneread.verify.group_rows import GroupRows
 from oneread.verify.keyspace import DAMAGED, StoreKeyspaces, amounts_of, shown_of
 from oneread.verify.report import Finding
@@ -136,7 +136,8 @@ class Mender:
             return False
         else:
             entity_type = self._catalog.type_of(expected.entity)
-            record = entity_type.emission(expected.entity, expected.hidden, key, expected.refs).record
+            given = StoredEntity(entity_type, expected.entity, expected.refs, expected.hidden)
+            record = emit_again(self._keyspaces, key, given, row.get(EMITTED)).record
             recorded = recorded_in(row.get(EMITTED))  # in whose form the back-references were compared
             record |= entity_type.in_earlier_form(recorded, expected.entity, expected.hidden, expected.refs)
         now = yield from Now()

@@ -15,6 +15,7 @@ import msgspec
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import OnereadError, SchemaMismatch, StaleCopies, UsageError
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Fault, Progress
 from oneread.store.requests import Read
@@ -98,7 +99,7 @@ class Repairer:
         return sorted((each for each in self._found if not (wrong_records and _is_sum(each))), key=_step)
 
     def _mend(self, todo: list[Finding]) -> Plan[None]:
-        keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()))
+        keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), now=(yield from Now()))
         (fence,) = yield from Read("system", [FENCE_ROW])
         scanner = Scanner(None, self._options.max_age, self._options.progress)
         mender = Mender(keyspaces, scanner, self._committer, fence)

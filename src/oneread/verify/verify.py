@@ -16,7 +16,7 @@ from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import UsageError
 from oneread.models.registry import EntityKind
 from oneread.plans.arguments import check_function
-from oneread.plans.effects import Snapshot
+from oneread.plans.effects import Now, Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.progress import KEEP, MAX_AGE, Ahead, Fault, FaultKind, OnFault, Reporter, no_progress
 from oneread.store.rows import Table
@@ -111,7 +111,8 @@ class Verifier:
 
     def plan(self) -> Plan[Verification]:
         """Compares each kind, and looks for orphans, in a snapshot of its own; raises what `Database.verify` does."""
-        keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), self._options.wanted)
+        stored, now = (yield from stored_schema()), (yield from Now())
+        keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
         kinds = {kind.cls.__name__: kind for kind in keyspaces.kinds if keyspaces.in_scope(kind)}
         parts = [*kinds] if self._options.wanted else [*kinds, _ORPHANS]
         for name in parts:
@@ -149,7 +150,8 @@ class Verifier:
 
     def _compare(self, kind: EntityKind | None) -> Plan[DigestPass | None]:
         """Compares one part, in a snapshot; the schema is read in the same one."""
-        keyspaces = StoreKeyspaces(self._catalog, (yield from stored_schema()), self._options.wanted)
+        stored, now = (yield from stored_schema()), (yield from Now())
+        keyspaces = StoreKeyspaces(self._catalog, stored, self._options.wanted, now)
         reporter = FaultReporter(keyspaces, self._count)
         yield from self._scanner.begin()
         if kind is None:

@@ -1,0 +1,183 @@
+"""Deletes entities that have expired, and removes index rows that have, a batch at a time.
+
+What has expired is at the front of the expiry indexes, so a sweep reads nothing else. Each batch is an ordinary commit
+that looks again, so several sweeps at a time do no harm, and one that is killed has lost nothing. See
+docs/explanation/expiry.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from oneread.derivations.catalog import Catalog
+from oneread.derivations.changes import Expire
+from oneread.derivations.derivation import CompiledView, owner_offset
+from oneread.derivations.expiry import ExpiryIndex, expiry_of
+from oneread.encoding.ranges import KeyBounds
+from oneread.errors import OnereadError, UsageError
+from oneread.evolution.fence import Fence
+from oneread.plans.effects import Now
+from oneread.plans.performer import elapsed
+from oneread.plans.plan import Plan
+from oneread.store.requests import Scan
+from oneread.store.rows import RowRange
+from oneread.transactions.commit import Change
+from oneread.transactions.unit_of_work import is_refusal
+
+BATCH: Final = 100
+"""Entities of one transaction."""
+MOST: Final = 1000
+"""Of a batch."""
+PAUSE_SECONDS: Final = 30.0
+"""Between two sweeps of a worker."""
+_SHOWN: Final = 10
+"""Refused entities that a sweep names."""
+
+CommitChanges: TypeAlias = Callable[[Sequence[Change]], Plan[list[bytes]]]
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What a sweep did.
+
+    Arguments:
+        deleted: entities that had expired.
+        removed: living entities whose rows in an index had expired.
+        held: expired entities that could not be deleted, as others refer to them with on_delete="refuse"; the next
+            sweep tries them again.
+        refused: the first of those, each with its error.
+    """
+
+    deleted: int = 0
+    removed: int = 0
+    held: int = 0
+    refused: tuple[str, ...] = ()
+
+
+class ExpirySweep:
+    """One sweep: it ends with what had expired when it began, or when so many entities as `limit` were swept."""
+
+    def __init__(self, catalog: Catalog, fence: Fence, commit: CommitChanges, batch: int, limit: int | None) -> None:
+        if type(batch) is not int or not 1 <= batch <= MOST:
+            raise UsageError("a batch is a whole number of entities, from 1 to 1,000", batch=batch)
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise UsageError("the limit of a sweep is a whole number of entities, at least 1", limit=limit)
+        self._batch = batch
+        self._limit = limit
+        self._catalog = catalog
+        self._fence = fence
+        self._commit = commit
+        self._waiting = catalog.expiry_indexes()[::-1]
+        self._until: int | None = None
+        self._rest: RowRange | None = None
+        self.swept = Swept()
+        self.tasks: list[bytes] = []
+
+    @property
+    def done(self) -> int:
+        """Entities that were deleted, or that lost rows."""
+        return self.swept.deleted + self.swept.removed
+
+    def step(self) -> Plan[bool]:
+        """Sweeps one batch; False when there is no more to do.
+
+        Costs a scan; with rows a transaction, and one for each entity of a batch in which one cannot be deleted.
+        """
+        if self._until is None:
+            self._until = yield from Now()
+        batch = self._batch if self._limit is None else min(self._batch, self._limit - self.done)
+        while self._waiting and batch:
+            view = self._waiting[-1]
+            if self._rest is None:
+                yield from self._fence.check_readable(view.cls)
+                self._rest = expired_rows(view, self._until)
+            rows = [] if self._rest is None else (yield from Scan(view.table, self._rest, batch))
+            self._rest = self._rest.behind(rows[-1][0]) if self._rest is not None and len(rows) == batch else None
+            if self._rest is None:
+                self._waiting.pop()
+            if rows:
+                prefix, offset = self._catalog.kinds[view.model].prefix, owner_offset(view.key.codec)
+                yield from self._expire([prefix + key[offset(key) :] for key, _row in rows])
+                return True
+        return False
+
+    def _expire(self, keys: Sequence[bytes]) -> Plan[None]:
+        """Expires entities in one commit, or one by one where one of them is refused."""
+        try:
+            yield from self._expire_together(keys)
+        except OnereadError as error:
+            if not is_refusal(error):
+                raise
+            if len(keys) == 1:
+                shown = f"{self._catalog.name_of(keys[0])}: {error}"
+                swept = self.swept
+                refused = (*swept.refused, shown) if len(swept.refused) < _SHOWN else swept.refused
+                self.swept = msgspec.structs.replace(swept, held=swept.held + 1, refused=refused)
+                return
+            for key in keys:
+                yield from self._expire([key])
+
+    def _expire_together(self, keys: Sequence[bytes]) -> Plan[None]:
+        changes = [Expire(self._catalog, key) for key in keys]
+        self.tasks += yield from self._commit(changes)
+        swept = self.swept
+        self.swept = msgspec.structs.replace(
+            swept,
+            deleted=swept.deleted + sum(each.has_deleted for each in changes),
+            removed=swept.removed + sum(each.has_removed for each in changes),
+        )
+
+
+class BackgroundSweeper:
+    """Sweeps now and then, a step at a time; for one thread. An index that is being built is left out."""
+
+    name = "expired"
+
+    def __init__(self, begin: Callable[[], ExpirySweep | None], clock: Callable[[], float] = elapsed) -> None:
+        self._begin = begin
+        self._clock = clock
+        self._sweep: ExpirySweep | None = None
+        self._next = clock()
+
+    def step(self) -> Plan[bool]:
+        """Does one step, when it is time; whether there is more to do at once.
+
+        Costs nothing before `PAUSE_SECONDS` have passed since the last sweep, nor in a schema without a ttl.
+        """
+        if self._sweep is None:
+            if self._clock() < self._next:
+                return False
+            self._sweep = self._begin()
+        more = False if self._sweep is None else (yield from self._sweep.step())
+        if not more:
+            self._sweep = None
+            self._next = self._clock() + PAUSE_SECONDS
+        return more
+
+
+def expired_rows(view: CompiledView, now: int) -> RowRange | None:
+    """The rows of an expiry index whose entities, or their rows, have expired; None if none can have."""
+    bound = expiry_of(view.cls).first_living(now)
+    if bound is None:
+        return None
+    start, stop = view.key.codec.bounded_range((), KeyBounds(until=bound), prefix=view.prefix)
+    return RowRange(start, stop or b"")
+
+
+def sweep_lags(catalog: Catalog) -> Plan[dict[str, float]]:
+    """How many seconds ago what waits longest for a sweep has expired, by the name of its model or index.
+
+    One request and row for each ttl; those with nothing to sweep are left out.
+    """
+    now = yield from Now()
+    lags: dict[str, float] = {}
+    for view in catalog.expiry_indexes():
+        assert issubclass(view.cls, ExpiryIndex), "an expiry index is declared as one"
+        within = expired_rows(view, now)
+        rows = [] if within is None else (yield from Scan(view.table, within, 1))
+        if rows:
+            (first,) = yield from view.show(rows)
+            lags[view.cls.lists.__name__] = max(0, now - expiry_of(view.cls).end(first.since)) / 1000
+    return lags

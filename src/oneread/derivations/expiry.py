@@ -1,0 +1,182 @@
+"""The class option `ttl`: its checks, and the indexes by which a sweep finds what has expired.
+
+An expiry index is an index like others, which the schema adds for each `ttl`: entities in the order of the field that
+their expiry is counted from. So verify, repair, backfill, costs and evolution know it. See docs/explanation/expiry.md
+and docs/decisions/0053-expiry.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from types import MemberDescriptorType, new_class
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from oneread.derivations.rules import oldest
+from oneread.derivations.views import Index, View
+from oneread.errors import InvalidDeclaration
+from oneread.models.expiry import Expiry, ExpiryRule, rule_of
+from oneread.models.model import Model, stored_name
+from oneread.models.registry import root_model
+from oneread.models.types import Names, types_of
+from oneread.models.versions import Description
+
+V = TypeVar("V", bound=Model[*tuple[Any, ...]])
+
+_LEAST: Final = timedelta(milliseconds=1)
+_WRITE_MODEL: Final = (
+    'ttl: expected when an entity expires: ttl = expires("expires_at"), or '
+    'expires("made_at", after=timedelta(days=30)), with the name of a field'
+)
+_WRITE_VIEW: Final = (
+    "ttl: expected when a row expires, by a field of the model: ttl = expires(Post.made_at, after=timedelta(days=7))"
+)
+
+
+class ExpiryIndex(Index[V], Generic[V], frozen=True):
+    """The base class of expiry indexes; `lists` is the model or the index that has the ttl."""
+
+    lists: ClassVar[type]
+
+
+def check_model_ttl(model: type[Model[Any]], names: Names) -> None:
+    """Raises InvalidDeclaration for a wrong `ttl` of a model."""
+    root: Any = root_model(model)
+    if model.ttl is not root.ttl:
+        raise InvalidDeclaration("a variant expires as its model does; leave ttl to the model", variant=model)
+    given: Any = root.ttl
+    if model is not root or given is None:
+        return
+    if not isinstance(given, Expiry) or not isinstance(given.field, str):
+        raise InvalidDeclaration(_WRITE_MODEL, model=model, ttl=given)
+    _check_field(model, model, given, names)
+
+
+def check_view_ttl(view: type[Index[Any]], model: type[Any], names: Names) -> None:
+    """Raises InvalidDeclaration for a wrong `ttl` of an index of this model, or aggregate."""
+    given: Any = view.ttl
+    if given is None:
+        return
+    if not issubclass(model, Model):
+        raise InvalidDeclaration("groups do not expire: an index over groups has no ttl", view=view)
+    if view.unique:
+        raise InvalidDeclaration(
+            "a unique index has no ttl of its own: its values belong to entities as long as these live; give the "
+            "model a ttl",
+            view=view,
+        )
+    if not isinstance(given, Expiry) or not isinstance(given.field, MemberDescriptorType):
+        raise InvalidDeclaration(_WRITE_VIEW, view=view, ttl=given)
+    if not issubclass(model, given.field.__objclass__):
+        raise InvalidDeclaration(
+            "the field of a ttl is one of the index's model", view=view, model=model, field=repr(given.field)
+        )
+    _check_field(view, model, given, names)
+
+
+def _check_field(declaration: type, model: type[Model[Any]], given: Expiry, names: Names) -> None:
+    """Refuses a field that is not a time, and a life that is not a positive one."""
+    name = given.field if isinstance(given.field, str) else given.field.__name__
+    types = types_of(model, names)
+    if name not in types:
+        near = get_close_matches(name, types, n=1)
+        perhaps = {"perhaps": near[0]} if near else {}
+        raise InvalidDeclaration("ttl: the model has no such field", declaration=declaration, field=name, **perhaps)
+    if types[name].present.bare is not datetime:
+        raise InvalidDeclaration(
+            "ttl: expected a field of the type datetime, or datetime | None",
+            declaration=declaration, field=name, type=types[name].present.bare,
+        )  # fmt: skip
+    if given.after is None:
+        return
+    if type(given.after) is not timedelta:
+        raise InvalidDeclaration(
+            "ttl: expected after=timedelta(...), as expires(..., after=timedelta(days=30))",
+            declaration=declaration, after=given.after,
+        )  # fmt: skip
+    if given.after < _LEAST:
+        raise InvalidDeclaration(
+            "ttl: expected a life of at least a millisecond; leave `after` out where the field is the instant of "
+            "expiry itself",
+            declaration=declaration, after=given.after,
+        )  # fmt: skip
+
+
+def check_other_ttl(view: type[View[Any]]) -> None:
+    """Raises InvalidDeclaration for a `ttl` of a view that is not an index."""
+    if getattr(view, "ttl", None) is not None and "ttl" not in view.__struct_fields__:
+        raise InvalidDeclaration(
+            "only models and indexes have a ttl: the numbers of a group lose an entity when it is deleted; for "
+            "numbers of a time, group by bucket(...)",
+            view=view,
+        )
+
+
+def model_expiry(model: type[Any]) -> ExpiryRule | None:
+    """When the entities of a class expire; None if they do not."""
+    given = root_model(model).ttl
+    return None if given is None else rule_of(given)
+
+
+def own_expiry(view: type[View[Any]]) -> ExpiryRule | None:
+    """When the rows of a view leave it by its own ttl; None if it has none.
+
+    Those of its expiry index leave with them, so that an entity is not found again.
+    """
+    source: Any = view.lists if issubclass(view, ExpiryIndex) else view
+    given = source.ttl if issubclass(source, Index) else None
+    return None if given is None else rule_of(given)
+
+
+def row_expiries(view: type[View[Any]], model: type[Any]) -> tuple[ExpiryRule, ...]:
+    """The rules of which the first ends a row of an index of this model, where its rows hold their expiry."""
+    if not issubclass(view, Index) or issubclass(view, ExpiryIndex) or not issubclass(model, Model):
+        return ()
+    found = (model_expiry(model), own_expiry(view))
+    return tuple(each for each in found if each is not None)
+
+
+def has_expiring_rows(view: type[View[Any]], model: type[Any]) -> bool:
+    """Whether rows of a view leave it although their entities are stored."""
+    return bool(row_expiries(view, model)) or own_expiry(view) is not None
+
+
+def expiry_options(view: type[View[Any]], model: type[Any]) -> Description:
+    """What the store keeps of the ttls that the rows of a view depend on."""
+    rules = (expiry_of(view),) if issubclass(view, ExpiryIndex) else row_expiries(view, model)
+    return tuple(("ttl", str(each)) for each in rules)
+
+
+def expiry_of(view: type[View[Any]]) -> ExpiryRule:
+    """When what an expiry index lists expires."""
+    assert issubclass(view, ExpiryIndex), "asked only of expiry indexes"
+    lists: Any = view.lists
+    return rule_of(lists.ttl)
+
+
+def expiry_indexes(
+    models: Iterable[type[Model[Any]]], views: Mapping[type[View[Any]], type[Any]]
+) -> tuple[type[ExpiryIndex[Any]], ...]:
+    """The expiry index of each model and view with a ttl; `views` say which model each is about."""
+    found = [_index_of(model, model, None) for model in models if model is root_model(model) and model.ttl is not None]
+    indexes = [(view, model) for view, model in views.items() if issubclass(view, Index) and view.ttl is not None]
+    return (*found, *(_index_of(view, model, view.where) for view, model in indexes))
+
+
+def _index_of(lists: Any, model: type[Model[Any]], where: Any) -> type[ExpiryIndex[Any]]:
+    rule = rule_of(lists.ttl)
+    name = f"{stored_name(lists)}.expiry"
+
+    def declare(space: dict[str, Any]) -> None:
+        space |= {
+            "__module__": lists.__module__,
+            "__annotations__": {"since": datetime},
+            "__doc__": f"{lists.__name__} in the order in which it expires.",
+            "since": oldest(getattr(model, rule.field)),
+            "stored_as": name,
+            "where": where,
+            "lists": lists,
+        }
+
+    return new_class(f"{lists.__name__}.expiry", (ExpiryIndex[model],), {}, declare)  # type: ignore[valid-type]

@@ -1,0 +1,58 @@
+"""`oneread sweep`."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from oneread import connect
+from oneread.database.expiry_sweep import Swept
+from oneread.database.survey import Survey
+from tests.unit.database import expiring
+from tests.unit.database.expiring import Lock, Session, User, Who
+
+PAST = datetime.now(UTC) - timedelta(hours=1)
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"lmdb://{tmp_path}/sessions"
+
+
+@pytest.fixture
+def oneread(bare, url):
+    where = ("--schema", "tests.unit.database.expiring:SCHEMA", "--db", url)
+    return lambda *arguments: bare(*arguments, *where)
+
+
+@pytest.fixture
+def sessions(url):
+    with connect(url, expiring.SCHEMA, workers=0) as db:
+        db.save(User(number=1))
+        db.save_all([Session(token=each, who=Who.of(1), until=PAST) for each in "abc"])
+
+
+@pytest.mark.usefixtures("sessions")
+def test_what_has_expired_is_deleted(oneread):
+    ran = oneread("stat")
+    assert "Session: expired 3,6" in ran.out
+    assert oneread("stat", "--json").document(Survey).unswept["Session"] > 3600
+    assert oneread("sweep", "--limit", "1").out == "1 entity deleted\n"
+    assert oneread("sweep", "--json").document(Swept) == Swept(deleted=2)
+    assert oneread("sweep").out == "0 entities deleted\n"
+    assert "not swept" not in oneread("stat").out
+    assert oneread("verify").code == 0
+    for wrong in (("--batch", "0"), ("--batch", "1001"), ("--limit", "0"), ("--limit", "many")):
+        assert oneread("sweep", *wrong).code == 2
+
+
+def test_what_is_held_is_named(oneread, url):
+    soon = datetime.now(UTC) + timedelta(milliseconds=500)
+    with connect(url, expiring.SCHEMA, workers=0) as db:
+        db.save_all([User(number=1), Session(token="a", who=Who.of(1), until=soon)])
+        db.save(Lock(number=1, session=Session.at("a")))
+        while db.exists(Session, "a"):
+            pass
+    ran = oneread("sweep")
+    assert "1 entity held, tried again by the next sweep:" in ran.out
+    assert "Session('a')" in ran.out
+    assert "Session: something has waited" in ran.err

@@ -1,0 +1,153 @@
+"""What expires, against the oracle, while the clock moves and sweeps run: entities, views, copies and groups."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oneread import (
+    CREATED,
+    Aggregate,
+    Copy,
+    Index,
+    Key,
+    Model,
+    Ref,
+    Schema,
+    by,
+    count,
+    expires,
+    greatest,
+    newest,
+    oldest,
+    reference,
+    rollup,
+    shown,
+    total,
+)
+from oneread.database import lists
+from oneread.derivations.catalog import Catalog
+from oneread.models.expiry import ExpiryRule
+from oneread.testing.clock import START
+from oneread.testing.comparison import Disagreement
+from oneread.testing.proof import prove
+from oneread.testing.steps import PatchStep, SaveStep, TickStep
+from oneread.testing.strategies import histories
+
+
+class User(Model[int]):
+    number: Key[int]
+    name: str = ""
+    sessions: int = rollup(lambda: SessionsOfUser.sessions)
+
+
+class Who(Copy[User]):
+    name: str
+
+
+class Session(Model[str]):
+    token: Key[str]
+    who: Who
+    nick: str | None = None
+    hits: int = 0
+    until: datetime | None = None
+    ttl = expires("until")
+
+
+class WebSession(Session):
+    agent: str = ""
+
+
+class Nick(Index[Session]):
+    unique = True
+    nick: str = by(Session.nick)
+
+
+class SessionsOf(Index[Session]):
+    who: Who = by(Session.who)
+    until: datetime = oldest(Session.until)
+    hits: int = shown(Session.hits)
+
+
+class RecentSessions(Index[Session]):
+    """Its rows end with their entity, or before."""
+
+    ttl = expires(Session.until, after=timedelta(seconds=5))
+    until: datetime = newest(Session.until)
+    who: Who = shown(Session.who)
+
+
+class SessionsOfUser(Aggregate[Session]):
+    who: Who = by(Session.who)
+    sessions: int = count()
+    hits: int = total(Session.hits)
+    most: int | None = greatest(Session.hits)
+
+
+class Note(Model[int]):
+    number: Key[int]
+    session: Ref[Session] = reference(on_delete="delete")
+    made_at: datetime = CREATED
+    ttl = expires("made_at", after=timedelta(seconds=50))
+
+
+class Lock(Model[int]):
+    number: Key[int]
+    session: Ref[Session] = reference(on_delete="refuse")
+    made_at: datetime = CREATED
+
+
+class RecentLocks(Index[Lock]):
+    ttl = expires(Lock.made_at, after=timedelta(seconds=20))
+    made_at: datetime = newest(Lock.made_at)
+    session: Ref[Session] = shown(Lock.session)
+
+
+SCHEMA = Schema(
+    User, Session, WebSession, Nick, SessionsOf, RecentSessions, SessionsOfUser, Note, Lock, RecentLocks
+)  # fmt: skip
+
+SOON = st.integers(-10, 300).map(lambda seconds: START + timedelta(seconds=seconds))
+GIVEN = {Session.until: st.none() | SOON, Session.nick: st.none() | st.sampled_from("ab")}
+
+
+@given(histories(SCHEMA, GIVEN, longest=20))
+@settings(deadline=None)
+def test_the_oracle_agrees_after_any_history(history):
+    prove(SCHEMA, history)
+
+
+@given(histories(SCHEMA, GIVEN, longest=15))
+@settings(deadline=None, max_examples=10)
+def test_the_oracle_agrees_on_lmdb(tmp_path_factory, history):
+    prove(SCHEMA, history, f"lmdb://{tmp_path_factory.mktemp('store')}/db")
+
+
+def test_a_mask_left_out_is_found(monkeypatch):
+    """The oracle sees an expired row of each list, and an expired entity, that a read does not leave out."""
+    ada, session = User(number=1), Session(token="a", who=Who.of(1), nick="a", until=START + timedelta(seconds=5))
+    history = [SaveStep(ada), SaveStep(session), TickStep(10)]
+    prove(SCHEMA, history)
+    with monkeypatch.context() as broken:
+        broken.setattr(lists, "is_living_row", lambda _row, _now: True)
+        with pytest.raises(Disagreement, match="Nick: too many"):
+            prove(SCHEMA, history)
+    with monkeypatch.context() as broken:
+        broken.setattr(ExpiryRule, "is_expired", lambda _rule, _entity, _now: False)
+        with pytest.raises(Disagreement, match="Session: too many"):
+            prove(SCHEMA, history)
+
+
+def test_an_expiry_taken_for_alive_by_a_write_is_found(monkeypatch):
+    """A patch must not bring back what has expired, and a save over it inserts."""
+    history = [
+        SaveStep(User(number=1)),
+        SaveStep(Session(token="a", who=Who.of(1), until=START)),
+        TickStep(10),
+        PatchStep(Session, ("a",), {"until": None}),
+    ]
+    assert prove(SCHEMA, history) == {"NotFound": 1}
+    monkeypatch.setattr(Catalog, "is_expired", lambda *_given: False)
+    with pytest.raises(Disagreement):
+        prove(SCHEMA, history)

@@ -1,0 +1,149 @@
+"""The class option `ttl`: what may be declared."""
+
+from datetime import date, datetime, timedelta
+
+import pytest
+
+from oneread import Aggregate, Index, Key, Model, Ref, Schema, by, count, expires, newest
+from oneread.errors import InvalidDeclaration
+
+
+class Post(Model[int]):
+    number: Key[int]
+    author: str = ""
+    day: date | None = None
+    made_at: datetime
+    ends_at: datetime | None = None
+
+
+class Other(Model[int]):
+    number: Key[int]
+    made_at: datetime
+
+
+WEEK = timedelta(days=7)
+
+
+@pytest.mark.parametrize(
+    ("ttl", "text"),
+    [
+        (WEEK, "ttl: expected when an entity expires"),
+        ("ends_at", "ttl: expected when an entity expires"),
+        (0, "ttl: expected when an entity expires"),
+        (b"\x00", "ttl: expected when an entity expires"),
+        (expires(Post.ends_at), "with the name of a field"),
+        (expires("endsat"), "the model has no such field .*perhaps='ends_at'"),
+        (expires(""), "the model has no such field"),
+        (expires("x" * 100_000), "the model has no such field"),
+        (expires(None), "with the name of a field"),
+        (expires("author"), "a field of the type datetime"),
+        (expires("day"), "a field of the type datetime"),
+        (expires("made_at", after=7), "expected after=timedelta"),
+        (expires("made_at", after=True), "expected after=timedelta"),
+        (expires("made_at", after=timedelta()), "at least a millisecond"),
+        (expires("made_at", after=timedelta(microseconds=999)), "at least a millisecond"),
+        (expires("made_at", after=-WEEK), "at least a millisecond"),
+    ],
+)
+def test_a_wrong_ttl_of_a_model_is_refused(ttl, text):
+    namespace = {
+        "__annotations__": {**Post.__annotations__},
+        "__module__": __name__,
+        "author": "",
+        "day": None,
+        "ends_at": None,
+        "ttl": ttl,
+    }
+    cls = type(Model)("Expiring", (Model,), namespace)
+    with pytest.raises(InvalidDeclaration, match=text) as refused:
+        Schema(cls)
+    assert "Expiring" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("ttl", "text"),
+    [
+        (WEEK, "ttl: expected when a row expires"),
+        (expires("made_at", after=WEEK), "by a field of the model"),
+        (expires(Other.made_at, after=WEEK), "one of the index's model"),
+        (expires(Post.author), "a field of the type datetime"),
+        (expires(Post.made_at, after=timedelta()), "at least a millisecond"),
+        (expires(Post.made_at, after="7d"), "expected after=timedelta"),
+    ],
+)
+def test_a_wrong_ttl_of_an_index_is_refused(ttl, text):
+    given = ttl
+
+    class Recent(Index[Post]):
+        ttl = given
+        made_at: datetime = newest(Post.made_at)
+
+    with pytest.raises(InvalidDeclaration, match=text) as refused:
+        Schema(Post, Other, Recent)
+    assert "Recent" in str(refused.value)
+
+
+def test_what_cannot_have_a_ttl():
+    class Named(Index[Post]):
+        ttl = expires(Post.made_at, after=WEEK)
+        unique = True
+        author: str = by(Post.author)
+
+    class PostsOf(Aggregate[Post]):
+        ttl = expires(Post.made_at, after=WEEK)
+        author: str = by(Post.author)
+        posts: int = count()
+
+    class Counted(Aggregate[Post]):
+        author: str = by(Post.author)
+        posts: int = count()
+
+    class Top(Index[Counted]):
+        ttl = expires(Post.made_at, after=WEEK)
+        posts: int = by(Counted.posts)
+
+    class Session(Model[int]):
+        number: Key[int]
+        until: datetime | None = None
+        ttl = expires("until")
+
+    class WebSession(Session):
+        ttl = None
+
+    for declared, text in (
+        ((Post, Named), "a unique index has no ttl of its own"),
+        ((Post, PostsOf), "only models and indexes have a ttl"),
+        ((Post, Counted, Top), "groups do not expire"),
+        ((Session, WebSession), "a variant expires as its model does"),
+    ):
+        with pytest.raises(InvalidDeclaration, match=text):
+            Schema(*declared)
+
+
+def test_a_view_may_have_a_field_called_ttl_if_it_is_an_aggregate():
+    class Hour(Aggregate[Post]):
+        ttl: str = by(Post.author)
+        posts: int = count()
+
+    assert Schema(Post, Hour).views == (Hour,)
+
+
+def test_the_schema_adds_an_index_for_each_ttl():
+    class Session(Model[int]):
+        number: Key[int]
+        post: Ref[Post] | None = None
+        until: datetime | None = None
+        stored_as = "S"
+        ttl = expires("until")
+
+    class Recent(Index[Post]):
+        ttl = expires(Post.made_at, after=WEEK)
+        made_at: datetime = newest(Post.made_at)
+
+    schema = Schema(Post, Session, Recent)
+    assert [view.__name__ for view in schema.views] == ["Recent", "Session.expiry", "Recent.expiry"]
+    assert [view.stored_as for view in schema.views] == [None, "S.expiry", "Recent.expiry"]
+    assert repr(schema) == "Schema(Post, Session, Recent)"
+    assert list(schema.named()) == ["Post", "Session", "Recent"]
+    again = Schema(*schema.models, *schema.views)
+    assert again.declared().digest == schema.declared().digest
