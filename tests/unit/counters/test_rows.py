@@ -48,7 +48,7 @@ def test_sums_of_any_size_are_read_as_they_were_written(raised):
 
 
 @pytest.mark.parametrize("amounts", [[], [1], [1, 2, 3], [-1, 2], [1, -(2**70)], [2**70, -1]])
-def test_other_numbers_are_no_sums(amounts):
+def test_other_numbers_are_refused(amounts):
     with pytest.raises(Corrupt):
         rows.sums_of({rows.VALUE: Cell(encode_amounts(amounts), NOW)})
 
