@@ -35,7 +35,7 @@ from oneread.derivations.views import Aggregate, Index
 from oneread.evolution.schema import Schema
 from oneread.models.evolving import renamed, retyped
 from oneread.models.expressions import field
-from oneread.models.fields import CREATED, GENERATED, UPDATED, reference, rollup
+from oneread.models.fields import CREATED, GENERATED, UPDATED, counter, reference, rollup
 from oneread.models.model import Key, Model
 from oneread.models.paths import each, within
 from oneread.models.references import Copy, Ref
@@ -87,6 +87,7 @@ __all__ = [
     "connect",
     "connect_async",
     "count",
+    "counter",
     "descending",
     "each",
     "field",

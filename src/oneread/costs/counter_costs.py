@@ -38,6 +38,15 @@ def add_bound(sizes: int, *, once: bool) -> Bound:
     return total.bound("add", "counter")
 
 
+def add_shown(total: BoundBuilder, name: str, entities: int) -> None:
+    """Reads the counters of entities that are made."""
+    settings = Rows("read", "counts", "settings of counters shown", name)
+    total.add(f"own settings {name}", settings, entities, _ROW, entities)
+    shards = Rows("scan", "counts", "shards of counters shown", name)
+    total.add(f"own {name}", shards, entities * MOST_SHARDS, _ROW, entities)
+    total.add("counts", Rows("write", "counts", "settings of counters shown", name), entities, _ROW)
+
+
 def read_bound(shards: int) -> Bound:
     """`read` and `look` of a counter that never had more shards."""
     total = BoundBuilder()

@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from oneread.costs import counter_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import ChangedFields, EntityCost, EntityCosts, ViewCost, touched_rows
 from oneread.costs.fan_outs import FanOut, FanOuts, TouchedRows
 from oneread.costs.sizes import Size, greatest
+from oneread.derivations.counter_fields import ShownCounter
 from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.rollups import ShownAggregate
 from oneread.models.registry import EntityKind
@@ -92,7 +94,10 @@ class Writes:
         touched = self._add_written(total, write, Rows("write", "roots", "entity", write.cls.__name__))
         if write.verb not in ("patch", "delete"):
             for shown in dict.fromkeys(each.shown for each in self._catalog.entity_types[write.cls].rollups):
-                self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
+                if isinstance(shown, ShownCounter):
+                    counter_costs.add_shown(total, shown.name, write.entities)
+                else:
+                    self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
         self._add_totals(total, touched)
         return total.bound(name, write.cls.__name__)
 

@@ -23,7 +23,10 @@ from oneread.counters.rows import (
     encode_struct,
     encode_sums,
     generations_of,
+    kept,
+    mark_key,
     name_key,
+    new_mark,
     settings_of,
     shard_key,
     shards_of,
@@ -121,6 +124,7 @@ class NativeCounters:
         keys = [SETTINGS + each.name for each in adds]
         for several in places:
             keys += several
+        keys += [mark_key(each.name) for each, settings in zip(adds, guessed, strict=True) if settings.shown]
         if once is not None:
             keys += [GENERATIONS_ROW, *_token_keys(once, self._generations)]
         yield from work.load(keys)
@@ -134,7 +138,8 @@ class NativeCounters:
         found = [work.settings(each) for each in adds]
         if found != guessed:
             places = [work.places(each, settings, chance) for each, settings in zip(adds, found, strict=True)]
-            yield from work.load([key for several in places for key in several])
+            marks = [mark_key(each.name) for each, settings in zip(adds, found, strict=True) if settings.shown]
+            yield from work.load([*(key for several in places for key in several), *marks])
         if len(self._settings) > _KNOWN:
             self._settings.clear()
         for each, settings, several in zip(adds, found, places, strict=True):
@@ -153,10 +158,10 @@ class NativeCounters:
         def attempt() -> Plan[CounterSettings]:
             work = _Adding((yield from Now()))
             yield from work.load([SETTINGS + name])
-            before = settings_of(work.rows[SETTINGS + name]) or declared
+            before = kept(settings_of(work.rows[SETTINGS + name]), declared)
             many = before.shards if shards is None else shards
             windows = before.windows if keep is None else dict(keep)
-            settings = CounterSettings(before.epoch + (many != before.shards), many, windows)
+            settings = CounterSettings(before.epoch + (many != before.shards), many, windows, before.shown)
             work.put(SETTINGS + name, encode_struct(settings))
             for size in before.windows.keys() - windows.keys():
                 yield from work.remove_windows(name, size, work.now // 1000 + SECONDS["day"], MOST_WINDOWS * 2)
@@ -178,8 +183,12 @@ class NativeCounters:
                 work.written.update(dict.fromkeys([key for key, _row in found]))
             restored = {window_key(name, size, start): each for (size, start), each in windows.items()}
             restored[shard_key(name, 0)] = sums
-            yield from work.load([SETTINGS + name, *restored])
-            work.put(SETTINGS + name, encode_struct(settings))
+            yield from work.load([SETTINGS + name, mark_key(name), *restored])
+            before = settings_of(work.rows[SETTINGS + name])
+            is_shown = before is not None and before.shown
+            work.put(SETTINGS + name, encode_struct(msgspec.structs.replace(settings, shown=is_shown)))
+            if is_shown:
+                work.mark(name)
             for key, each in restored.items():
                 work.put(key, encode_sums(each))
             yield from Replace("counts", work.written)
@@ -231,14 +240,18 @@ class _Adding:
         """How a counter is kept: as stored, and with the windows that are declared and not stored yet."""
         key = SETTINGS + wanted.name
         stored = settings_of(self.rows[key])
-        if stored is None:
-            settings = wanted.declared
-        elif wanted.declared.windows.keys() <= stored.windows.keys():
-            return stored
-        else:
-            settings = msgspec.structs.replace(stored, windows={**wanted.declared.windows, **stored.windows})
-        self.put(key, encode_struct(settings))
+        settings = kept(stored, wanted.declared)
+        if not wanted.declared.windows.keys() <= settings.windows.keys():
+            windows = {**wanted.declared.windows, **settings.windows}
+            settings = msgspec.structs.replace(settings, windows=windows)
+        if settings != stored:
+            self.put(key, encode_struct(settings))
         return settings
+
+    def mark(self, name: bytes) -> None:
+        """Says that a counter was changed, unless that is known."""
+        if self.rows[mark_key(name)] is None:
+            self.put(mark_key(name), new_mark(self.now))
 
     def add(self, wanted: Add, settings: CounterSettings, places: Sequence[bytes]) -> Plan[None]:
         self._add_to(places[0], wanted.amount)
@@ -247,6 +260,8 @@ class _Adding:
                 last = window_start(size, self.now) - (settings.windows[size] - 1) * SECONDS[size]
                 yield from self.remove_windows(wanted.name, size, last, SWEPT)
             self._add_to(key, wanted.amount)
+        if settings.shown:
+            self.mark(wanted.name)
 
     def _add_to(self, key: bytes, amount: int) -> None:
         self.put(key, encode_sums(sums_of(self.rows[key]).plus(amount)))

@@ -14,7 +14,7 @@ from oneread.counters import reading
 from oneread.counters.cache import CounterCache
 from oneread.counters.committer import CounterCommitter, NativeCounters, Once
 from oneread.counters.reading import Reading
-from oneread.counters.rows import CounterSettings, Sums, WindowSize, name_key
+from oneread.counters.rows import CounterSettings, Sums, WindowSize, kept, name_key
 from oneread.counters.sweep import TokenSweeper
 from oneread.counters.wanted import (
     Add,
@@ -120,7 +120,7 @@ class CounterPlans:
         return [Shard(number, sums.value, *sums) for number, sums in rows]
 
     def settings(self, name: bytes, declared: CounterSettings) -> Plan[CounterSettings]:
-        return (yield from reading.read_settings(name)) or declared
+        return kept((yield from reading.read_settings(name)), declared)
 
     def configure(self, name: bytes, declared: CounterSettings, shards: object, keep: object) -> Plan[CounterSettings]:
         many = None if shards is None else check_shards(shards)
@@ -133,4 +133,5 @@ class CounterPlans:
         start = name_key("") if prefix == "" else check_name(prefix)
         within = reading.named_from(start[:-1], None if after is None else check_name(after))
         found = yield from reading.list_counters(within, limit)
-        return [CounterEntry(name, settings.shards, settings.windows) for name, settings in found]
+        kept_as = [(name, kept(settings, self.declared(None, None))) for name, settings in found]
+        return [CounterEntry(name, settings.shards, settings.windows) for name, settings in kept_as]

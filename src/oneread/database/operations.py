@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
+from oneread.counters.copying import CounterCopier
 from oneread.counters.counters import CounterPlans
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
@@ -57,7 +58,8 @@ _HALF = 37
 class Operations:
     """The verbs of one open database.
 
-    `committer` commits, `outbox` does the tasks that commits leave, `counters` are those of the store. `lists`
+    `committer` commits, `outbox` does the tasks that commits leave, `counters` are those of the store, and `copies`
+    gives their values to the entities that show them. `lists`
     belongs to the faces: what can be paged, by its class. `inline` and `portable` are the schema's.
     """
 
@@ -70,6 +72,7 @@ class Operations:
         self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), self.inline, catalog.claim_facts)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
         self.counters = CounterPlans(self.committer, schema.counters)
+        self.copies = CounterCopier(self.committer, catalog.counters)
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}
@@ -272,8 +275,8 @@ class Operations:
             self.lists.clear()
 
     def drain_step(self, batch: int) -> Plan[bool]:
-        """One batch of one task of the outbox; False when there is nothing to do."""
-        return self.outbox.step(batch)
+        """One batch of one task of the outbox, or of counters that entities do not show yet; False for neither."""
+        return (yield from self.outbox.step(batch)) or (yield from self.copies.step(due=False))
 
 
 def found_by(view: CompiledView, key: tuple[Any, ...]) -> tuple[Any, ...]:

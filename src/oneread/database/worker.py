@@ -91,6 +91,8 @@ class Worker:
                     pass
                 while not self._stopping.is_set() and self._sweep():
                     pass
+                while not (self._stopping.is_set() or self._replaced) and self._copy():
+                    pass
             except Closed:
                 return
             except SchemaMismatch:
@@ -101,10 +103,13 @@ class Worker:
                 self._stopping.wait(PAUSE_SECONDS)
                 self._wanted.put(None)
             with contextlib.suppress(Empty):
-                self._wanted.get(timeout=RECOVERY_SECONDS)
+                self._wanted.get(timeout=min(RECOVERY_SECONDS, self._operations.copies.pause))
 
     def _sweep(self) -> bool:
         return self._driver.run(self._operations.counters.sweeper.step(), Trace(self._observers))
 
     def _step(self) -> bool:
-        return self._driver.run(self._operations.drain_step(BATCH), Trace(self._observers))
+        return self._driver.run(self._operations.outbox.step(BATCH), Trace(self._observers))
+
+    def _copy(self) -> bool:
+        return self._driver.run(self._operations.copies.step(), Trace(self._observers))

@@ -24,7 +24,7 @@ except ModuleNotFoundError as error:
 
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
-from oneread.models.fields import GENERATED, Marker
+from oneread.models.fields import GENERATED, Marker, defaults_of, is_counter
 from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
 from oneread.models.registry import reference_target, root_model
@@ -33,6 +33,7 @@ from oneread.models.variants import is_variants_only
 from oneread.testing.crashes import Crash
 from oneread.testing.naive_entities import KeyParts, numbered_part
 from oneread.testing.steps import (
+    CountStep,
     DeleteStep,
     DrainStep,
     HistoryStep,
@@ -246,6 +247,7 @@ class _Histories(_Makers):
             anything.map(lambda entity: SaveStep(entity, "create")),
             batch.map(SaveAllStep),
         ]
+        writes[:0] = _any([self._counts(model) for model in ordered])
         others = st.sampled_from([DrainStep(), LookStep(), TickStep(0.001), TickStep(100), TickStep(-5)])
         self.steps: st.SearchStrategy[HistoryStep] = st.one_of(*writes, *_any(patches.values()), others)
         unchecked = [each for model, each in patches.items() if not has_check(model)]
@@ -263,6 +265,17 @@ class _Histories(_Makers):
             pool = st.lists(self.fresh_keys(root), min_size=1, max_size=KEYS, unique=True)
             self._pools[root] = st.shared(pool, key=(id(self), root)).flatmap(st.sampled_from)
         return self._pools[root]
+
+    def _counts(self, model: type[Any]) -> st.SearchStrategy[WriteStep]:
+        """Adds to the counters that entities of a model show."""
+        texts = [each.group.text for each in defaults_of(model).values() if is_counter(each)]
+        names = st.builds(
+            lambda text, key: text.format(**dict(zip(key_names(model), key, strict=True))),
+            st.sampled_from(texts or [""]),
+            self.keys(model),
+        )
+        tokens = st.none() | st.sampled_from("ab")
+        return st.builds(CountStep, names, st.integers(-3, 9), tokens) if texts else st.nothing()
 
     def _patches(self, model: type[Any]) -> st.SearchStrategy[WriteStep]:
         required, optional = self.fields(model, self._given[model])
