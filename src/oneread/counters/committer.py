@@ -75,6 +75,13 @@ class CounterCommitter(Protocol):
         """
         ...
 
+    def add_inside(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
+        """`add` inside the transaction of a commit: counted if and only if that is committed.
+
+        A store that changes one row at a time cannot do this: a portable schema refuses it.
+        """
+        ...
+
     def configure(
         self, name: bytes, declared: CounterSettings, shards: int | None, keep: Mapping[WindowSize, int] | None
     ) -> Plan[CounterSettings]:
@@ -114,9 +121,9 @@ class NativeCounters:
         that begins. Rows: for each counter its settings, a shard, and its current windows are read, and but for the
         settings written; with a token two or three rows more are read, and one is written.
         """
-        return self._system.together(lambda: self._attempt(adds, once))
+        return self._system.together(lambda: self.add_inside(adds, once))
 
-    def _attempt(self, adds: Sequence[Add], once: Once | None) -> Plan[bool]:
+    def add_inside(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
         work = _Adding((yield from Now()))
         chance = yield from Random()
         guessed = [self._settings.get(each.name, each.declared) for each in adds]

@@ -92,8 +92,12 @@ class CounterPlans:
         return CounterSettings(0, many, check_keep(keep))
 
     def add(self, name: bytes, declared: CounterSettings, amount: object, token: object) -> Plan[bool]:
-        once = None if token is None else Once(name, check_token(token), float(self.rules.once_for))
+        once = self.once(name, token)
         return self.committer.add([Add(name, check_amount(amount), declared)], once)
+
+    def once(self, name: bytes, token: object) -> Once | None:
+        """What makes an add with a token count once; None for one without."""
+        return None if token is None else Once(name, check_token(token), float(self.rules.once_for))
 
     def read(self, name: bytes, max_age: object) -> Plan[int]:
         if max_age is None:

@@ -79,9 +79,11 @@ class Operations:
             for cls, entity_type in catalog.entity_types.items()
         }
 
-    def commit(self, changes: Sequence[Change], basis: Basis | None = None) -> Plan[list[bytes]]:
-        """Commits changes; returns the tasks that this left."""
-        tasks = yield from self.committer.commit(Commit(changes, basis=basis))
+    def commit(
+        self, changes: Sequence[Change], basis: Basis | None = None, beside: Sequence[Callable[[], Plan[object]]] = ()
+    ) -> Plan[list[bytes]]:
+        """Commits changes, and what is done beside them; returns the tasks that this left."""
+        tasks = yield from self.committer.commit(Commit(changes, basis=basis, beside=beside))
         if self.fence.is_stale:
             yield from self.refresh()
         return tasks

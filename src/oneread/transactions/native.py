@@ -141,6 +141,8 @@ class NativeCommitter(NativeSystem):
         yield from unit.settle(now)
         commit.is_deciding = False
         yield from unit.write()
+        for plan in commit.beside:
+            yield from plan()
         return outbox.left_by(unit)
 
     def step(self, plan: Callable[[TaskStep], Plan[None]]) -> Plan[None]:
