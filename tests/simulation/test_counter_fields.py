@@ -16,7 +16,16 @@ from oneread.evolution.schema import Schema
 from oneread.plans.effects import Sleep
 from oneread.store.requests import Replace
 from oneread.testing.simulator import Simulation, Violation
-from oneread.testing.steps import CountStep, DeleteStep, DrainStep, PatchStep, SaveAllStep, SaveStep, Step
+from oneread.testing.steps import (
+    CountStep,
+    DeleteCounterStep,
+    DeleteStep,
+    DrainStep,
+    PatchStep,
+    SaveAllStep,
+    SaveStep,
+    Step,
+)
 from tests.properties.pages_and_views import PAGES, Page, Site
 
 SEEDS = max(1, int(os.environ.get("ONEREAD_SIM_SEEDS", "200")) // 10)
@@ -38,6 +47,7 @@ def step(chance, token):
     acts = [
         lambda: CountStep(f"views:{number}", chance.choice([-1, 1, 5]), once),
         lambda: CountStep(f"likes:{number}", chance.choice([1, 2]), once),
+        lambda: DeleteCounterStep(f"views:{number}"),
         lambda: CountStep(f"visits:{'ab'[number % 2]}", 1, once),
         lambda: SaveStep(Page(number=number, title=chance.choice("xyz"), site=Site.at(chance.choice("ab")))),
         lambda: PatchStep(Page, (number,), {"title": chance.choice("xyz")}),
@@ -45,7 +55,8 @@ def step(chance, token):
         DrainStep,
         DrainStep,
     ]
-    return chance.choice(acts)()
+    weights = [6, 3, *[1] * (len(acts) - 4), 3, 3]
+    return chance.choices(acts, weights)[0]()
 
 
 class WorkerStep(Step, frozen=True):
@@ -116,7 +127,7 @@ class Late(CounterCopier):
 
 def test_marks_that_are_taken_away_after_the_copy_are_noticed():
     def run_some():
-        for seed in range(20):
+        for seed in range(40):
             run(seed, PAGES, Late)
 
     with pytest.raises(Violation, match="is not the counter's"):

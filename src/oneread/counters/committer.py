@@ -13,6 +13,7 @@ import msgspec
 from oneread.counters.rows import (
     GENERATIONS_ROW,
     MOST_SHARDS,
+    ONLY_SHOWN,
     SECONDS,
     SETTINGS,
     WINDOWS,
@@ -23,6 +24,7 @@ from oneread.counters.rows import (
     encode_struct,
     encode_sums,
     generations_of,
+    is_shown,
     kept,
     mark_key,
     name_key,
@@ -95,6 +97,14 @@ class CounterCommitter(Protocol):
         self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
     ) -> Plan[None]:
         """Gives a counter other sums, windows and settings in place of its own, while none adds to it."""
+        ...
+
+    def delete(self, name: bytes) -> Plan[None]:
+        """Removes a counter; tokens that were counted stay counted.
+
+        On a store that changes one row at a time rows and epochs stay, since late adds may come: every shard is set to
+        nothing by a compare-and-set of its own.
+        """
         ...
 
     def change_generations(self, seen: Generations, wanted: Generations) -> Plan[bool]:
@@ -184,21 +194,35 @@ class NativeCounters:
 
         def attempt() -> Plan[None]:
             work = _Adding((yield from Now()))
-            for within in (shards_of(name), RowRange.under(WINDOWS + name)):
-                found = yield from Scan("counts", within, MOST_SHARDS + len(SECONDS) * MOST_WINDOWS * 2)
-                work.rows.update(found)
-                work.written.update(dict.fromkeys([key for key, _row in found]))
+            yield from work.remove_all(name)
             restored = {window_key(name, size, start): each for (size, start), each in windows.items()}
             restored[shard_key(name, 0)] = sums
             yield from work.load([SETTINGS + name, mark_key(name), *restored])
-            before = settings_of(work.rows[SETTINGS + name])
-            is_shown = before is not None and before.shown
-            work.put(SETTINGS + name, encode_struct(msgspec.structs.replace(settings, shown=is_shown)))
-            if is_shown:
+            shown = is_shown(work.rows[SETTINGS + name])
+            work.put(SETTINGS + name, encode_struct(msgspec.structs.replace(settings, shown=shown)))
+            if shown:
                 work.mark(name)
             for key, each in restored.items():
                 work.put(key, encode_sums(each))
             yield from Replace("counts", work.written)
+
+        return self._system.together(attempt)
+
+    def delete(self, name: bytes) -> Plan[None]:
+        """One transaction: a scan of its shards, one of its windows, a read and a write."""
+
+        def attempt() -> Plan[None]:
+            work = _Adding((yield from Now()))
+            yield from work.remove_all(name)
+            yield from work.load([SETTINGS + name, mark_key(name)])
+            row = work.rows[SETTINGS + name]
+            if is_shown(row):
+                work.put(SETTINGS + name, ONLY_SHOWN)
+                work.mark(name)
+            elif row is not None:
+                work.written[SETTINGS + name] = None
+            if work.written:
+                yield from Replace("counts", work.written)
 
         return self._system.together(attempt)
 
@@ -277,6 +301,13 @@ class _Adding:
         """Removes the oldest windows that began before an instant, in seconds."""
         found = yield from Scan("counts", windows_between(name, size, 0, max(before, 0)), limit)
         self.written.update(dict.fromkeys([key for key, _row in found]))
+
+    def remove_all(self, name: bytes) -> Plan[None]:
+        """Removes the shards and windows of a counter. Two scans."""
+        for within in (shards_of(name), RowRange.under(WINDOWS + name)):
+            found = yield from Scan("counts", within, MOST_SHARDS + len(SECONDS) * MOST_WINDOWS * 2)
+            self.rows.update(found)
+            self.written.update(dict.fromkeys([key for key, _row in found]))
 
     def generations(self, once: Once) -> Generations:
         """Which tokens there are, kept for as long as this one wants to be."""

@@ -131,6 +131,10 @@ class CounterPlans:
         windows = None if keep is None else check_keep(keep)
         return self.committer.configure(name, declared, many, windows)
 
+    def delete(self, name: bytes) -> Plan[None]:
+        yield from self.committer.delete(name)
+        self.cache.forget(name)
+
     def entries(self, prefix: object, limit: object, after: object) -> Plan[list[CounterEntry]]:
         if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
             raise InvalidQuery("a list of counters has 1 to 1,000 names", limit=limit)

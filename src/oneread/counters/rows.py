@@ -63,6 +63,9 @@ _SIZE_OF: Final[dict[bytes, WindowSize]] = {number: size for size, number in _SI
 _NAME: Final = Codec((KeyElement("name", str),))
 
 
+encode_struct: Final = msgspec.msgpack.Encoder().encode
+
+
 class CounterSettings(msgspec.Struct, frozen=True, array_like=True):
     """How a counter is kept: its configuration row.
 
@@ -197,15 +200,22 @@ def marked_since(row: Row) -> int:
     return since
 
 
-_ONLY_SHOWN: Final = CounterSettings(0, 0, {}, shown=True)
+ONLY_SHOWN: Final = encode_struct(CounterSettings(0, 0, {}, shown=True))
+"""The settings of a counter that an entity shows, and to which nothing was added."""
+
+
+def is_shown(row: Row | None) -> bool:
+    """Whether settings say that an entity shows the counter."""
+    settings = settings_of(row)
+    return settings is not None and settings.shown
 
 
 def show_in_settings(row: Row | None) -> bytes | None:
     """The settings of a counter that entities show; None if these say so."""
-    settings = settings_of(row) or _ONLY_SHOWN
-    if row is not None and settings.shown:
-        return None
-    return encode_struct(msgspec.structs.replace(settings, shown=True))
+    settings = settings_of(row)
+    if settings is None:
+        return ONLY_SHOWN
+    return None if settings.shown else encode_struct(msgspec.structs.replace(settings, shown=True))
 
 
 def no_longer_shown(row: Row | None) -> bytes | None:
@@ -229,7 +239,6 @@ def tokens_of(generation: int) -> RowRange:
     return RowRange.under(TOKENS + generation.to_bytes(_GENERATION_BYTES, "big"))
 
 
-encode_struct: Final = msgspec.msgpack.Encoder().encode
 _decode_settings: Final = msgspec.msgpack.Decoder(CounterSettings).decode
 _decode_mark: Final = msgspec.msgpack.Decoder(int).decode
 _decode_generations: Final = msgspec.msgpack.Decoder(Generations).decode

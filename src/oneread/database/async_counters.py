@@ -182,5 +182,19 @@ class AsyncCounter:
         """
         return self._entry(await self._database.run(self._plans.configure(self._key, self._declared, shards, keep)))
 
+    async def delete(self) -> None:
+        """Removes the counter with its windows and settings; does nothing for one that is not there.
+
+        The next add makes it again, from 0. A token that was counted before is still counted: adding with it again adds
+        nothing. What others remember (`max_age`) stays until it is too old, and a batch adds what waits in it. An
+        entity that shows the counter shows 0 within its `every`. One transaction, a row for each row of the counter.
+
+        Examples:
+            ```python
+            await db.counter("votes:42").delete()
+            ```
+        """
+        await self._database.run(self._plans.delete(self._key))
+
     def _entry(self, settings: CounterSettings) -> CounterEntry:
         return CounterEntry(self.name, settings.shards, settings.windows)

@@ -181,6 +181,12 @@ class Oracle:
             pass
         return True
 
+    def forget(self, name: str) -> None:
+        """Deletes a counter; its tokens stay counted."""
+        self.counters.pop(name, None)
+        while self._refresh():
+            pass
+
     def create(self, entity: M, version: int = 0) -> M:
         """Stores a new entity."""
         if place_of(entity) in self.held:

@@ -223,6 +223,27 @@ class CountStep(WriteStep, frozen=True):
         return []
 
 
+class DeleteCounterStep(WriteStep, frozen=True):
+    """`db.counter(name).delete()`; in a history, entities show it before the next step."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"delete counter {self.name}"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        return operations.counters.delete(check_name(self.name))
+
+    def do(self, database: Database) -> list[Any]:
+        database.counter(self.name).delete()
+        database.drain()
+        return []
+
+    def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - counters have none
+        oracle.forget(self.name)
+        return []
+
+
 class DrainStep(Step, frozen=True):
     """One batch of the oldest task, as a worker does it."""
 

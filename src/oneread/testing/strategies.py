@@ -34,6 +34,7 @@ from oneread.testing.crashes import Crash
 from oneread.testing.naive_entities import KeyParts, numbered_part
 from oneread.testing.steps import (
     CountStep,
+    DeleteCounterStep,
     DeleteStep,
     DrainStep,
     HistoryStep,
@@ -275,7 +276,9 @@ class _Histories(_Makers):
             self.keys(model),
         )
         tokens = st.none() | st.sampled_from("ab")
-        return st.builds(CountStep, names, st.integers(-3, 9), tokens) if texts else st.nothing()
+        if not texts:
+            return st.nothing()
+        return st.one_of(st.builds(CountStep, names, st.integers(-3, 9), tokens), st.builds(DeleteCounterStep, names))
 
     def _patches(self, model: type[Any]) -> st.SearchStrategy[WriteStep]:
         required, optional = self.fields(model, self._given[model])

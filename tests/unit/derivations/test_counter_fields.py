@@ -102,6 +102,22 @@ def test_the_own_version_stays_and_the_field_cannot_be_set(db):
     assert to_json(db.get(Page, 1)) == b'{"number":1,"title":"new","site":null,"views":1,"likes":0}'
 
 
+def test_a_deleted_counter_is_shown_as_0_and_followed_again(db):
+    db.save(Page(number=1))
+    db.counter("views:1").add(5)
+    db.drain()
+    db.counter("views:1").delete()
+    assert db.get(Page, 1).views == 5
+    assert db.verify().clean
+    db.drain()
+    assert db.get(Page, 1).views == 0
+    db.counter("views:1", shards=3).add(2)
+    assert [each.shards for each in db.counters("views:")] == [3]
+    db.drain()
+    assert db.get(Page, 1).views == 2
+    assert db.verify().clean
+
+
 def test_names_that_only_look_alike_are_not_shown(db):
     db.save_all([Page(number=7), Page(number=-7)])
     for name in (
