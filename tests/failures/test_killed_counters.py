@@ -13,7 +13,7 @@ from oneread import Key, Model, Schema, connect, counter, rollup
 from tests.failures.stores import child
 
 PROCESSES = 4
-KILLS = 16
+KILLS = 12
 TOKENS = 2500
 LATE = 1.0  # seconds that a loaded machine may need for a flush
 

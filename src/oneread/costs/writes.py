@@ -181,6 +181,22 @@ class Writes:
                 rows = Rows("scan", "views", "extremum", cost.form.name)
                 total.add(f"{request} {cost.form.name}", rows, groups * (1 + 2 * cost.rows), cost.row, groups)
 
+    def copy(self, shown: ShownCounter) -> Bound:
+        """Copying a counter to the entity that shows it."""
+        total, cls = BoundBuilder(), shown.kind.cls
+        counter_costs.add_copied(total, shown.name)
+        total.add("fence", Rows("read", "system", "fence", "every commit"), 1, FENCE)
+        read = Rows("read", "roots", "entities that show", shown.name)
+        total.add("rows", read, 1, self._root(cls))
+        fields = {
+            each.field
+            for model in self._models_of(shown.kind)
+            for each in self._catalog.entity_types[model].rollups
+            if each.shown is shown
+        }
+        self._add_totals(total, self._add_written(total, WriteCall("patch", cls, fields), read._replace(act="write")))
+        return total.bound("copy", f"counter {shown.name}")
+
     def transact(self, writes: Sequence[Bound], reads: int) -> Bound:
         """The commit of a transaction: everything that its body read is read again, then the writes are done.
 

@@ -7,7 +7,7 @@ docs/explanation/counters-in-lists.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -100,8 +100,8 @@ class ShownCounter:
     def __init__(self, pattern: NamePattern, kind: EntityKind, every: float) -> None:
         self.name = pattern.text
         self.every = every
+        self.kind = kind
         self._pattern = pattern
-        self._kind = kind
 
     @classmethod
     def of(cls, model: type, field: str, marker: Marker, kind: EntityKind) -> ShownCounter:
@@ -122,7 +122,7 @@ class ShownCounter:
         """The counter of the entity with this key."""
         name = self._counter(suffix)
         rows = CounterRows(shards_of(name), SETTINGS + name, mark_key(name), show_in_settings)
-        return Group(rows.shards.start, self.rank, (), (self._kind.prefix + suffix,), counter=rows)
+        return Group(rows.shards.start, self.rank, (), (self.kind.prefix + suffix,), counter=rows)
 
     def group_named(self, name: str) -> Group | None:
         """A counter as the entities of this kind show it; None if none can."""
@@ -130,7 +130,7 @@ class ShownCounter:
         return None if suffix is None else self.group(suffix)
 
     def _counter(self, suffix: bytes) -> bytes:
-        return name_key(self._pattern.name_of(self._kind.codec.decode(suffix)))
+        return name_key(self._pattern.name_of(self.kind.codec.decode(suffix)))
 
     def value(self, numbers: GroupNumbers) -> int:
         """The value of the counter."""
@@ -148,6 +148,9 @@ class ShownCounters(CounterSources):
 
     def groups(self, name: str) -> list[Group]:
         return [group for each in self._shown if (group := each.group_named(name)) is not None]
+
+    def __iter__(self) -> Iterator[ShownCounter]:
+        return iter(self._shown)
 
     def every(self, name: str) -> float:
         return min((each.every for each in self._shown if each.group_named(name) is not None), default=0.0)

@@ -197,6 +197,31 @@ def test_costs_stay_below_bounds(db):
     assert "shards of counters shown (views:{number})" in str(bound)
 
 
+def test_copies_and_adds_stay_below_bounds(url):
+    asked = []
+    observe = lambda request, answer: asked.append(MEASURES[type(request)](request, answer))  # noqa: E731
+    with connect(url, PAGES, workers=0, observers=(observe,)) as db:
+        bounds = {bound.name: bound for bound in db.explain.costs.table()}
+        db.save(Site(name="x"))
+        db.save(Page(number=1, title="a", site=Site.at("x")))
+        db.save_all([Link(id=LINK, place=place, page=PageTitle.of(1)) for place in range(3)])
+        for name, once in (("add", None), ("add(once)", "t"), ("add", None)):
+            asked.clear()
+            db.counter("views:1", shards=1).add(1, once=once)
+            bound = bounds[f"{name} counter views:{{number}}"]
+            assert len(asked) <= bound.requests
+            assert sum(asked) <= bound.rows
+        bound = bounds["copy counter views:{number}"]
+        asked.clear()
+        assert db.run(db.operations.copies.step(due=False))
+        assert len(asked) <= bound.requests
+        assert sum(asked) <= bound.rows
+        assert db.get(Link, LINK, 2).page.views == 3
+        shown, other = db.explain.counter_add("views:1").bound, db.explain.counter_add("views:x").bound
+        assert (shown.target, other.target) == ("counter views:{number}", "counter")
+        assert shown.rows == other.rows + 2
+
+
 def test_an_entity_that_cannot_show_its_counter_delays_no_others(url, caplog):
     class Strict(Model[int]):
         number: Key[int]
