@@ -9,10 +9,10 @@ from oneread.connect import connect, connect_async, migration
 from oneread.counters.batch import AsyncCounterBatch, CounterBatch
 from oneread.counters.wanted import CounterRules
 from oneread.database._sync.bulk import Bulk
-from oneread.database._sync.counters import Counter
+from oneread.database._sync.counters import Counter, TransactionCounter
 from oneread.database._sync.database import Database, Transaction
 from oneread.database.async_bulk import AsyncBulk
-from oneread.database.async_counters import AsyncCounter
+from oneread.database.async_counters import AsyncCounter, AsyncTransactionCounter
 from oneread.database.async_database import AsyncDatabase, AsyncTransaction
 from oneread.database.page_json import to_json
 from oneread.database.pages import Page, any_of
@@ -62,6 +62,7 @@ __all__ = [
     "AsyncCounterBatch",
     "AsyncDatabase",
     "AsyncTransaction",
+    "AsyncTransactionCounter",
     "Bulk",
     "Copy",
     "Cost",
@@ -78,6 +79,7 @@ __all__ = [
     "Refusal",
     "Schema",
     "Transaction",
+    "TransactionCounter",
     "add",
     "any_of",
     "append",

@@ -40,7 +40,7 @@ SCHEMA = Schema(User, Comment, Photo, Poll, PollsByVotes, counters=CounterRules(
 
 
 class Clock:
-    """Milliseconds since 1970; moves when it is told to."""
+    """Milliseconds since 1970; moves when the history moves it."""
 
     def __init__(self):
         self.now = FIRST

@@ -27,8 +27,8 @@ SecondsOption = Annotated[
 ShardsOption = Annotated[
     int | None, typer.Option(min=1, max=256, help="Spread later adds over so many rows; the value stays.")
 ]
-DeleteOption = Annotated[bool, typer.Option("--delete", help="Delete the counter, after showing it and asking.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="With --delete: delete without asking.")]
+DeleteCounterOption = Annotated[bool, typer.Option("--delete", help="Delete the counter, after showing it and asking.")]
+SureOption = Annotated[bool, typer.Option("--yes", help="With --delete: delete without asking.")]
 
 
 class CounterShown(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -77,8 +77,8 @@ def command(
     limit: LimitOption = 20,
     seconds: SecondsOption = 1.0,
     shards: ShardsOption = None,
-    delete: DeleteOption = False,
-    yes: YesOption = False,
+    delete: DeleteCounterOption = False,
+    yes: SureOption = False,
 ) -> None:
     """Shows a counter: its value, its shards, its windows, and how fast it grows. Without a name, lists counters.
 

@@ -17,15 +17,27 @@ D = TypeVar("D")
 VERBS: Final = (
     "get", "find", "get_many", "page",
     "save", "create", "get_or_create", "upsert", "patch", "delete", "save_all",
-    "transact", "drain",
+    "transact", "drain", "counters",
 )  # fmt: skip
 """The verbs that are measured: `exists` calls find, `scan` calls page."""
+COUNTER_VERBS: Final = ("add", "read", "look", "windows", "shards", "settings", "configure", "delete")
+"""The verbs of a counter that are measured, as `counter_add` and so on. Its name is not recorded."""
 
 
 def trace_verbs(database: D, telemetry: Telemetry) -> D:
     """Measures every verb of one database; returns the same database."""
     for name in VERBS:
         setattr(database, name, _traced(name, getattr(database, name), telemetry))
+    make: Callable[..., Any] = database.counter  # type: ignore[attr-defined]  # of either face
+
+    @wraps(make)
+    def counter(*given: Any, **named: Any) -> Any:
+        made = make(*given, **named)
+        for name in COUNTER_VERBS:
+            setattr(made, name, _traced(f"counter_{name}", getattr(made, name), telemetry))
+        return made
+
+    database.counter = counter  # type: ignore[attr-defined]
     return database
 
 

@@ -1,7 +1,7 @@
 """Fields in which entities show named counters: which counter an entity shows, and which entities show a counter.
 
 The counter's name is made of the entity's key, so nothing is stored that leads from one to the other. See
-docs/explanation/counters-in-lists.md.
+docs/explanation/counters.md.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class NamePattern:
             )  # fmt: skip
         if any(not between or between[0].isalnum() or between[0] == "-" for between in literals[1:-1]):
             raise InvalidDeclaration(
-                "text that is no digit, letter or dash stands between the parts of a counter's name", **facts
+                "text stands between the parts of a counter's name, and begins with neither digit, letter nor dash",
+                **facts,
             )
         if literals[-1] and types[places[-1]] is str:
             raise InvalidDeclaration("text of a key ends the name of a counter", **facts)

@@ -106,7 +106,8 @@ def counter(name: str) -> int:
 
     Arguments:
         name: the counter's name, with each part of the entity's key once, in braces. It begins with other text. Parts
-            are ints, UUIDs and, in the last place, text; text that is no digit or letter stands between them.
+            are ints, UUIDs and, in the last place, text. Between two parts stands text that begins with another
+            character than a digit, a letter or a dash.
     """
     return cast("int", CounterName(name))
 

@@ -19,13 +19,14 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
-from oneread.models.fields import GENERATED, is_counter, is_rollup
+from oneread.models.fields import GENERATED, defaults_of, is_counter, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import Named, types_of
 from oneread.testing.naive import FOLDS, key_value, look, sort_by_keys
+from oneread.testing.naive_counters import NaiveCounters
 from oneread.testing.naive_entities import (
     CHILD_OF,
     AnyModel,
@@ -73,9 +74,7 @@ class Oracle:
         self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
         self._collect_wanted()
         self._rollups = {cls: self._rolled_up(cls) for cls in self.models}
-        self._counted = {cls: _counted(cls) for cls in self.models}
-        self.counters: dict[str, int] = {}
-        self._tokens: set[tuple[str, str]] = set()
+        self.counters = NaiveCounters()
         self.held: dict[Place, Held] = {}
         self.clock_of: Callable[[Place], int] = lambda _place: 0
         """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
@@ -133,8 +132,9 @@ class Oracle:
 
     def _rolled_up(self, cls: type) -> dict[str, tuple[type[Aggregate[Any]], str]]:
         """The aggregate and its field that each rollup of a model shows."""
-        markers = {each.name: each.default for each in msgspec.structs.fields(cls)}
-        given = {name: each.group for name, each in markers.items() if is_rollup(each) and not is_counter(each)}
+        given = {
+            name: each.group for name, each in defaults_of(cls).items() if is_rollup(each) and not is_counter(each)
+        }
         fields = {name: each if hasattr(each, "__objclass__") else each() for name, each in given.items()}
         return {name: (each.__objclass__, each.__name__) for name, each in fields.items()}
 
@@ -170,20 +170,8 @@ class Oracle:
         self._given[sequence] = self._given.get(sequence, 0) + 1
         return msgspec.structs.replace(entity, **{part: self._given[sequence]})
 
-    def count(self, name: str, amount: int, once: str | None = None) -> bool:
-        """Adds to a counter, once for each token; the entities that show it show it at once."""
-        if once is not None and (name, once) in self._tokens:
-            return False
-        if once is not None:
-            self._tokens.add((name, once))
-        self.counters[name] = self.counters.get(name, 0) + amount
-        while self._refresh():
-            pass
-        return True
-
-    def forget(self, name: str) -> None:
-        """Deletes a counter; its tokens stay counted."""
-        self.counters.pop(name, None)
+    def settle(self) -> None:
+        """Lets every entity see what has changed elsewhere; after a change of `counters`, too."""
         while self._refresh():
             pass
 
@@ -236,8 +224,7 @@ class Oracle:
             for place, entity in changes:
                 self._apply(place, entity)
             self._let_go()
-            while self._refresh():
-                pass
+            self.settle()
             self._refuse_taken()
         except Exception:
             self.held, self.ever = held, ever
@@ -273,8 +260,7 @@ class Oracle:
         What others show of them follows.
         """
         if self._let_go():
-            while self._refresh():
-                pass
+            self.settle()
 
     def _let_go(self) -> set[Place]:
         """Deletes what goes with its source; returns it.
@@ -369,13 +355,10 @@ class Oracle:
         groups = {view: dict(self.members(view)) for view in shown}
         changed = False
         for place, held in list(self.held.items()):
-            totals: dict[str, Any] = {}
+            totals: dict[str, Any] = dict(self.counters.shown_by(type(held.entity), place[1]))
             for name, (view, field) in self._rollups[type(held.entity)].items():
                 values = self._group_of(view, place)
                 totals[name] = getattr(self._fold(view, values, groups[view].get(values, [])), field)
-            for name, counter in self._counted[type(held.entity)].items():
-                parts = dict(zip(key_names(type(held.entity)), place[1], strict=True))
-                totals[name] = self.counters.get(counter.format(**parts), 0)
             if any(getattr(held.entity, name) != total for name, total in totals.items()):
                 changed = True
                 self.held[place] = held._replace(entity=msgspec.structs.replace(held.entity, **totals))
@@ -618,9 +601,3 @@ NAIVE_VIEWS: Final[dict[type, NaiveView]] = {
 
 def _naive(view: type[View[Any]]) -> NaiveView:
     return next(NAIVE_VIEWS[base] for base in view.__mro__ if base in NAIVE_VIEWS)
-
-
-def _counted(cls: type) -> dict[str, str]:
-    """The fields of a model that show counters, with the patterns of their names."""
-    markers = {each.name: each.default for each in msgspec.structs.fields(cls)}
-    return {name: each.group.text for name, each in markers.items() if is_counter(each)}

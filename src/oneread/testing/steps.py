@@ -219,7 +219,8 @@ class CountStep(WriteStep, frozen=True):
         return []
 
     def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - counters have none
-        oracle.count(self.name, self.amount, self.once)
+        oracle.counters.add(self.name, self.amount, self.once)
+        oracle.settle()
         return []
 
 
@@ -240,7 +241,8 @@ class DeleteCounterStep(WriteStep, frozen=True):
         return []
 
     def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - counters have none
-        oracle.forget(self.name)
+        oracle.counters.delete(self.name)
+        oracle.settle()
         return []
 
 

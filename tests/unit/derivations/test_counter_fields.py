@@ -430,7 +430,7 @@ def test_a_counter_is_shown_by_a_plain_int(annotation):
         Schema(declared(int, rollup(counter("views:{number}")), annotation))
 
 
-def test_parts_of_a_key_are_told_apart():
+def test_something_stands_between_the_parts_of_a_key():
     class Two(Model[int, int]):
         one: Key[int]
         two: Key[int]
