@@ -19,7 +19,7 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
-from oneread.models.fields import GENERATED, defaults_of, is_counter, is_rollup
+from oneread.models.fields import GENERATED
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
@@ -42,6 +42,7 @@ from oneread.testing.naive_entities import (
     source_route,
     stamped,
     targets_of,
+    totals_of,
     written_at,
 )
 
@@ -73,7 +74,7 @@ class Oracle:
         self._fields |= {view: {} for view in self.views}  # a group refers, and has nothing of what it refers to
         self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
         self._collect_wanted()
-        self._rollups = {cls: self._rolled_up(cls) for cls in self.models}
+        self._rollups = {cls: totals_of(cls) for cls in self.models}
         self.counters = NaiveCounters()
         self.held: dict[Place, Held] = {}
         self.clock_of: Callable[[Place], int] = lambda _place: 0
@@ -129,14 +130,6 @@ class Oracle:
         name = getattr(given, "__forward_arg__", given)
         found: type = self._names[name] if isinstance(name, str) else given
         return found
-
-    def _rolled_up(self, cls: type) -> dict[str, tuple[type[Aggregate[Any]], str]]:
-        """The aggregate and its field that each rollup of a model shows."""
-        given = {
-            name: each.group for name, each in defaults_of(cls).items() if is_rollup(each) and not is_counter(each)
-        }
-        fields = {name: each if hasattr(each, "__objclass__") else each() for name, each in given.items()}
-        return {name: (each.__objclass__, each.__name__) for name, each in fields.items()}
 
     # The writing verbs.
 

@@ -270,11 +270,11 @@ class _Histories(_Makers):
     def _counts(self, model: type[Any]) -> st.SearchStrategy[WriteStep]:
         """Adds to the counters that entities of a model show."""
         texts = [each.group.text for each in defaults_of(model).values() if is_counter(each)]
-        names = st.builds(
-            lambda text, key: text.format(**dict(zip(key_names(model), key, strict=True))),
-            st.sampled_from(texts or [""]),
-            self.keys(model),
-        )
+
+        def named(text: str, key: KeyParts) -> str:
+            return text.format(**dict(zip(key_names(model), key, strict=True)))
+
+        names = st.builds(named, st.sampled_from(texts or [""]), self.keys(model))
         tokens = st.none() | st.sampled_from("ab")
         if not texts:
             return st.nothing()
