@@ -9,10 +9,10 @@ from oneread.connect import connect, connect_async, migration
 from oneread.counters.batch import AsyncCounterBatch, CounterBatch
 from oneread.counters.wanted import CounterRules
 from oneread.database._sync.bulk import Bulk
-from oneread.database._sync.counters import Counter
+from oneread.database._sync.counters import Counter, TransactionCounter
 from oneread.database._sync.database import Database, Transaction
 from oneread.database.async_bulk import AsyncBulk
-from oneread.database.async_counters import AsyncCounter
+from oneread.database.async_counters import AsyncCounter, AsyncTransactionCounter
 from oneread.database.async_database import AsyncDatabase, AsyncTransaction
 from oneread.database.page_json import to_json
 from oneread.database.pages import Page, any_of
@@ -36,7 +36,7 @@ from oneread.evolution.schema import Schema
 from oneread.models.evolving import renamed, retyped
 from oneread.models.expiry import expires
 from oneread.models.expressions import field
-from oneread.models.fields import CREATED, GENERATED, UPDATED, reference, rollup
+from oneread.models.fields import CREATED, GENERATED, UPDATED, counter, reference, rollup
 from oneread.models.model import Key, Model
 from oneread.models.paths import each, within
 from oneread.models.references import Copy, Ref
@@ -63,6 +63,7 @@ __all__ = [
     "AsyncCounterBatch",
     "AsyncDatabase",
     "AsyncTransaction",
+    "AsyncTransactionCounter",
     "Bulk",
     "Copy",
     "Cost",
@@ -79,6 +80,7 @@ __all__ = [
     "Refusal",
     "Schema",
     "Transaction",
+    "TransactionCounter",
     "add",
     "any_of",
     "append",
@@ -88,6 +90,7 @@ __all__ = [
     "connect",
     "connect_async",
     "count",
+    "counter",
     "descending",
     "each",
     "expires",

@@ -97,10 +97,21 @@ def test_a_call_is_explained(bare, url, verb, stored):
     assert found["bound"]["requests"] >= 1
 
 
+def test_counters_are_explained(bare):
+    ran = bare("explain", "counter_add", "votes:42", "--once", "--schema", SCHEMA)
+    assert ran.code == 0, ran
+    assert "counter('votes:42').add(once=...)" in ran.out
+    assert "token and generations" in ran.out
+    found = bare("explain", "counter_read", "votes:42", "--schema", SCHEMA, "--json").document(dict[str, Any])
+    assert found["bound"]["requests"] == 1
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         ("sweep", MODEL),
+        ("counter_add", "votes", "42"),
+        ("counter_read", ""),
         ("save", MODEL, "1"),
         ("get", MODEL),
         ("patch", MODEL, "--field", "nothing"),

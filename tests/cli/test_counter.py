@@ -53,6 +53,25 @@ def test_a_counter_is_shown_with_its_shards_and_windows(oneread):
 
 
 @pytest.mark.usefixtures("counted")
+def test_a_counter_is_deleted_when_the_user_agrees(oneread, url):
+    ran = oneread("counter", "votes:42", "--delete")
+    assert ran.code == 2
+    assert "give --yes as well" in ran.err
+    ran = oneread("counter", "votes:42", "--delete", "--yes")
+    assert ran.code == 0
+    assert ran.out.splitlines()[0] == "votes:42: 430"
+    assert ran.out.splitlines()[-1] == "votes:42 deleted"
+    with connect(url, notes.NOTES, workers=0) as db:
+        assert [each.name for each in db.counters()] == ["views:7"]
+        assert db.verify().clean
+    assert oneread("counter", "votes:42", "--delete", "--yes").code == 2
+    assert oneread("counter", "views:7", "--delete", "--yes", "--json").document(Shown).value == 1000
+    ran = oneread("counter", "--delete")
+    assert ran.code == 2
+    assert "need the name of a counter" in ran.err
+
+
+@pytest.mark.usefixtures("counted")
 def test_a_rate_is_measured_over_the_seconds_asked_for(oneread):
     shown = oneread("counter", "views:7", "--seconds", "0.01", "--json").document(Shown)
     assert shown.seconds >= 0.01

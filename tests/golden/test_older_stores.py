@@ -1,7 +1,8 @@
 """Stores that earlier code wrote are read, changed, evolved and backfilled by today's code.
 
 `stores/0.1-a.jsonl` is from before a schema had a history; `stores/0.1-d.jsonl` from before a row had an own version.
-`stores/0.1-b.jsonl` was written under one schema and opened under the next, so a store has rows of two layouts.
+`stores/0.1-b.jsonl` was written under one schema and opened under the next, so a store has rows of two layouts;
+`stores/0.1-e.jsonl` is of format 2, from before counters.
 `python -m tests.golden.test_older_stores` rewrites it; only a new file name should ever need that.
 """
 
@@ -122,6 +123,20 @@ def written():
     later.patch(new["Person"], 1, phone="12")
     later.save(new["Person"](number=3, called="Eve"))
     return lines(rows_of(later))
+
+
+def test_a_store_of_the_format_before_is_raised_when_it_is_written_to():
+    """Releases of that format would take the rows of counters for strays, and remove them."""
+    driver = loaded("0.1-e.jsonl")
+    assert under(driver, store.SCHEMA, read_only=True).run(stored_schema()).format == 2
+    db = under(driver, store.SCHEMA)
+    assert db.run(stored_schema()).format == 3
+    assert db.get(store.Purchase, "A1", 1).buyer.name == "Ada"
+    db.counter("votes").add(1, once="x")
+    db.drain()
+    assert db.verify().clean
+    assert db.repair().clean
+    assert db.counter("votes").read() == 1
 
 
 def test_a_store_without_history_is_read_and_changed():

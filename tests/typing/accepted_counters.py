@@ -2,13 +2,54 @@
 
 from typing import assert_type
 
-from oneread import AsyncDatabase, Counter, CounterRules, Database, Key, Model, Schema
+from oneread import (
+    AsyncDatabase,
+    AsyncTransaction,
+    Counter,
+    CounterRules,
+    Database,
+    Index,
+    Key,
+    Model,
+    Schema,
+    Transaction,
+    TransactionCounter,
+    counter,
+    descending,
+    rollup,
+)
 from oneread.counters.counters import CounterEntry, CounterWindow
 from oneread.counters.reading import Reading
 
 
 class Poll(Model[int]):
     number: Key[int]
+
+
+class Page(Model[int]):
+    number: Key[int]
+    views: int = rollup(counter("views:{number}"), every=10)
+    likes: int = rollup(counter("likes:{number}"))
+
+
+class PagesByViews(Index[Page]):
+    views: int = descending(Page.views)
+
+
+def shown(db: Database) -> None:
+    db.save(Page(number=1))
+    assert_type(db.get(Page, 1).views, int)
+    assert_type(db.page(PagesByViews).rows[0].views, int)
+    db.counter("views:1").delete()
+
+
+def in_transaction(tx: Transaction) -> None:
+    assert_type(tx.counter("votes", shards=3), TransactionCounter)
+    tx.counter("votes").add(2, once="id")
+
+
+async def in_asynchronous(tx: AsyncTransaction) -> None:
+    await tx.counter("votes").add(-2)
 
 
 polls = Schema(Poll, counters=CounterRules(shards=8, once_for=86_400))

@@ -1,6 +1,21 @@
 """Wrong uses of counters: every marked line must be reported."""
 
-from oneread import CounterRules, Database
+from oneread import CounterRules, Database, Index, Key, Model, Transaction, counter, descending, rollup
+
+
+class Page(Model[int]):
+    number: Key[int]
+    views: int = rollup(counter("views:{number}"), every=10)
+    likes: str = rollup(counter("likes:{number}"), every=10)  # rejected
+    seen: int = rollup(counter(5))  # rejected
+    read: int = rollup(counter("read:{number}"), every="soon")  # rejected
+
+
+class PagesByViews(Index[Page]):
+    views: str = descending(Page.views)  # rejected
+
+
+Page(number=1, views=3)  # rejected
 
 
 def wrong(db: Database) -> None:
@@ -15,3 +30,9 @@ def wrong(db: Database) -> None:
     CounterRules(once_for="an hour")  # rejected
     with db.counter_batch() as batch:
         batch.add("views", 1.5)  # rejected
+
+
+def in_transactions(tx: Transaction) -> int:
+    tx.counter("votes").add("1")  # rejected
+    tx.counter("votes").read()  # rejected
+    return tx.counter("votes").add(1)  # rejected

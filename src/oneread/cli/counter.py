@@ -5,6 +5,7 @@ See docs/reference/command-line.md.
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Annotated
 
@@ -26,6 +27,8 @@ SecondsOption = Annotated[
 ShardsOption = Annotated[
     int | None, typer.Option(min=1, max=256, help="Spread later adds over so many rows; the value stays.")
 ]
+DeleteCounterOption = Annotated[bool, typer.Option("--delete", help="Delete the counter, after showing it and asking.")]
+SureOption = Annotated[bool, typer.Option("--yes", help="With --delete: delete without asking.")]
 
 
 class CounterShown(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -74,19 +77,27 @@ def command(
     limit: LimitOption = 20,
     seconds: SecondsOption = 1.0,
     shards: ShardsOption = None,
+    delete: DeleteCounterOption = False,
+    yes: SureOption = False,
 ) -> None:
     """Shows a counter: its value, its shards, its windows, and how fast it grows. Without a name, lists counters.
 
     --shards changes how many rows later adds are spread over, while programs add; the value does not change.
 
+    With --delete the counter is deleted with its windows when you agree; the next add makes it again, from 0. Without a
+    terminal --yes is needed. There is no way back.
+
     Example: oneread counter votes:42 --schema shop.models:shop --db lmdb://shop
     """
     output = given.output
     if name is None:
-        if shards is not None:
-            raise UsageError("--shards needs the name of a counter", shards=shards)
+        if shards is not None or delete:
+            raise UsageError("--shards and --delete need the name of a counter")
         with reading(given.db, given.schema) as database:
             _list(output, database, prefix, limit)
+        return
+    if delete:
+        _delete(given, name, yes=yes)
         return
     if shards is not None:
         with writing(given.db, given.schema, evolve=False) as database:
@@ -98,6 +109,22 @@ def command(
     output.document(found)
     if not output.as_json:
         _show(output, found)
+
+
+def _delete(given: Invocation, name: str, *, yes: bool) -> None:
+    """Shows a counter and deletes it, unless the user does not agree."""
+    output = given.output
+    if not yes and (output.as_json or not sys.stdin.isatty()):
+        raise UsageError("--delete asks before it deletes, and there is no terminal to ask; give --yes as well")
+    with writing(given.db, given.schema, evolve=False) as database:
+        found = _look(database, _check_exists(database, name), 0.0)
+        if not output.as_json:
+            _show(output, found)
+        if yes or typer.confirm("delete? there is no way back", default=False, err=True):
+            database.counter(name).delete()
+            database.drain()
+            output.document(found)
+            output.text(f"{name} deleted")
 
 
 def _check_exists(database: Database, name: str) -> CounterEntry:

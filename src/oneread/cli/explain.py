@@ -29,7 +29,8 @@ from oneread.database.explaining import Explainer
 from oneread.database.patches import check_fields
 from oneread.errors import UsageError
 
-VERBS: Final = ("get", "page", "save", "create", "get_or_create", "upsert", "patch", "delete")
+COUNTER_VERBS: Final = ("counter_add", "counter_read")
+VERBS: Final = ("get", "page", "save", "create", "get_or_create", "upsert", "patch", "delete", *COUNTER_VERBS)
 
 
 def _complete_verbs(incomplete: str) -> list[str]:
@@ -47,7 +48,10 @@ ChildrenOption = Annotated[
     int | None, typer.Option("--children", metavar="N", min=0, help="Children that a delete takes along.")
 ]
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="A model or a view of the schema.", autocompletion=complete_names)
+    str,
+    typer.Argument(
+        metavar="NAME", help="A model or a view of the schema, or a counter.", autocompletion=complete_names
+    ),
 ]
 
 
@@ -62,6 +66,7 @@ def command(  # noqa: PLR0913 - each option narrows one call
     fields: FieldOption = [],  # noqa: B006 - typer makes a list of its own
     carriers: Annotated[int | None, typer.Option("--carriers", min=0, help="Entities that hold a copy.")] = None,
     children: ChildrenOption = None,
+    once: Annotated[bool, typer.Option("--once", help="Of counter_add: with a token.")] = False,
     numbers: NumbersOption = "",
     times: TimesOption = False,
 ) -> None:
@@ -74,20 +79,29 @@ def command(  # noqa: PLR0913 - each option narrows one call
     if verb not in VERBS:
         raise UsageError("unknown verb", verb=verb, known=VERBS)
     output, known = given.output, given.schema
-    (cls,) = find_declared(known, [name])
     measured = load_numbers(output, numbers, times=times)
     with reading(given.db, known) if given.db else connect("memory://", known, workers=0) as database:
         explain = database.explain if measured is None else database.explain.by(measured)
-        parts = _key(cls, verb, key_parts(database.operations.catalog, cls), key)
-        if children is not None:
-            if verb != "delete":
-                raise UsageError("--children is for delete", verb=verb)
-            found = explain.delete(cls, *parts, carriers=carriers, children=children)
+        if verb in COUNTER_VERBS:
+            found = _explain_counter(explain, verb, name, key, once=once)
         else:
-            found = _explain(explain, (verb, cls, parts), limit=limit, fields=fields, carriers=carriers)
+            (cls,) = find_declared(known, [name])
+            parts = _key(cls, verb, key_parts(database.operations.catalog, cls), key)
+            if children is not None:
+                if verb != "delete":
+                    raise UsageError("--children is for delete", verb=verb)
+                found = explain.delete(cls, *parts, carriers=carriers, children=children)
+            else:
+                found = _explain(explain, (verb, cls, parts), limit=limit, fields=fields, carriers=carriers)
     output.document(found)
     for line in str(found).splitlines():
         output.text(line)
+
+
+def _explain_counter(explain: Explainer, verb: str, name: str, key: Sequence[str], *, once: bool) -> Explanation:
+    if key:
+        raise UsageError("a counter has a name and no key", given=key)
+    return explain.counter_add(name, once=once) if verb == "counter_add" else explain.counter_read(name)
 
 
 def _key(cls: type, verb: str, parts: Sequence[WantedType], words: list[str]) -> tuple[object, ...]:

@@ -19,8 +19,8 @@ _ROW: Final = Size(KEY_BYTES + 80, 40)
 """A row of a counter: its key with the name, and sums of up to 127 bits."""
 
 
-def add_bound(sizes: int, *, once: bool) -> Bound:
-    """`add` to a counter with windows of so many sizes."""
+def add_bound(sizes: int, *, once: bool, shown: str = "") -> Bound:
+    """`add` to a counter with windows of so many sizes; `shown` names those that entities show."""
     total = BoundBuilder()
     places = 1 + sizes
     total.add("first", Rows("read", "counts", "settings", "counter"), 1, _ROW)
@@ -29,13 +29,34 @@ def add_bound(sizes: int, *, once: bool) -> Bound:
         total.add("first", Rows("read", "counts", "generations and tokens", "once"), 1 + _LIVING, _ROW)
         total.add("tokens", Rows("read", "counts", "tokens of generations not known", "once", 0), _LIVING, _ROW)
     total.add("again", Rows("read", "counts", "shard and windows, configured meanwhile", "counter", 0), places, _ROW)
+    if shown:
+        total.add("again", Rows("read", "counts", "mark of a counter that is shown", shown), 1, _ROW)
     total.add("swept", Rows("scan", "counts", "expired windows", "keep", 0), sizes * SWEPT, _ROW, sizes)
     total.add("write", Rows("write", "counts", "shard and windows", "counter"), places, _ROW)
     total.add("write", Rows("write", "counts", "settings of a new counter", "counter", 0), 1, _ROW)
     total.add("write", Rows("write", "counts", "expired windows, removed", "keep", 0), sizes * SWEPT, _ROW)
     if once:
         total.add("write", Rows("write", "counts", "token and generations", "once"), 2, _ROW)
-    return total.bound("add", "counter")
+    if shown:
+        total.add("write", Rows("write", "counts", "mark of a counter that is shown", shown), 1, _ROW)
+    return total.bound("add(once)" if once else "add", f"counter {shown}" if shown else "counter")
+
+
+def add_copied(total: BoundBuilder, name: str) -> None:
+    """Reads a counter that is copied to the entity that shows it, and takes its mark away."""
+    total.add("marked", Rows("scan", "counts", "marks", name), 1, _ROW)
+    total.add("mark", Rows("read", "counts", "mark and settings", name), 2, _ROW)
+    total.add("shards", Rows("scan", "counts", "shards", name), MOST_SHARDS, _ROW)
+    total.add("counts", Rows("write", "counts", "mark and settings", name), 2, _ROW)
+
+
+def add_shown(total: BoundBuilder, name: str, entities: int) -> None:
+    """Reads the counters of entities that are made."""
+    settings = Rows("read", "counts", "settings of counters shown", name)
+    total.add(f"own settings {name}", settings, entities, _ROW, entities)
+    shards = Rows("scan", "counts", "shards of counters shown", name)
+    total.add(f"own {name}", shards, entities * MOST_SHARDS, _ROW, entities)
+    total.add("counts", Rows("write", "counts", "settings of counters shown", name), entities, _ROW)
 
 
 def read_bound(shards: int) -> Bound:

@@ -177,14 +177,16 @@ class Costs:
         """
         return self._writes.transact(writes, _check_whole("reads", reads, least=0))
 
-    def counter_add(self, *, keep: Mapping[WindowSize, int] | None = None, once: bool = False) -> Bound:
+    def counter_add(self, name: str = "", *, keep: Mapping[WindowSize, int] | None = None, once: bool = False) -> Bound:
         """`add` to a counter.
 
         Arguments:
+            name: of the counter; an add to one that entities show costs more. Any other counter unless given.
             keep: its windows, as for `db.counter`.
             once: with a token.
         """
-        return counter_costs.add_bound(len(check_keep(keep)), once=once)
+        shown = next((each.name for each in self._catalog.counters if name and each.group_named(name)), "")
+        return counter_costs.add_bound(len(check_keep(keep)), once=once, shown=shown)
 
     def counter_read(self, *, shards: int = MOST_SHARDS) -> Bound:
         """`read` and `look` of a counter that never had more shards than these; with `max_age` it may cost nothing."""
@@ -203,7 +205,7 @@ class Costs:
         return root if self._writes.models_in_group(root) else None
 
     def table(self) -> list[Bound]:
-        """Every verb of every model and view, by name; pages without `limit=`."""
+        """Every verb of every model and view, and of counters that entities show, by name; pages without `limit=`."""
         found: list[Bound] = []
         for model in self._catalog.models:
             found += [self.get(model), self.page(model)]
@@ -214,6 +216,9 @@ class Costs:
             if self._catalog.views[view].can_find:
                 found.append(self.get(view))
             found.append(self.page(view))
+        for shown in self._catalog.counters:
+            found += [counter_costs.add_bound(0, once=once, shown=shown.name) for once in (False, True)]
+            found.append(self._writes.copy(shown))
         return sorted(found, key=lambda bound: (bound.target, bound.verb))
 
     def _write(self, call: WriteCall, name: str = "") -> Bound:

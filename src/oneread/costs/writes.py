@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from oneread.costs import counter_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import ChangedFields, EntityCost, EntityCosts, ViewCost, touched_rows
 from oneread.costs.fan_outs import FanOut, FanOuts, TouchedRows
 from oneread.costs.sizes import Size, greatest
+from oneread.derivations.counter_fields import ShownCounter
 from oneread.derivations.entity_groups import CHILD_OF
 from oneread.derivations.rollups import ShownAggregate
 from oneread.models.registry import EntityKind, root_model
@@ -92,7 +94,10 @@ class Writes:
         touched = self._add_written(total, write, Rows("write", "roots", "entity", write.cls.__name__))
         if write.verb not in ("patch", "delete"):
             for shown in dict.fromkeys(each.shown for each in self._catalog.entity_types[write.cls].rollups):
-                self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
+                if isinstance(shown, ShownCounter):
+                    counter_costs.add_shown(total, shown.name, write.entities)
+                else:
+                    self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
         self._add_totals(total, touched)
         return total.bound(name, write.cls.__name__)
 
@@ -175,6 +180,22 @@ class Writes:
             if cost.form.name in names:
                 rows = Rows("scan", "views", "extremum", cost.form.name)
                 total.add(f"{request} {cost.form.name}", rows, groups * (1 + 2 * cost.rows), cost.row, groups)
+
+    def copy(self, shown: ShownCounter) -> Bound:
+        """Copying a counter to the entity that shows it."""
+        total, cls = BoundBuilder(), shown.kind.cls
+        counter_costs.add_copied(total, shown.name)
+        total.add("fence", Rows("read", "system", "fence", "every commit"), 1, FENCE)
+        read = Rows("read", "roots", "entities that show", shown.name)
+        total.add("rows", read, 1, self._root(cls))
+        fields = {
+            each.field
+            for model in self._models_of(shown.kind)
+            for each in self._catalog.entity_types[model].rollups
+            if each.shown is shown
+        }
+        self._add_totals(total, self._add_written(total, WriteCall("patch", cls, fields), read._replace(act="write")))
+        return total.bound("copy", f"counter {shown.name}")
 
     def transact(self, writes: Sequence[Bound], reads: int) -> Bound:
         """The commit of a transaction: everything that its body read is read again, then the writes are done.

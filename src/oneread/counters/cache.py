@@ -60,6 +60,11 @@ class CounterCache:
                 del self._found[next(iter(self._found))]
             return True
 
+    def forget(self, name: bytes) -> None:
+        """Forgets the value of a counter that was deleted; a reader that began before may still put it back."""
+        with self._lock:
+            self._found.pop(name, None)
+
 
 _OPEN: weakref.WeakSet[CounterCache] = weakref.WeakSet()
 

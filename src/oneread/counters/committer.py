@@ -13,6 +13,7 @@ import msgspec
 from oneread.counters.rows import (
     GENERATIONS_ROW,
     MOST_SHARDS,
+    ONLY_SHOWN,
     SECONDS,
     SETTINGS,
     WINDOWS,
@@ -23,7 +24,11 @@ from oneread.counters.rows import (
     encode_struct,
     encode_sums,
     generations_of,
+    is_shown,
+    kept,
+    mark_key,
     name_key,
+    new_mark,
     settings_of,
     shard_key,
     shards_of,
@@ -72,6 +77,13 @@ class CounterCommitter(Protocol):
         """
         ...
 
+    def add_inside(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
+        """`add` inside the transaction of a commit: counted if and only if that is committed.
+
+        A store that changes one row at a time cannot do this: a portable schema refuses it.
+        """
+        ...
+
     def configure(
         self, name: bytes, declared: CounterSettings, shards: int | None, keep: Mapping[WindowSize, int] | None
     ) -> Plan[CounterSettings]:
@@ -85,6 +97,14 @@ class CounterCommitter(Protocol):
         self, name: bytes, settings: CounterSettings, sums: Sums, windows: Mapping[tuple[WindowSize, int], Sums]
     ) -> Plan[None]:
         """Gives a counter other sums, windows and settings in place of its own, while none adds to it."""
+        ...
+
+    def delete(self, name: bytes) -> Plan[None]:
+        """Removes a counter; tokens that were counted stay counted.
+
+        On a store that changes one row at a time rows and epochs stay, since late adds may come: every shard is set to
+        nothing by a compare-and-set of its own.
+        """
         ...
 
     def change_generations(self, seen: Generations, wanted: Generations) -> Plan[bool]:
@@ -111,9 +131,9 @@ class NativeCounters:
         that begins. Rows: for each counter its settings, a shard, and its current windows are read, and but for the
         settings written; with a token two or three rows more are read, and one is written.
         """
-        return self._system.together(lambda: self._attempt(adds, once))
+        return self._system.together(lambda: self.add_inside(adds, once))
 
-    def _attempt(self, adds: Sequence[Add], once: Once | None) -> Plan[bool]:
+    def add_inside(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
         work = _Adding((yield from Now()))
         chance = yield from Random()
         guessed = [self._settings.get(each.name, each.declared) for each in adds]
@@ -121,6 +141,7 @@ class NativeCounters:
         keys = [SETTINGS + each.name for each in adds]
         for several in places:
             keys += several
+        keys += [mark_key(each.name) for each, settings in zip(adds, guessed, strict=True) if settings.shown]
         if once is not None:
             keys += [GENERATIONS_ROW, *_token_keys(once, self._generations)]
         yield from work.load(keys)
@@ -134,7 +155,8 @@ class NativeCounters:
         found = [work.settings(each) for each in adds]
         if found != guessed:
             places = [work.places(each, settings, chance) for each, settings in zip(adds, found, strict=True)]
-            yield from work.load([key for several in places for key in several])
+            marks = [mark_key(each.name) for each, settings in zip(adds, found, strict=True) if settings.shown]
+            yield from work.load([*(key for several in places for key in several), *marks])
         if len(self._settings) > _KNOWN:
             self._settings.clear()
         for each, settings, several in zip(adds, found, places, strict=True):
@@ -153,10 +175,10 @@ class NativeCounters:
         def attempt() -> Plan[CounterSettings]:
             work = _Adding((yield from Now()))
             yield from work.load([SETTINGS + name])
-            before = settings_of(work.rows[SETTINGS + name]) or declared
+            before = kept(settings_of(work.rows[SETTINGS + name]), declared)
             many = before.shards if shards is None else shards
             windows = before.windows if keep is None else dict(keep)
-            settings = CounterSettings(before.epoch + (many != before.shards), many, windows)
+            settings = CounterSettings(before.epoch + (many != before.shards), many, windows, before.shown)
             work.put(SETTINGS + name, encode_struct(settings))
             for size in before.windows.keys() - windows.keys():
                 yield from work.remove_windows(name, size, work.now // 1000 + SECONDS["day"], MOST_WINDOWS * 2)
@@ -172,17 +194,35 @@ class NativeCounters:
 
         def attempt() -> Plan[None]:
             work = _Adding((yield from Now()))
-            for within in (shards_of(name), RowRange.under(WINDOWS + name)):
-                found = yield from Scan("counts", within, MOST_SHARDS + len(SECONDS) * MOST_WINDOWS * 2)
-                work.rows.update(found)
-                work.written.update(dict.fromkeys([key for key, _row in found]))
+            yield from work.remove_all(name)
             restored = {window_key(name, size, start): each for (size, start), each in windows.items()}
             restored[shard_key(name, 0)] = sums
-            yield from work.load([SETTINGS + name, *restored])
-            work.put(SETTINGS + name, encode_struct(settings))
+            yield from work.load([SETTINGS + name, mark_key(name), *restored])
+            shown = is_shown(work.rows[SETTINGS + name])
+            work.put(SETTINGS + name, encode_struct(msgspec.structs.replace(settings, shown=shown)))
+            if shown:
+                work.mark(name)
             for key, each in restored.items():
                 work.put(key, encode_sums(each))
             yield from Replace("counts", work.written)
+
+        return self._system.together(attempt)
+
+    def delete(self, name: bytes) -> Plan[None]:
+        """One transaction: a scan of its shards, one of its windows, a read and a write."""
+
+        def attempt() -> Plan[None]:
+            work = _Adding((yield from Now()))
+            yield from work.remove_all(name)
+            yield from work.load([SETTINGS + name, mark_key(name)])
+            row = work.rows[SETTINGS + name]
+            if is_shown(row):
+                work.put(SETTINGS + name, ONLY_SHOWN)
+                work.mark(name)
+            elif row is not None:
+                work.written[SETTINGS + name] = None
+            if work.written:
+                yield from Replace("counts", work.written)
 
         return self._system.together(attempt)
 
@@ -231,14 +271,18 @@ class _Adding:
         """How a counter is kept: as stored, and with the windows that are declared and not stored yet."""
         key = SETTINGS + wanted.name
         stored = settings_of(self.rows[key])
-        if stored is None:
-            settings = wanted.declared
-        elif wanted.declared.windows.keys() <= stored.windows.keys():
-            return stored
-        else:
-            settings = msgspec.structs.replace(stored, windows={**wanted.declared.windows, **stored.windows})
-        self.put(key, encode_struct(settings))
+        settings = kept(stored, wanted.declared)
+        if not wanted.declared.windows.keys() <= settings.windows.keys():
+            windows = {**wanted.declared.windows, **settings.windows}
+            settings = msgspec.structs.replace(settings, windows=windows)
+        if settings != stored:
+            self.put(key, encode_struct(settings))
         return settings
+
+    def mark(self, name: bytes) -> None:
+        """Says that a counter was changed, unless that is known."""
+        if self.rows[mark_key(name)] is None:
+            self.put(mark_key(name), new_mark(self.now))
 
     def add(self, wanted: Add, settings: CounterSettings, places: Sequence[bytes]) -> Plan[None]:
         self._add_to(places[0], wanted.amount)
@@ -247,6 +291,8 @@ class _Adding:
                 last = window_start(size, self.now) - (settings.windows[size] - 1) * SECONDS[size]
                 yield from self.remove_windows(wanted.name, size, last, SWEPT)
             self._add_to(key, wanted.amount)
+        if settings.shown:
+            self.mark(wanted.name)
 
     def _add_to(self, key: bytes, amount: int) -> None:
         self.put(key, encode_sums(sums_of(self.rows[key]).plus(amount)))
@@ -255,6 +301,13 @@ class _Adding:
         """Removes the oldest windows that began before an instant, in seconds."""
         found = yield from Scan("counts", windows_between(name, size, 0, max(before, 0)), limit)
         self.written.update(dict.fromkeys([key for key, _row in found]))
+
+    def remove_all(self, name: bytes) -> Plan[None]:
+        """Removes the shards and windows of a counter. Two scans."""
+        for within in (shards_of(name), RowRange.under(WINDOWS + name)):
+            found = yield from Scan("counts", within, MOST_SHARDS + len(SECONDS) * MOST_WINDOWS * 2)
+            self.rows.update(found)
+            self.written.update(dict.fromkeys([key for key, _row in found]))
 
     def generations(self, once: Once) -> Generations:
         """Which tokens there are, kept for as long as this one wants to be."""

@@ -14,7 +14,7 @@ from oneread.counters import reading
 from oneread.counters.cache import CounterCache
 from oneread.counters.committer import CounterCommitter, NativeCounters, Once
 from oneread.counters.reading import Reading
-from oneread.counters.rows import CounterSettings, Sums, WindowSize, name_key
+from oneread.counters.rows import CounterSettings, Sums, WindowSize, kept, name_key
 from oneread.counters.sweep import TokenSweeper
 from oneread.counters.wanted import (
     Add,
@@ -92,8 +92,12 @@ class CounterPlans:
         return CounterSettings(0, many, check_keep(keep))
 
     def add(self, name: bytes, declared: CounterSettings, amount: object, token: object) -> Plan[bool]:
-        once = None if token is None else Once(name, check_token(token), float(self.rules.once_for))
+        once = self.once(name, token)
         return self.committer.add([Add(name, check_amount(amount), declared)], once)
+
+    def once(self, name: bytes, token: object) -> Once | None:
+        """What makes an add with a token count once; None for one without."""
+        return None if token is None else Once(name, check_token(token), float(self.rules.once_for))
 
     def read(self, name: bytes, max_age: object) -> Plan[int]:
         if max_age is None:
@@ -120,12 +124,16 @@ class CounterPlans:
         return [Shard(number, sums.value, *sums) for number, sums in rows]
 
     def settings(self, name: bytes, declared: CounterSettings) -> Plan[CounterSettings]:
-        return (yield from reading.read_settings(name)) or declared
+        return kept((yield from reading.read_settings(name)), declared)
 
     def configure(self, name: bytes, declared: CounterSettings, shards: object, keep: object) -> Plan[CounterSettings]:
         many = None if shards is None else check_shards(shards)
         windows = None if keep is None else check_keep(keep)
         return self.committer.configure(name, declared, many, windows)
+
+    def delete(self, name: bytes) -> Plan[None]:
+        yield from self.committer.delete(name)
+        self.cache.forget(name)
 
     def entries(self, prefix: object, limit: object, after: object) -> Plan[list[CounterEntry]]:
         if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
@@ -133,4 +141,5 @@ class CounterPlans:
         start = name_key("") if prefix == "" else check_name(prefix)
         within = reading.named_from(start[:-1], None if after is None else check_name(after))
         found = yield from reading.list_counters(within, limit)
-        return [CounterEntry(name, settings.shards, settings.windows) for name, settings in found]
+        kept_as = [(name, kept(settings, self.declared(None, None))) for name, settings in found]
+        return [CounterEntry(name, settings.shards, settings.windows) for name, settings in kept_as]

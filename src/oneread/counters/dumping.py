@@ -65,7 +65,7 @@ def dump_counters(write: Callable[[CounterLine], None]) -> Plan[None]:
     def take(found: list[Found]) -> Plan[None]:
         for key, row in found:
             settings = settings_of(row)
-            if settings is not None:
+            if settings is not None and settings.shards:  # else nothing was added yet
                 write((yield from _line(name_of(key), settings)))
 
     yield from scan_all("counts", RowRange.under(SETTINGS), take, BATCH)

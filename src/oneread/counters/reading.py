@@ -20,6 +20,7 @@ from oneread.counters.rows import (
     Sums,
     Window,
     WindowSize,
+    kept,
     name_of,
     settings_of,
     shards_of,
@@ -110,15 +111,15 @@ def read_windows(name: bytes, size: WindowSize, last: int | None, declared: Coun
     Raises:
         InvalidQuery: the counter keeps no such windows.
     """
-    settings = (yield from read_settings(name)) or declared
-    kept = settings.windows.get(size)
-    if kept is None:
+    settings = kept((yield from read_settings(name)), declared)
+    many = settings.windows.get(size)
+    if many is None:
         raise InvalidQuery(
             'this counter keeps no windows of this size; declare them: db.counter(name, keep={"hour": 48})',
             size=size,
             keeps=settings.windows,
         )
-    last = kept if last is None else min(last, kept)
+    last = many if last is None else min(last, many)
     stop = window_start(size, (yield from Now())) + SECONDS[size]
     first = max(0, stop - last * SECONDS[size])
     within = windows_between(name, size, first, stop)

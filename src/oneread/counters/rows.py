@@ -17,7 +17,7 @@ from oneread.errors import Corrupt
 from oneread.store.keys import VIEW_BYTES, view_prefix
 from oneread.store.rows import Row, RowRange
 from oneread.transactions.deltas import decode_amounts, encode_amounts
-from oneread.transactions.unit_of_work import VALUE
+from oneread.transactions.unit_of_work import COUNTER_ROWS, VALUE
 
 T = TypeVar("T")
 
@@ -30,7 +30,8 @@ SETTINGS: Final = view_prefix(_NUMBER, 1)
 SHARDS: Final = view_prefix(_NUMBER, 2)
 WINDOWS: Final = view_prefix(_NUMBER, 3)
 TOKENS: Final = view_prefix(_NUMBER, 4)
-PREFIXES: Final = frozenset({GENERATIONS_ROW, SETTINGS, SHARDS, WINDOWS, TOKENS})
+MARKS: Final = view_prefix(_NUMBER, 5)
+PREFIXES: Final = frozenset({GENERATIONS_ROW, SETTINGS, SHARDS, WINDOWS, TOKENS, MARKS})
 """What the keys of all rows of counters begin with."""
 
 ALL: Final = RowRange.under(GENERATIONS_ROW[: VIEW_BYTES // 2])
@@ -42,10 +43,11 @@ KINDS: Final = {
     SHARDS: "counters: shards",
     WINDOWS: "counters: windows",
     TOKENS: "counters: tokens",
+    MARKS: "counters: to be copied",
 }
 """What the rows under each prefix are, for people."""
 
-MOST_SHARDS: Final = 256
+MOST_SHARDS: Final = COUNTER_ROWS
 _GENERATION_BYTES: Final = 4
 _START_BYTES: Final = 6
 """Of a window's start, in seconds since 1970: beyond the last instant that a clock may show."""
@@ -61,16 +63,29 @@ _SIZE_OF: Final[dict[bytes, WindowSize]] = {number: size for size, number in _SI
 _NAME: Final = Codec((KeyElement("name", str),))
 
 
+encode_struct: Final = msgspec.msgpack.Encoder().encode
+
+
 class CounterSettings(msgspec.Struct, frozen=True, array_like=True):
     """How a counter is kept: its configuration row.
 
-    `epoch` counts the changes of `shards`, the rows that adds are spread over; `windows` are how many of each size are
-    kept.
+    `epoch` counts the changes of `shards`, the rows that adds are spread over, 0 before the first add; `windows` are
+    how many of each size are kept. While an entity shows the counter, `shown`, adds mark it.
     """
 
     epoch: int
     shards: int
     windows: dict[WindowSize, int] = {}
+    shown: bool = False
+
+
+def kept(stored: CounterSettings | None, declared: CounterSettings) -> CounterSettings:
+    """How a counter is kept, of which an entity may have said only that it shows it."""
+    if stored is None:
+        return declared
+    if stored.shards:
+        return stored
+    return msgspec.structs.replace(declared, windows={**declared.windows, **stored.windows}, shown=stored.shown)
 
 
 class Generations(msgspec.Struct, frozen=True, array_like=True):
@@ -118,10 +133,15 @@ def name_key(name: str) -> bytes:
 
 
 def name_of(key: bytes) -> str:
-    """The name of a counter by the key of its configuration row; Corrupt where it has none."""
-    (name,) = _NAME.decode(key[VIEW_BYTES:])
-    assert isinstance(name, str)
-    return name
+    """The name of a counter by the key of its configuration row, or of its mark; Corrupt where it has none."""
+    return text_of(key[VIEW_BYTES:])
+
+
+def text_of(name: bytes) -> str:
+    """The name of a counter by its part of keys."""
+    (text,) = _NAME.decode(name)
+    assert isinstance(text, str)
+    return text
 
 
 def shard_key(name: bytes, shard: int) -> bytes:
@@ -158,6 +178,51 @@ def window_size_of(key: bytes) -> WindowSize:
     return _SIZE_OF[key[-_START_BYTES - 1 : -_START_BYTES]]
 
 
+MARKED: Final = RowRange.under(MARKS)
+"""The marks of counters whose values were not copied since the last add."""
+
+
+def mark_key(name: bytes) -> bytes:
+    return MARKS + name
+
+
+def new_mark(now: int) -> bytes:
+    """A mark: when it was set, in milliseconds since 1970."""
+    return encode_struct(now)
+
+
+def marked_since(row: Row) -> int:
+    """When a mark was set. Raises Corrupt."""
+    since: int = _decoded(row, _decode_mark)
+    return since
+
+
+ONLY_SHOWN: Final = encode_struct(CounterSettings(0, 0, {}, shown=True))
+"""The settings of a counter that an entity shows, and to which nothing was added."""
+
+
+def is_shown(row: Row | None) -> bool:
+    """Whether settings say that an entity shows the counter."""
+    settings = settings_of(row)
+    return settings is not None and settings.shown
+
+
+def show_in_settings(row: Row | None) -> bytes | None:
+    """The settings of a counter that entities show; None if these say so."""
+    settings = settings_of(row)
+    if settings is None:
+        return ONLY_SHOWN
+    return None if settings.shown else encode_struct(msgspec.structs.replace(settings, shown=True))
+
+
+def no_longer_shown(row: Row | None) -> bytes | None:
+    """The settings of a counter that no entity shows any more; None if nothing was ever added."""
+    settings = settings_of(row)
+    if settings is None or not settings.shards:
+        return None
+    return encode_struct(msgspec.structs.replace(settings, shown=False))
+
+
 def token_key(generation: int, name: bytes, token: bytes) -> bytes:
     return TOKENS + generation.to_bytes(_GENERATION_BYTES, "big") + name + token
 
@@ -171,9 +236,9 @@ def tokens_of(generation: int) -> RowRange:
     return RowRange.under(TOKENS + generation.to_bytes(_GENERATION_BYTES, "big"))
 
 
-encode_struct: Final = msgspec.msgpack.Encoder().encode
 _decode_settings: Final = msgspec.msgpack.Decoder(CounterSettings).decode
 _decode_sums: Final = msgspec.msgpack.Decoder(Sums).decode
+_decode_mark: Final = msgspec.msgpack.Decoder(int).decode
 _decode_generations: Final = msgspec.msgpack.Decoder(Generations).decode
 
 
@@ -183,7 +248,8 @@ def settings_of(row: Row | None) -> CounterSettings | None:
         return None
     settings: CounterSettings = _decoded(row, _decode_settings)
     if not (
-        0 < settings.shards <= MOST_SHARDS
+        0 <= settings.shards <= MOST_SHARDS
+        and (settings.shards or settings.shown)
         and settings.epoch >= 0
         and all(kept > 0 for kept in settings.windows.values())
     ):
@@ -216,10 +282,17 @@ def sums_of(row: Row | None) -> Sums:
     if row is None:
         return NOTHING
     cell = row.get(VALUE)
+    return sums_of_amounts(b"\x90" if cell is None else cell.value)
+
+
+def sums_of_amounts(data: bytes | None) -> Sums:
+    """The sums of encoded amounts; nothing for None. Raises Corrupt."""
+    if data is None:
+        return NOTHING
     try:
-        return _decode_sums(b"" if cell is None else cell.value)
+        return _decode_sums(data)
     except msgspec.MsgspecError:  # beyond 64 bits, or unreadable
-        amounts = [] if cell is None else decode_amounts(cell.value)
+        amounts = decode_amounts(data)
     if len(amounts) != _SUMS or not all(type(each) is int and each >= 0 for each in amounts):
         raise Corrupt(_UNREADABLE, amounts=amounts)
     return Sums(*amounts)  # type: ignore[arg-type]
@@ -271,6 +344,11 @@ def _check_token(key: bytes, row: Row) -> None:
         raise Corrupt(_UNREADABLE)
 
 
+def _check_mark(key: bytes, row: Row) -> None:
+    name_of(key)
+    marked_since(row)
+
+
 def _check_name(key: bytes, start: int, behind: int) -> int:
     """Where the name in a key ends; Corrupt unless so many bytes follow it."""
     _parts, end = _NAME.decode_prefix(key, start)
@@ -285,4 +363,5 @@ _CHECKS: Final = {
     SHARDS: _check_shard,
     WINDOWS: _check_window,
     TOKENS: _check_token,
+    MARKS: _check_mark,
 }

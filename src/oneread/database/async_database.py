@@ -26,7 +26,7 @@ from oneread.database import results
 from oneread.database import survey as surveys
 from oneread.database.async_attempts import AsyncAttempts
 from oneread.database.async_bulk import AsyncBulk
-from oneread.database.async_counters import AsyncCounter
+from oneread.database.async_counters import AsyncCounter, AsyncTransactionCounter
 from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
 from oneread.database.expiry_sweep import Swept
@@ -215,6 +215,16 @@ class AsyncTransaction:
     async def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `delete`."""
         await self._database.run(self._work.delete(model, key, if_version))
+
+    def counter(
+        self, name: str, *, shards: int | None = None, keep: Mapping[WindowSize, int] | None = None
+    ) -> AsyncTransactionCounter:
+        """Like the database's `counter`; it can be added to, and is read before or after the transaction.
+
+        Not in a portable schema.
+        """
+        plans = self._database.operations.counters
+        return AsyncTransactionCounter(self._work, plans, name, plans.declared(shards, keep))
 
 
 class AsyncDatabase:

@@ -165,7 +165,7 @@ class Explainer:
         """What `add` to a counter with these windows would do, `once` with a token."""
         check_name(name)
         plan = [f"read counts, settings and a shard of counter {shown(name)}", "write counts, the shard"]
-        bound = self.costs.counter_add(keep=keep, once=once)
+        bound = self.costs.counter_add(name, keep=keep, once=once)
         return self._explanation(f"counter({shown(name)}).add({'once=...' if once else ''})", plan, bound)
 
     def counter_read(self, name: str, *, shards: int = MOST_SHARDS) -> Explanation:

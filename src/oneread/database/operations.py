@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import msgspec
 
+from oneread.counters.copying import CounterCopier
 from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep
 from oneread.database.patches import patching
@@ -69,8 +70,9 @@ class Operations:
     """The verbs of one open database.
 
     `committer` commits, `outbox` does the tasks that commits leave, `jobs` what comes again and again; `counters` are
-    those of the store. `meter` records how the worker does, under telemetry. `lists` belongs to the faces: what can be
-    paged, by its class. `inline` and `portable` are the schema's.
+    those of the store, and `copies` gives their values to the entities that show them. `meter` records how the worker
+    does, under telemetry. `lists` belongs to the faces: what can be paged, by its class. `inline` and `portable` are
+    the schema's.
     """
 
     def __init__(self, catalog: Catalog, fence: Fence, schema: Schema) -> None:
@@ -84,6 +86,7 @@ class Operations:
         self.counters = CounterPlans(self.committer, schema.counters)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
         self.jobs = JobRunner(self.committer, [self.counters.sweeper, self.sweeper], self.outbox.leases)
+        self.copies = CounterCopier(self.committer, catalog.counters)
         self.meter: WorkerMeter | None = None
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {
@@ -91,9 +94,11 @@ class Operations:
             for cls, entity_type in catalog.entity_types.items()
         }
 
-    def commit(self, changes: Sequence[Change], basis: Basis | None = None) -> Plan[list[bytes]]:
-        """Commits changes; returns the tasks that this left."""
-        tasks = yield from self.committer.commit(Commit(changes, basis=basis))
+    def commit(
+        self, changes: Sequence[Change], basis: Basis | None = None, beside: Sequence[Callable[[], Plan[object]]] = ()
+    ) -> Plan[list[bytes]]:
+        """Commits changes, and what is done beside them; returns the tasks that this left."""
+        tasks = yield from self.committer.commit(Commit(changes, basis=basis, beside=beside))
         if self.fence.is_stale:
             yield from self.refresh()
         return tasks
@@ -311,12 +316,15 @@ class Operations:
             self.lists.clear()
 
     def drain_step(self, batch: int) -> Plan[TaskStepResult]:
-        """One batch of one task of the outbox, unless other workers have all of them."""
-        return self.outbox.step(batch)
+        """One batch of one task of the outbox, else of counters that entities do not show yet."""
+        result = yield from self.outbox.step(batch)
+        if not result and (yield from self.copies.step(due=False)):
+            return TaskStepResult.DONE
+        return result
 
     def drain_or_wait(self, batch: int) -> Plan[TaskStepResult]:
         """Like `drain_step`, with a pause when other workers have all of them."""
-        result = yield from self.outbox.step(batch)
+        result = yield from self.drain_step(batch)
         if result is TaskStepResult.HELD:
             yield from Sleep(_POLL_SECONDS)
         return result

@@ -25,9 +25,11 @@ class Traceable(Protocol):
 VERBS: Final = (
     "get", "find", "get_many", "page",
     "save", "create", "get_or_create", "upsert", "patch", "delete", "save_all",
-    "transact", "drain",
+    "transact", "drain", "counters",
 )  # fmt: skip
 """The verbs that are measured: `exists` calls find, `scan` calls page."""
+COUNTER_VERBS: Final = ("add", "read", "look", "windows", "shards", "settings", "configure", "delete")
+"""The verbs of a counter that are measured, as `counter_add` and so on. Its name is not recorded."""
 
 
 def trace_verbs(database: D, telemetry: Telemetry) -> D:
@@ -35,6 +37,16 @@ def trace_verbs(database: D, telemetry: Telemetry) -> D:
     database.operations.meter = telemetry
     for name in VERBS:
         setattr(database, name, _traced(name, getattr(database, name), telemetry))
+    make: Callable[..., Any] = database.counter  # type: ignore[attr-defined]  # of either face
+
+    @wraps(make)
+    def counter(*given: Any, **named: Any) -> Any:
+        made = make(*given, **named)
+        for name in COUNTER_VERBS:
+            setattr(made, name, _traced(f"counter_{name}", getattr(made, name), telemetry))
+        return made
+
+    database.counter = counter  # type: ignore[attr-defined]
     return database
 
 

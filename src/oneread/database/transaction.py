@@ -7,9 +7,13 @@ control, Kung and Robinson 1981, backward validation).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
+from oneread.counters.committer import Once
+from oneread.counters.rows import text_of
+from oneread.counters.wanted import Add
 from oneread.database.operations import Operations
 from oneread.database.patches import patching
 from oneread.database.results import Outcome, attach_outcome
@@ -34,6 +38,12 @@ _READ_OUTSIDE: Final = (
 )
 
 
+_COUNTER_OUTSIDE: Final = (
+    "a counter is not in the transaction's entity group, so with portable=True it cannot change in the same "
+    "transaction: add to it afterwards, with a token that the group stores"
+)
+
+
 class TransactionWork:
     """One attempt of one transaction.
 
@@ -46,6 +56,8 @@ class TransactionWork:
         self._group = group
         self._overlay = UnitOfWork(operations.catalog.name_of, operations.catalog.claim_facts, is_consistent=False)
         self._changes: list[Change] = []
+        self._adds: dict[bytes, Add] = {}
+        self._adds_once: list[tuple[Add, Once]] = []
         self._given: list[tuple[Outcome, ChangeResult]] = []
         self._now = 0
         self._ended = False
@@ -104,6 +116,25 @@ class TransactionWork:
         root_key = self._operations.root(model, key)
         yield from self._write(Delete(self._operations.catalog, root_key, if_version, model))
 
+    def count(self, wanted: Add, once: Once | None) -> None:
+        """Adds to a counter in this transaction's commit."""
+        self._refuse_ended()
+        if self._operations.portable:
+            raise UsageError(_COUNTER_OUTSIDE, counter=text_of(wanted.name), group=self._name(self._group))
+        if once is not None:
+            self._adds_once.append((wanted, once))
+        else:
+            known = self._adds.get(wanted.name)
+            self._adds[wanted.name] = wanted if known is None else known._replace(amount=known.amount + wanted.amount)
+
+    def _besides(self) -> list[Callable[[], Plan[object]]]:
+        """What the commit adds to counters: all adds without a token at once, each other one by itself."""
+        add = self._operations.counters.committer.add_inside
+        found: list[Callable[[], Plan[object]]] = []
+        if self._adds:
+            found.append(partial(add, list(self._adds.values())))
+        return found + [partial(add, [wanted], once) for wanted, once in self._adds_once]
+
     def _is_inside(self, key: bytes) -> bool:
         """Whether a root row is in the group of this transaction, which a portable schema begins with the first."""
         if self._group is None and not self._operations.portable:
@@ -151,8 +182,9 @@ class TransactionWork:
         """Checks that what was read is unchanged, and commits every change; returns the tasks that this left."""
         self._ended = True
         basis = Basis(self._now, self._overlay.loaded, self._overlay.only_followed)
-        if self._changes:
-            return (yield from self._operations.commit(self._changes, basis))
+        besides = self._besides()
+        if self._changes or besides:
+            return (yield from self._operations.commit(self._changes, basis, besides))
         if len(basis.rows) > 1:  # a single row was read at one moment, and needs no check
             yield from check_unchanged(UnitOfWork(self._operations.catalog.name_of), basis)
         return []

@@ -95,6 +95,8 @@ class Worker:
                     pass
                 while not self._stopping.is_set() and self._do_jobs():
                     pass
+                while not (self._stopping.is_set() or self._replaced) and self._copy():
+                    pass
                 self._record(at_once=True)
             except Closed:
                 return
@@ -108,14 +110,17 @@ class Worker:
                 self._stopping.wait(PAUSE_SECONDS)
                 self._wanted.put(None)
             with contextlib.suppress(Empty):
-                self._wanted.get(timeout=RECOVERY_SECONDS)
+                self._wanted.get(timeout=min(RECOVERY_SECONDS, self._operations.copies.pause))
 
     def _do_jobs(self) -> bool:
         return self._driver.run(self._operations.jobs.step(), Trace(self._observers))
 
     def _step(self) -> bool:
         self._record()
-        return bool(self._driver.run(self._operations.drain_step(BATCH), Trace(self._observers)))
+        return bool(self._driver.run(self._operations.outbox.step(BATCH), Trace(self._observers)))
+
+    def _copy(self) -> bool:
+        return self._driver.run(self._operations.copies.step(), Trace(self._observers))
 
     def _record(self, *, at_once: bool = False) -> None:
         """Records what was done and what waits, under telemetry; not more often than a worker looks for tasks."""

@@ -16,7 +16,7 @@ from oneread.derivations.rules import rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.models.expressions import Expression
-from oneread.models.fields import FACTORY, Marker, defaults_of, is_rollup
+from oneread.models.fields import FACTORY, Marker, defaults_of, is_counter, is_rollup
 from oneread.models.model import Model
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, is_copied
@@ -186,7 +186,7 @@ class Accesses:
             raise InvalidDeclaration("there is no such field", model=model, field=name)
         access = _typed(f"e.{name}", types[name])
         default = defaults_of(model)[name]
-        if is_rollup(default):
+        if is_rollup(default) and not is_counter(default):
             return access._replace(rank=1 + self._rank_of_group(GroupField.of(model, name, default)))
         return access
 

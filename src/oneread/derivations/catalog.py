@@ -95,6 +95,7 @@ class Catalog:
         self.probes = self._add_probes(accesses)
         self._references = tuple(each for cls in models for each in self.entity_types[cls].references)
         self._with_hidden = frozenset(each.kind.prefix for each in self.entity_types.values() if each.has_hidden)
+        self.counters = rollups.counters
         self._with_totals = frozenset(each.kind.prefix for each in self.entity_types.values() if each.rollups)
         self._any_type = {self.kinds[cls].prefix: self.entity_types[cls] for cls in reversed(models)}
 
@@ -328,7 +329,10 @@ class Catalog:
     def withhold(self, building: Collection[type]) -> None:
         """Leaves totals of these aggregates empty in what users read: they would be too small."""
         with_totals = [each for each in self.entity_types.values() if each.rollups]
-        found = {each.cls: [one.field for one in each.rollups if one.number.view in building] for each in with_totals}
+        found = {
+            each.cls: [one.field for one in each.rollups if one.number is not None and one.number.view in building]
+            for each in with_totals
+        }
         fields = {cls: names for cls, names in found.items() if names}
         for kind in {each.kind for each in with_totals}:
             kind.layouts.withhold(fields)

@@ -204,7 +204,7 @@ class EntityType:
         suffix = entity_part(key)
         totals: dict[str, Any] = {}
         for each in self.rollups:
-            found = numbers.get(each.shown.key + suffix)
+            found = numbers.get(each.shown.key_of(suffix)) if numbers else None
             totals[each.field] = getattr(before, each.field) if found is None else each.read(found)
         return msgspec.structs.replace(entity, **totals)
 

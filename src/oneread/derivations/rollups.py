@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 from oneread.derivations.access import Accesses, FieldRoute, GroupField
 from oneread.derivations.aggregates import AggregateView
 from oneread.derivations.copies import Reference
+from oneread.derivations.counter_fields import ShownCounter, ShownCounters
 from oneread.derivations.derivation import CompiledView
 from oneread.derivations.emitted_record import Record
 from oneread.derivations.group_indexes import IndexedGroups, indexed_groups
 from oneread.errors import InvalidDeclaration
-from oneread.models.fields import defaults_of, is_rollup
+from oneread.models.fields import CounterName, defaults_of, is_counter, is_rollup
 from oneread.models.model import Model
 from oneread.models.references import is_copied
 from oneread.models.registry import EntityKind
-from oneread.models.types import field_types, unwrap
+from oneread.models.types import field_types, types_of, unwrap
 from oneread.transactions.unit_of_work import Group, GroupNumbers
 
 
@@ -48,6 +49,10 @@ class ShownAggregate:
         self._sums, *_hidden = view.tokens
         self._tokens = view.tokens
         self.key = view.prefix
+
+    def key_of(self, suffix: bytes) -> bytes:
+        """The key in `counts` of the group with this key."""
+        return self.key + suffix
 
     def group(self, suffix: bytes) -> Group:
         """The group with this key, as it is behind the view's prefix."""
@@ -82,11 +87,12 @@ class ShownAggregate:
 
 
 class Rollup(NamedTuple):
-    """One field of an entity that shows a number of the group with the entity's key."""
+    """One field of an entity that shows a number of the group with the entity's key, or a named counter."""
 
     field: str
-    number: GroupField
-    shown: ShownAggregate
+    number: GroupField | None
+    """None for a counter."""
+    shown: ShownAggregate | ShownCounter
     read: Callable[[GroupNumbers], Any]
 
 
@@ -104,6 +110,8 @@ class Rollups:
         self._kinds = kinds
         self._accesses = accesses
         self._fields = {cls: self._declared(cls) for cls in models}
+        self._counters = {cls: self._declared_counters(cls) for cls in models}
+        self.counters = ShownCounters([each for fields in self._counters.values() for each in fields.values()])
         groups = [(cls, name, found) for cls, fields in self._fields.items() for name, found in fields.items()]
         indexed = indexed_groups(views.values())
         shown = dict.fromkeys([*(each.view for *_, each in groups), *indexed])
@@ -112,7 +120,8 @@ class Rollups:
     def of_model(self, cls: type[Model[Any]]) -> tuple[Rollup, ...]:
         """The rollups of an entity class."""
         found = ((name, each, self._shown[each.view]) for name, each in self._fields[cls].items())
-        return tuple(Rollup(name, each, shown, shown.reader(each.field)) for name, each, shown in found)
+        totals = [Rollup(name, each, shown, shown.reader(each.field)) for name, each, shown in found]
+        return (*totals, *(Rollup(name, None, each, each.value) for name, each in self._counters[cls].items()))
 
     def made_of(self, kind: EntityKind) -> tuple[ShownAggregate, ...]:
         """The aggregates of entities of this kind whose groups are shown anywhere, by entities or indexes."""
@@ -137,7 +146,7 @@ class Rollups:
         name, *rest = route
         if not rest:
             marker = defaults_of(model).get(name)
-            return GroupField.of(model, name, marker) if is_rollup(marker) else None
+            return GroupField.of(model, name, marker) if is_rollup(marker) and not is_counter(marker) else None
         access = self._accesses.of_route(model, (name,))
         if access.target is None:
             return None
@@ -148,7 +157,9 @@ class Rollups:
     def _declared(self, cls: type[Model[Any]]) -> dict[str, GroupField]:
         """The rollups of a model by field, checked."""
         found = {
-            name: GroupField.of(cls, name, marker) for name, marker in defaults_of(cls).items() if is_rollup(marker)
+            name: GroupField.of(cls, name, marker)
+            for name, marker in defaults_of(cls).items()
+            if is_rollup(marker) and not is_counter(marker)
         }
         names = self._accesses.names
         for name, group in found.items():
@@ -168,6 +179,28 @@ class Rollups:
                 )  # fmt: skip
             self._check_key(cls, name, group.view)
             self._accesses.of_route(cls, (name,))  # a circle shows here
+        return found
+
+    def _declared_counters(self, cls: type[Model[Any]]) -> dict[str, ShownCounter]:
+        """The fields of a model that show counters, checked."""
+        found: dict[str, ShownCounter] = {}
+        kind = self._kinds[cls]
+        for name, marker in defaults_of(cls).items():
+            if isinstance(marker, CounterName):
+                raise InvalidDeclaration(
+                    "a field shows a counter by rollup(counter(...), every=10)", model=cls, field=name
+                )
+            if not is_counter(marker):
+                continue
+            if name in kind.names:
+                raise InvalidDeclaration("a part of the key cannot be a rollup", model=cls, field=name)
+            own = types_of(cls, self._accesses.names)[name]
+            if own.bare is not int or own.metadata:
+                raise InvalidDeclaration(
+                    "a counter is shown by an int without a constraint: what was added cannot be refused afterwards",
+                    model=cls, field=name, declared=own.bare,
+                )  # fmt: skip
+            found[name] = ShownCounter.of(cls, name, marker, kind)
         return found
 
     def _check_key(self, cls: type[Model[Any]], name: str, aggregate: type) -> None:

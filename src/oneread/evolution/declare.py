@@ -45,7 +45,10 @@ NUMBERS: Final = "numbers="
 
 
 class DeclaredRollup(msgspec.Struct, frozen=True):
-    """A field that shows a number of a group: the stored name of the aggregate, and its field."""
+    """A field that shows a number of a group: the stored name of the aggregate, and its field.
+
+    Of a counter the aggregate is empty, and the number is the pattern of its name.
+    """
 
     field: str
     view: str
@@ -54,7 +57,7 @@ class DeclaredRollup(msgspec.Struct, frozen=True):
     @property
     def promise(self) -> str:
         """As the layout records it."""
-        return f"rollup of {self.view}.{self.number}"
+        return f"rollup of {self.view}.{self.number}" if self.view else f"counter {self.number}"
 
 
 class DeclaredModel(msgspec.Struct, frozen=True):
@@ -164,7 +167,10 @@ class _Declarer:
         copies = {each.name: each.copy for each in entity_type.references if each.copy is not None}
         nested = _nested(types.values())
         rollups = tuple(
-            DeclaredRollup(each.field, stored_name(each.number.view), each.number.field) for each in entity_type.rollups
+            DeclaredRollup(each.field, "", each.shown.name)
+            if each.number is None
+            else DeclaredRollup(each.field, stored_name(each.number.view), each.number.field)
+            for each in entity_type.rollups
         )
         blanks = frozenset(
             name for name, _text, has_default in describe(cls, self._names) if has_default or _may_be_none(types[name])

@@ -218,7 +218,7 @@ class _Evolution:
     def _spread_to(self, each: Comparison) -> bool:
         kind, before = each.declared.kind, len(self._touched)
         for rollup in each.declared.rollups:
-            if rollup.field in each.origins and not self._keeps_groups(rollup.view):
+            if rollup.view and rollup.field in each.origins and not self._keeps_groups(rollup.view):
                 each.report_rebuilt(rollup)
                 self._touched.add((kind, rollup.field))
         for far in each.declared.copied:

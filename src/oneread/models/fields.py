@@ -11,9 +11,12 @@ from uuid import UUID
 
 import msgspec
 
-from oneread.errors import UsageError
+from oneread.errors import InvalidDeclaration, UsageError
 
 T = TypeVar("T")
+
+EVERY: Final = 10
+"""Seconds within which a field shows what a counter was added, unless it says otherwise."""
 
 FACTORY: Final[Any] = type(
     msgspec.defstruct("_Made", [("made", list, msgspec.field(default_factory=list))]).__struct_defaults__[0]
@@ -38,7 +41,9 @@ class Marker(msgspec.Struct, frozen=True):
     missing_ok: bool = False
     on_delete: Literal["keep", "refuse", "delete"] = "keep"
     group: Any = None
-    """Of a rollup: the field of the aggregate, or a function that returns it."""
+    """Of a rollup: the field of the aggregate, a function that returns it, or the name of a counter."""
+    every: float = 0
+    """Of a rollup of a counter: seconds."""
 
     def __repr__(self) -> str:
         return f"<{self.what}>"
@@ -51,6 +56,17 @@ def rollup_names(cls: Any) -> list[str]:
 
 def is_rollup(default: object) -> TypeGuard[Marker]:
     return isinstance(default, Marker) and default.what == "rollup"
+
+
+class CounterName(msgspec.Struct, frozen=True):
+    """The name of a counter, with parts of an entity's key in braces."""
+
+    text: Any
+
+
+def is_counter(default: object) -> bool:
+    """Whether a field shows a named counter."""
+    return is_rollup(default) and isinstance(default.group, CounterName)
 
 
 KEY: Final = Marker("key")
@@ -85,11 +101,27 @@ def reference(*, missing_ok: bool = False, on_delete: Literal["keep", "refuse", 
     return cast("Any", Marker("reference", missing_ok, on_delete))
 
 
+def counter(name: str) -> int:
+    """Names the counter that a field shows: `views: int = rollup(counter("views:{number}"), every=10)`.
+
+    Arguments:
+        name: the counter's name, with each part of the entity's key once, in braces. It begins with other text. Parts
+            are ints, UUIDs and, in the last place, text. Between two parts stands text that begins with another
+            character than a digit, a letter or a dash.
+    """
+    return cast("int", CounterName(name))
+
+
 @overload
-def rollup(field: Callable[[], T], *, init: Literal[False] = False) -> T: ...
+def rollup(field: Callable[[], T], *, every: float | None = None, init: Literal[False] = False) -> T: ...
 @overload
-def rollup(field: T, *, init: Literal[False] = False) -> T: ...
-def rollup(field: Any, *, init: Literal[False] = False) -> Any:  # noqa: ARG001 - for type checkers
+def rollup(field: T, *, every: float | None = None, init: Literal[False] = False) -> T: ...
+def rollup(
+    field: Any,
+    *,
+    every: float | None = None,
+    init: Literal[False] = False,  # noqa: ARG001 - for type checkers
+) -> Any:
     """Shows a number of the group that has this entity's key.
 
     `answers: int = rollup(AnswersOf.answers)`. The library keeps it: it changes in the commit that changes the group,
@@ -100,11 +132,20 @@ def rollup(field: Any, *, init: Literal[False] = False) -> Any:  # noqa: ARG001 
     A commit that changes a group reads the group's row and the entity's, and writes the entity: 2 requests and 3 rows
     more for each entity that shows it, and one request more for each least(...) or greatest(...).
 
+    `views: int = rollup(counter("views:{number}"), every=10)` shows a named counter. An add never writes the entity: a
+    worker copies the value, so that the field is exactly what the counter was at a moment no longer than `every` ago.
+
     Arguments:
         field: a field of an aggregate with count(), total(...), mean(...), least(...) or greatest(...); a function that
-            returns it if the aggregate is declared further down: `rollup(lambda: RepliesTo.replies)`.
+            returns it if the aggregate is declared further down: `rollup(lambda: RepliesTo.replies)`; or
+            `counter(...)`.
+        every: of a counter: seconds, 1 to 86,400, after which an add is shown at the latest; 10 unless given.
         init: for type checkers, which refuse the field in a constructor; leave it out.
     """
+    if isinstance(field, CounterName):
+        return Marker("rollup", group=field, every=EVERY if every is None else every)
+    if every is not None:
+        raise InvalidDeclaration("every= is of a counter; a total of an aggregate is always current", every=every)
     return Marker("rollup", group=field)
 
 

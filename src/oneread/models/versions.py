@@ -15,11 +15,11 @@ import msgspec
 from oneread.errors import Corrupt, SchemaMismatch
 from oneread.store.keys import view_prefix
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Of the schema row itself and of all rows that oneread writes.
 
-Earlier releases, which know neither selections nor older layouts that are still written, refuse it. They left 1, which
-the first program that opens the store for writing raises.
+Earlier releases refuse it: those of 1 know neither selections nor older layouts that are still written, and a repair by
+those of 2 removes the counters. The first program that opens a store of theirs for writing raises it.
 """
 
 ViewState: TypeAlias = Literal["readable", "building"]

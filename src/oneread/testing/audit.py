@@ -19,13 +19,13 @@ from oneread.derivations.entity_type import EntityState, FillInputs
 from oneread.derivations.group_indexes import indexed_groups
 from oneread.models.references import Copy
 from oneread.store.engine import Engine
-from oneread.store.keys import VIEW_BYTES
+from oneread.store.keys import VIEW_BYTES, entity_part
 from oneread.store.requests import Scan
 from oneread.store.rows import TABLES, Row, RowRange, Table
 from oneread.transactions import outbox
 from oneread.transactions.deltas import Delta, decode_amounts
 from oneread.transactions.root import BODY, Root, parse_root
-from oneread.transactions.unit_of_work import VALUE, GroupNumbers
+from oneread.transactions.unit_of_work import VALUE, GroupNumbers, counter_numbers
 from oneread.transactions.unit_of_work import DerivedWrites as Derived
 
 Stored: TypeAlias = dict[Table, dict[bytes, Row]]
@@ -91,6 +91,7 @@ class Audit:
         entities = {key: self._expected(key, root) for key, root in roots.items()}
         self._check_views(entities)
         self._check_counts(entities)
+        self._check_counters(entities)
         if not self.pending:
             self._check_copies(entities, roots)
 
@@ -197,6 +198,20 @@ class Audit:
         others = {place for place in self.stored["counts"] if place[:VIEW_BYTES] not in counters.PREFIXES}
         found.update(dict.fromkeys(others - expected.keys(), "left over"))
         _compare("a sum or a claim", expected, found)
+
+    def _check_counters(self, entities: dict[bytes, _Entity]) -> None:
+        """A counter is marked, or the entity shows its value."""
+        counts = self.stored["counts"]
+        for key, (state, _derived) in entities.items():
+            for each in () if state.entity is None else self._catalog.type_of(state.entity).rollups:
+                group = each.shown.group(entity_part(key))
+                if group.counter is None or group.counter.mark in counts:
+                    continue
+                shards = group.counter.shards
+                found = [row for row in counts.items() if shards.start <= row[0] < shards.stop]
+                value = each.read(counter_numbers(found))
+                if getattr(state.entity, each.field) != value:
+                    raise Offence(f"{self._catalog.name_of(key)}.{each.field} is not the counter's {value}")
 
     def _check_copies(self, entities: dict[bytes, _Entity], roots: dict[bytes, Root]) -> None:
         sources = {key: self._catalog.source(key, root) for key, root in roots.items()}

@@ -12,9 +12,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from oneread.derivations.views import Aggregate
 from oneread.models.expiry import Expiry
-from oneread.models.fields import CREATED, GENERATED, UPDATED, Marker, defaults_of, is_rollup
+from oneread.models.fields import CREATED, GENERATED, UPDATED, Marker, defaults_of, is_counter, is_rollup
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path
 from oneread.models.references import Copy, Ref, copied_names
@@ -68,14 +67,6 @@ def referring_fields(cls: type, names: Names) -> Referring:
     if root is not None:
         found[CHILD_OF] = OracleField(CHILD_OF, root, root, None, missing_ok=False, on_delete="refuse")
     return found
-
-
-def rolled_up(cls: type) -> dict[str, tuple[type[Aggregate[Any]], str]]:
-    """The aggregate and its field that each rollup of a model shows."""
-    markers = {each.name: each.default for each in msgspec.structs.fields(cls)}
-    given = {name: each.group for name, each in markers.items() if is_rollup(each)}
-    fields = {name: each if hasattr(each, "__objclass__") else each() for name, each in given.items()}
-    return {name: (each.__objclass__, each.__name__) for name, each in fields.items()}
 
 
 def has_expired(ttl: Expiry | None, entity: object, now: int) -> bool:
@@ -165,3 +156,10 @@ def stamped(entity: M, before: AnyModel | None, version: int) -> M:
 
 
 _EMPTY_TOTALS: Final[dict[type, object]] = {int: 0, float: 0.0, Decimal: Decimal(0), timedelta: timedelta()}
+
+
+def totals_of(cls: type) -> dict[str, tuple[type[Any], str]]:
+    """The aggregate and its field that each rollup of a model shows, but for counters."""
+    given = {name: one.group for name, one in defaults_of(cls).items() if is_rollup(one) and not is_counter(one)}
+    fields = {name: each if hasattr(each, "__objclass__") else each() for name, each in given.items()}
+    return {name: (each.__objclass__, each.__name__) for name, each in fields.items()}

@@ -27,6 +27,7 @@ from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import Named, types_of
 from oneread.testing.naive import FOLDS, key_value, look, sort_by_keys
+from oneread.testing.naive_counters import NaiveCounters
 from oneread.testing.naive_entities import (
     CHILD_OF,
     AnyModel,
@@ -42,10 +43,10 @@ from oneread.testing.naive_entities import (
     place_of,
     place_order,
     referring_fields,
-    rolled_up,
     source_route,
     stamped,
     targets_of,
+    totals_of,
     written_at,
 )
 
@@ -81,7 +82,8 @@ class Oracle:
         self._fields |= {view: {} for view in self.views}  # a group refers, and has nothing of what it refers to
         self._wanted: dict[type, set[tuple[str, Route]]] = {cls: set() for cls in self.models}
         self._collect_wanted()
-        self._rollups = {cls: rolled_up(cls) for cls in self.models}
+        self._rollups = {cls: totals_of(cls) for cls in self.models}
+        self.counters = NaiveCounters()
         self.held: dict[Place, Held] = {}
         self.clock_of: Callable[[Place], int] = lambda _place: 0
         """The clock at the commit of an entity, where the caller does not give it: the source of its stamps."""
@@ -155,6 +157,11 @@ class Oracle:
         self._given[sequence] = self._given.get(sequence, 0) + 1
         return msgspec.structs.replace(entity, **{part: self._given[sequence]})
 
+    def settle(self) -> None:
+        """Lets every entity see what has changed elsewhere; after a change of `counters`, too."""
+        while self._refresh():
+            pass
+
     def create(self, entity: M, version: int = 0) -> M:
         """Stores a new entity."""
         if self._present(place_of(entity)) is not None:
@@ -214,8 +221,7 @@ class Oracle:
             for place, entity in changes:
                 self._apply(place, entity)
             self._let_go()
-            while self._refresh():
-                pass
+            self.settle()
             self._refuse_taken()
         except Exception:
             self.held, self.ever = held, ever
@@ -254,8 +260,7 @@ class Oracle:
         What others show of them follows.
         """
         if self._let_go():
-            while self._refresh():
-                pass
+            self.settle()
 
     def _let_go(self) -> set[Place]:
         """Deletes what goes with its source; returns it.
@@ -343,7 +348,7 @@ class Oracle:
         groups = {view: dict(self.members(view)) for view in shown}
         changed = False
         for place, held in list(self.held.items()):
-            totals: dict[str, Any] = {}
+            totals: dict[str, Any] = dict(self.counters.shown_by(type(held.entity), place[1]))
             for name, (view, field) in self._rollups[type(held.entity)].items():
                 values = self._group_of(view, place)
                 totals[name] = getattr(self._fold(view, values, groups[view].get(values, [])), field)

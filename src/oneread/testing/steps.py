@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
+from oneread.counters.wanted import check_name
 from oneread.database._sync.database import Database
 from oneread.database.async_database import ATTEMPTS
 from oneread.database.cursors import CursorCipher
@@ -207,6 +208,53 @@ class TransactStep(Step, frozen=True):
 
     def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - dated by the oracle
         self.expected(oracle)
+        return []
+
+
+class CountStep(WriteStep, frozen=True):
+    """`db.counter(name).add(amount, once=once)`; in a history, entities show it before the next step."""
+
+    name: str
+    amount: int
+    once: str | None = None
+
+    def __str__(self) -> str:
+        return f"count {self.name} {self.amount:+}"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        counters = operations.counters
+        return counters.add(check_name(self.name), counters.declared(None, None), self.amount, self.once)
+
+    def do(self, database: Database) -> list[Any]:
+        database.counter(self.name).add(self.amount, once=self.once)
+        database.drain()
+        return []
+
+    def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - counters have none
+        oracle.counters.add(self.name, self.amount, self.once)
+        oracle.settle()
+        return []
+
+
+class DeleteCounterStep(WriteStep, frozen=True):
+    """`db.counter(name).delete()`; in a history, entities show it before the next step."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"delete counter {self.name}"
+
+    def plan(self, operations: Operations) -> Plan[Any]:
+        return operations.counters.delete(check_name(self.name))
+
+    def do(self, database: Database) -> list[Any]:
+        database.counter(self.name).delete()
+        database.drain()
+        return []
+
+    def expect(self, oracle: Oracle, versions: Versions = ()) -> list[Any]:  # noqa: ARG002 - counters have none
+        oracle.counters.delete(self.name)
+        oracle.settle()
         return []
 
 

@@ -25,7 +25,7 @@ except ModuleNotFoundError as error:
 from oneread.derivations.expiry import ExpiryIndex
 from oneread.errors import UsageError
 from oneread.evolution.schema import Schema
-from oneread.models.fields import GENERATED, Marker
+from oneread.models.fields import GENERATED, Marker, defaults_of, is_counter
 from oneread.models.model import Model, has_check, key_names, key_of
 from oneread.models.paths import path_of
 from oneread.models.registry import child_of, reference_target, root_model
@@ -34,6 +34,8 @@ from oneread.models.variants import is_variants_only
 from oneread.testing.crashes import Crash
 from oneread.testing.naive_entities import KeyParts, numbered_part
 from oneread.testing.steps import (
+    CountStep,
+    DeleteCounterStep,
     DeleteStep,
     DrainStep,
     HistoryStep,
@@ -248,6 +250,7 @@ class _Histories(_Makers):
             anything.map(lambda entity: SaveStep(entity, "create")),
             batch.map(SaveAllStep),
         ]
+        writes[:0] = _any([self._counts(model) for model in ordered])
         others = st.sampled_from([DrainStep(), LookStep(), TickStep(0.001), TickStep(100), TickStep(-5)])
         if any(issubclass(view, ExpiryIndex) for view in schema.views):  # what a sweep has deleted stays deleted
             ticks = [TickStep(0.001), TickStep(1), TickStep(10), TickStep(100)]
@@ -268,6 +271,19 @@ class _Histories(_Makers):
             pool = st.lists(self.fresh_keys(root), min_size=1, max_size=KEYS, unique=True)
             self._pools[root] = st.shared(pool, key=(id(self), root)).flatmap(st.sampled_from)
         return self._pools[root]
+
+    def _counts(self, model: type[Any]) -> st.SearchStrategy[WriteStep]:
+        """Adds to the counters that entities of a model show."""
+        texts = [each.group.text for each in defaults_of(model).values() if is_counter(each)]
+
+        def named(text: str, key: KeyParts) -> str:
+            return text.format(**dict(zip(key_names(model), key, strict=True)))
+
+        names = st.builds(named, st.sampled_from(texts or [""]), self.keys(model))
+        tokens = st.none() | st.sampled_from("ab")
+        if not texts:
+            return st.nothing()
+        return st.one_of(st.builds(CountStep, names, st.integers(-3, 9), tokens), st.builds(DeleteCounterStep, names))
 
     def _patches(self, model: type[Any]) -> st.SearchStrategy[WriteStep]:
         required, optional = self.fields(model, self._given[model])

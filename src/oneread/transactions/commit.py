@@ -119,16 +119,24 @@ class Basis(NamedTuple):
 class Commit:
     """One commit, as asked of a committer.
 
-    `swaps` are system rows that are swapped beside the changes. With a `basis` the changes were decided before, one
-    after the other: they are decided again in that way, and only while the rows they were decided on are unchanged.
-    `is_deciding` is the committer's note of how far it is: an error raised while it is true comes from the changes
-    themselves, any other from the store.
+    `swaps` are system rows that are swapped beside the changes. `beside` are plans that run in the same transaction,
+    after the rows of the changes were written; only a store whose transactions span rows can do that. With a `basis`
+    the changes were decided before, one after the other: they are decided again in that way, and only while the rows
+    they were decided on are unchanged. `is_deciding` is the committer's note of how far it is: an error raised while it
+    is true comes from the changes themselves, any other from the store.
     """
 
-    __slots__ = ("basis", "changes", "is_deciding", "swaps")
+    __slots__ = ("basis", "beside", "changes", "is_deciding", "swaps")
 
-    def __init__(self, changes: Sequence[Change], swaps: Sequence[Swap] = (), basis: Basis | None = None) -> None:
+    def __init__(
+        self,
+        changes: Sequence[Change],
+        swaps: Sequence[Swap] = (),
+        basis: Basis | None = None,
+        beside: Sequence[Callable[[], Plan[object]]] = (),
+    ) -> None:
         self.changes = changes
+        self.beside = beside
         self.swaps = swaps
         self.basis = basis
         self.is_deciding = False

@@ -26,7 +26,15 @@ from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
 from oneread.transactions.sequences import NumberSequence, has_sequences, keep_sequences, last_number, raised
 from oneread.transactions.system_rows import FENCE_ROW, Swap, swap
-from oneread.transactions.unit_of_work import ClaimFacts, Group, HoldersRefused, UnitOfWork, is_refusal, no_claim_facts
+from oneread.transactions.unit_of_work import (
+    ClaimFacts,
+    Group,
+    HoldersRefused,
+    UnitOfWork,
+    group_keys,
+    is_refusal,
+    no_claim_facts,
+)
 
 T = TypeVar("T")
 
@@ -152,6 +160,8 @@ class NativeCommitter(NativeSystem):
         yield from unit.settle(now)
         commit.is_deciding = False
         yield from unit.write()
+        for plan in commit.beside:
+            yield from plan()
         return outbox.left_by(unit)
 
     def step(self, plan: Callable[[TaskStep], Plan[None]]) -> Plan[None]:
@@ -273,6 +283,11 @@ class TaskStep:
         assert self._cascade is not None, "a step begins before it decides"
         return self._cascade.follow(source, holders)
 
+    def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
+        """Lets the entities that show these groups follow them, and what follows from that."""
+        assert self._cascade is not None, "a step begins before it decides"
+        return self._cascade.show_groups(groups)
+
 
 class Cascade:
     """One decision on a unit of work: of changes, and of everything that follows from them.
@@ -391,7 +406,7 @@ class Cascade:
         yield from unit.load_followers(showing)
         rows = unit.known("roots")
         living = {key: shown for key, shown in showing.items() if (row := rows[key]) is not None and BODY in row}
-        yield from unit.load("counts", [each.key for shown in living.values() for each in shown])
+        yield from unit.load("counts", group_keys([each for shown in living.values() for each in shown]))
         for holder, shown in living.items():
             self._causes.setdefault(holder, {}).update(dict.fromkeys([each.key for each in shown]))
             error = yield from self._refusal(self._followers.of_groups(holder, shown))

@@ -28,7 +28,7 @@ from oneread.errors import (
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import MAX_STAMP, TABLES, Cell, Row, RowRange, Table
-from oneread.transactions.deltas import Delta, Number
+from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 
 VALUE: Final = b"d:b"
 """The one column of rows that are not root rows: index rows, sums, claims, tasks."""
@@ -76,8 +76,23 @@ class GroupIndexes(Protocol):
         ...
 
 
+class CounterRows(NamedTuple):
+    """Where a named counter is that entities show; all of it in `counts`."""
+
+    shards: RowRange
+    settings: bytes
+    mark: bytes
+    """Its row is there while something was added that the entities do not show yet."""
+    show: Callable[[Row | None], bytes | None]
+    """The settings that make adds mark the counter; None if these do."""
+
+
+COUNTER_ROWS: Final = 256
+"""Rows that hold one counter, at most."""
+
+
 class Group(NamedTuple):
-    """A group of an aggregate whose numbers entities or indexes show.
+    """A group of an aggregate whose numbers entities or indexes show; or a named counter that entities show.
 
     `rank` orders what follows from one commit: a group settles when everything of lower rank has settled.
     """
@@ -91,6 +106,8 @@ class Group(NamedTuple):
     """The root keys of the entities that show it; not all of them exist."""
     indexes: GroupIndexes | None = None
     """What lists it; None if nothing does."""
+    counter: CounterRows | None = None
+    """Where the counter is; None for a group of an aggregate, whose row has the key `key`."""
 
 
 class RowCache(dict[bytes, "Row | None"]):
@@ -158,6 +175,19 @@ def first_row(table: Table, within: RowRange) -> Plan[Found | None]:
     """
     rows = yield from Scan(table, within, 1)
     return rows[0] if rows else None
+
+
+def group_keys(groups: Iterable[Group]) -> list[bytes]:
+    """The keys in `counts` of rows that are read for groups: that of the group, or a counter's settings."""
+    return [each.key if each.counter is None else each.counter.settings for each in groups]
+
+
+def counter_numbers(shards: Sequence[Found]) -> GroupNumbers:
+    """The numbers of a counter with these rows: what was added, and what was taken. Raises Corrupt."""
+    total = Delta()
+    for _key, row in shards:
+        total.add(decode_amounts(_value_of(row)), 1)
+    return GroupNumbers(encode_amounts(total.amounts) if shards else None, ())
 
 
 class UnitOfWork:
@@ -265,24 +295,37 @@ class UnitOfWork:
         return found
 
     def read_groups(self, groups: Sequence[Group], now: int) -> Plan[None]:
-        """Reads the numbers of groups, this unit's changes included. One request, and one for each extremum.
+        """Reads the numbers of groups, this unit's changes included.
+
+        One request, and one for each extremum and counter.
 
         Raises:
             HoldersRefused: the deltas of holders that followed a source are refused.
             OnereadError: those of other changes are.
         """
-        yield from self.load("counts", [each.key for each in groups])
+        yield from self.load("counts", group_keys(groups))
         refused: dict[bytes, Exception] = {}
         self._apply_deltas([each.key for each in groups if each.key in self._deltas], now, refused)
         if refused:
             raise HoldersRefused(refused)
         numbers = self._known["roots"].groups = {}
         for each in groups:
+            if each.counter is not None:
+                numbers[each.key] = yield from self._read_counter(each.counter, now)
+                continue
             extrema: list[bytes | None] = []
             for within in each.extrema:
                 first = yield from self.scan("views", within, 1)
                 extrema.append(first[0][1][VALUE].value if first else None)
             numbers[each.key] = GroupNumbers(_value_of(self.get("counts", each.key)), tuple(extrema))
+
+    def _read_counter(self, counter: CounterRows, now: int) -> Plan[GroupNumbers]:
+        """The value of a counter, whose settings were loaded. From this commit on, adds mark it."""
+        settings = self.get("counts", counter.settings)
+        shown = counter.show(settings)
+        if shown is not None:
+            self.put("counts", counter.settings, {VALUE: Cell(shown, later(settings, now))})
+        return counter_numbers((yield from self.scan("counts", counter.shards, COUNTER_ROWS)))
 
     def note_indexed(self, group: Group) -> None:
         """Notes a group that a decision changes: its index rows, if any, follow once, when the unit is settled."""

@@ -16,7 +16,14 @@ from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import TakeBatch, fetch_rows, scan_all
 from oneread.store.requests import Found, Read
 from oneread.store.rows import Row, RowRange, Table
-from oneread.transactions.unit_of_work import VALUE, Group, GroupNumbers
+from oneread.transactions.unit_of_work import (
+    COUNTER_ROWS,
+    VALUE,
+    CounterRows,
+    Group,
+    GroupNumbers,
+    counter_numbers,
+)
 
 BATCH: Final = 500
 """Rows of one request."""
@@ -79,10 +86,15 @@ class Scanner:
         return (yield from self._read(table, keys))
 
     def read_groups(self, groups: Sequence[Group]) -> Plan[dict[bytes, GroupNumbers]]:
-        """The numbers of groups; those that cannot be read are left out."""
+        """The numbers of groups; left out are those that cannot be read, and counters that are still to be copied."""
         found: dict[bytes, GroupNumbers] = {}
-        rows = yield from self.read("counts", [each.key for each in groups])
+        keys = [each.key if each.counter is None else each.counter.mark for each in groups]
+        rows = yield from self.read("counts", keys)
         for group, row in zip(groups, rows, strict=True):
+            if group.counter is not None:
+                if row is None:
+                    yield from self._read_counter(group.key, group.counter, found)
+                continue
             extrema: list[bytes | None] = []
             for within in group.extrema:
                 first = yield from self._fetch("views", within, 1)
@@ -91,6 +103,15 @@ class Scanner:
             if row is None or VALUE in row:
                 found[group.key] = GroupNumbers(None if row is None else row[VALUE].value, tuple(extrema))
         return found
+
+    def _read_counter(self, key: bytes, counter: CounterRows, into: dict[bytes, GroupNumbers]) -> Plan[None]:
+        shards = yield from self._fetch("counts", counter.shards, COUNTER_ROWS)
+        self.rows += len(shards)
+        try:
+            if all(VALUE in row for _key, row in shards):
+                into[key] = counter_numbers(shards)
+        except Corrupt:  # reported with the rows of counters
+            return
 
     def _read(self, table: Table, keys: list[bytes]) -> Plan[list[Row | None]]:
         try:

@@ -47,7 +47,7 @@ class OtherProgram:
     """Another program of the same store, with guesses of its own."""
 
     def __init__(self, db):
-        self.db = type(db)(db._driver, type(db.operations)(db.operations.catalog, db.operations.fence, 1000))
+        self.db = type(db)(db._driver, type(db.operations)(db.operations.catalog, db.operations.fence, SCHEMA))
 
     def __enter__(self):
         return self.db

@@ -218,3 +218,31 @@ def test_any_name_and_amount_is_kept(face):
     for number, name in enumerate(names):
         assert handle(face, name).read() == 2**63 - 2 + number
     assert face.verify().clean
+
+
+def test_a_deleted_counter_begins_again_and_its_tokens_stay_counted(face):
+    votes = handle(face, "votes", shards=3, keep={"hour": 4, "day": 2})
+    votes.delete()
+    assert face.counters() == []
+    votes.add(5, once="request 1")
+    votes.add(7)
+    assert votes.read(max_age=60) == 12
+    votes.delete()
+    assert (votes.read(), votes.read(max_age=60), votes.shards(), face.counters()) == (0, 0, [], [])
+    assert votes.add(5, once="request 1") is False, "a caller that tries again was counted before"
+    assert votes.read() == 0
+    assert votes.add(2, once="request 2") is True
+    assert (votes.read(), [each.value for each in votes.windows("hour")]) == (2, [0, 0, 0, 2])
+    assert face.verify().clean
+
+
+def test_what_a_delete_asks(face, asked):
+    votes = handle(face, "votes", shards=1, keep={"hour": 4})
+    votes.add(5)
+    asked.clear()
+    votes.delete()
+    assert asked == ["Scan 1", "Scan 1", "Read 2", "Replace 3"]
+    asked.clear()
+    votes.delete()
+    assert asked == ["Scan 0", "Scan 0", "Read 2"]
+    assert not face.run(Scan("counts", ALL, 9).__iter__())

@@ -4,7 +4,7 @@ import pytest
 
 from oneread import connect
 from oneread.counters import rows
-from oneread.counters.rows import ALL, GENERATIONS_ROW, KINDS, SETTINGS, SHARDS, TOKENS, WINDOWS
+from oneread.counters.rows import ALL, GENERATIONS_ROW, KINDS, MARKS, SETTINGS, SHARDS, TOKENS, WINDOWS
 from oneread.counters.wanted import check_token
 from oneread.errors import Corrupt
 from oneread.plans.effects import Atomically
@@ -34,7 +34,7 @@ def test_the_bytes_of_every_row():
         votes.add(-(2**63))
         assert stored(db) == {
             "fffe0000": {b"d:b": "930000cb40ac200000000000"},
-            "fffe0001" + "03616200": {b"d:b": "93000181a4686f757230"},
+            "fffe0001" + "03616200": {b"d:b": "94000181a4686f757230c2"},
             "fffe0002" + "03616200" + "00": {b"d:b": "9205c70901008000000000000000"},
             "fffe0003" + "03616200" + "68" + start: {b"d:b": "9205c70901008000000000000000"},
             "fffe0004" + "00000000" + "03616200" + token: {b"d:b": "31"},
@@ -70,7 +70,10 @@ DAMAGES = [
     (WINDOWS + b"\x03ab\x00h\x00\x00\x00\x00\x00\x01", b"\x92\x01\x00"),
     (WINDOWS + b"\x03ab\x00w\x00\x00\x00\x00\x00\x00", b"\x92\x01\x00"),
     (TOKENS + b"\x00\x00\x00\x00\x03ab\x00short", b"1"),
-    (rows.view_prefix(0xFFFE, 5) + b"later", b"1"),
+    (SETTINGS + b"\x03ab\x00", b"\x94\x00\x00\x80\xc2"),
+    (MARKS + b"\x03ab\x00", b"soon"),
+    (MARKS + b"\x03ab", b"\x01"),
+    (rows.view_prefix(0xFFFE, 6) + b"later", b"1"),
 ]
 
 

@@ -60,7 +60,7 @@ def test_a_token_lives_for_its_window_and_at_most_about_two():
 def _is_new(store, number):
     """Whether a token would count again; adds nothing, since the plan is given up before it writes."""
     once = Once(NAME, number.to_bytes(TOKEN_BYTES, "big"), 1)
-    work = store.counters._attempt([Add(NAME, 1, CounterSettings(0, 20))], once)
+    work = store.counters.add_inside([Add(NAME, 1, CounterSettings(0, 20))], once)
     asked = next(work)
     while type(asked).__name__ != "Replace":
         answer = yield asked

@@ -27,7 +27,9 @@ from oneread import (
     count,
     migration,
 )
+from oneread.counters.batch import CounterBatch
 from oneread.database._sync.bulk import Bulk
+from oneread.database._sync.counters import Counter
 from oneread.database._sync.database import Database, Transaction
 from oneread.database.explaining import Explainer
 from oneread.errors import OnereadError, UsageError
@@ -95,6 +97,7 @@ GOOD = {
     "model": Thing, "models": Thing, "key": 1, "keys": [(1,)], "view": ByName, "equal": "a", "entity": Thing(number=1),
     "entities": [Thing(number=1)], "body": lambda _transaction: None, "wanted": Thing, "result": Thing(number=1),
     "write": lambda _line: None, "changes": {"name": "b"}, "target": None, "position": 1, "numbers": None,
+    "name": "votes:42", "size": "hour",
 }  # fmt: skip
 MOST_BYTES = 10_000
 INNER = {"run", "apply", "verb"}
@@ -200,6 +203,19 @@ def test_bulk(db, name, parameter, tmp_path):
         return verb
 
     assert refused(None, parameter, tmp_path, fresh) == {}
+
+
+@pytest.mark.parametrize(("name", "parameter"), list(cases(Counter)))
+def test_counter(db, name, parameter, tmp_path):
+    db.counter("votes:42", keep={"hour": 2}).add(1)
+    assert refused(getattr(db.counter("votes:42"), name), parameter, tmp_path) == {}
+    assert db.counter("votes:42").shards()
+
+
+@pytest.mark.parametrize(("name", "parameter"), list(cases(CounterBatch)))
+def test_counter_batch(db, name, parameter, tmp_path):
+    with db.counter_batch(seconds=3600) as batch:
+        assert refused(getattr(batch, name), parameter, tmp_path) == {}
 
 
 OPENING = [

@@ -158,18 +158,32 @@ def test_a_task_that_cannot_be_read_does_not_hold_up_those_behind_it(url):
         assert db.drain() == 0
 
 
+class Idle:
+    """Counters of which none is to be swept or copied."""
+
+    pause = 5.0
+
+    def __init__(self):
+        self.sweeper = self
+
+    def step(self) -> Plan[bool]:
+        return False
+        yield
+
+
 class Refusing:
-    """Operations of which the first step is refused, and the second finds nothing to do."""
+    """Operations of which the first step of a task is refused, and the second finds nothing to do."""
 
     def __init__(self):
         self.steps = 0
         self.meter = None
         self.second = threading.Event()
+        self.outbox, self.counters, self.copies = self, Idle(), Idle()
 
     def refresh(self) -> Plan[None]:
         yield from ()
 
-    def drain_step(self, _batch: int) -> Plan[bool]:
+    def step(self, _batch: int) -> Plan[bool]:
         self.steps += 1
         if self.steps == 1:
             raise Unavailable("the store is busy")

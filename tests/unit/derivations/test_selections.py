@@ -306,7 +306,7 @@ def test_the_format_is_raised_when_a_store_is_opened_for_writing(url):
         assert db.run(stored_schema()).format == 1
         assert db.get(Post, 0).author.name == "Ada"
     with connect(url, SCHEMA, workers=0) as db:
-        assert db.run(stored_schema()).format == FORMAT == 2
+        assert db.run(stored_schema()).format == FORMAT == 3
         assert rows_of(db, "system", b"fence") != fence
         changes = db.run(stored_schema()).changes
     with connect(url, SCHEMA, workers=0) as db:

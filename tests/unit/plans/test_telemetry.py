@@ -19,6 +19,7 @@ from oneread.database import worker
 from oneread.errors import NotFound, Unavailable, UsageError
 from oneread.plans import telemetry
 from oneread.plans.telemetry import Telemetry
+from tests.unit.counters.handles import handle
 from tests.unit.database.faces import FACES
 from tests.unit.database.shop import SCHEMA, SHOP, Customer, Product, PurchasesOfBuyer, SalesOfBuyer, customer, fill
 
@@ -69,6 +70,10 @@ VERBS = {
     "save_all": (lambda db: db.save_all([customer(7), customer(8)]), "save_all", None, None),
     "delete": (lambda db: db.delete(Customer, 99), "delete Customer", None, None),
     "drain": (lambda db: db.drain(), "drain", 2, 0),
+    "an add": (lambda db: handle(db, "votes").add(1), "counter_add", 2, 4),
+    "a read": (lambda db: handle(db, "votes").read(), "counter_read", 1, 0),
+    "a list of counters": (lambda db: db.counters(), "counters", 1, 0),
+    "a deleted counter": (lambda db: handle(db, "votes").delete(), "counter_delete", 3, 2),
 }
 
 

@@ -12,7 +12,8 @@ from typing import Protocol, TypeVar
 from oneread.counters.counters import CounterEntry, CounterPlans, CounterWindow, Shard
 from oneread.counters.reading import Reading
 from oneread.counters.rows import CounterSettings, WindowSize
-from oneread.counters.wanted import OnceToken, check_name
+from oneread.counters.wanted import Add, OnceToken, check_amount, check_name
+from oneread.database.transaction import TransactionWork
 from oneread.plans.plan import Plan
 
 T = TypeVar("T")
@@ -24,6 +25,37 @@ class PlanRunner(Protocol):
     def run(self, plan: Plan[T]) -> T:
         """Runs a plan against the store."""
         ...
+
+
+class TransactionCounter:
+    """A named counter in a transaction: `tx.counter("votes:42").add(1)`."""
+
+    def __init__(self, work: TransactionWork, plans: CounterPlans, name: str, declared: CounterSettings) -> None:
+        self._work = work
+        self._plans = plans
+        self._key = check_name(name)
+        self._declared = declared
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    def add(self, amount: int = 1, /, *, once: OnceToken | None = None) -> None:
+        """Adds to the counter when the transaction commits, and not if it does not. No request before the commit.
+
+        There it costs what `add` costs outside, but for the transaction; adds without a token are done together.
+
+        Arguments:
+            amount: a whole number of 64 bits.
+            once: a token: an add that was counted before with it is left out; the rest of the transaction is not.
+
+        Raises:
+            InvalidValue: the amount is not a whole number of 64 bits, or the token not text or bytes of 1 to 200 bytes.
+            UsageError: the schema is portable. A store that changes one row at a time could not do it: add after the
+                transaction, with a token.
+        """
+        once_given = self._plans.once(self._key, once)
+        self._work.count(Add(self._key, check_amount(amount), self._declared), once_given)
 
 
 class Counter:
@@ -148,6 +180,20 @@ class Counter:
             InvalidValue: a number is out of bounds.
         """
         return self._entry(self._database.run(self._plans.configure(self._key, self._declared, shards, keep)))
+
+    def delete(self) -> None:
+        """Removes the counter with its windows and settings; does nothing for one that is not there.
+
+        The next add makes it again, from 0. A token that was counted before is still counted: adding with it again adds
+        nothing. What others remember (`max_age`) stays until it is too old, and a batch adds what waits in it. An
+        entity that shows the counter shows 0 within its `every`. One transaction, a row for each row of the counter.
+
+        Examples:
+            ```python
+            db.counter("votes:42").delete()
+            ```
+        """
+        self._database.run(self._plans.delete(self._key))
 
     def _entry(self, settings: CounterSettings) -> CounterEntry:
         return CounterEntry(self.name, settings.shards, settings.windows)

@@ -27,7 +27,7 @@ from oneread.database import results
 from oneread.database import survey as surveys
 from oneread.database._sync.attempts import Attempts
 from oneread.database._sync.bulk import Bulk
-from oneread.database._sync.counters import Counter
+from oneread.database._sync.counters import Counter, TransactionCounter
 from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
 from oneread.database.expiry_sweep import Swept
@@ -211,6 +211,16 @@ class Transaction:
     def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Like the database's `delete`."""
         self._database.run(self._work.delete(model, key, if_version))
+
+    def counter(
+        self, name: str, *, shards: int | None = None, keep: Mapping[WindowSize, int] | None = None
+    ) -> TransactionCounter:
+        """Like the database's `counter`; it can be added to, and is read before or after the transaction.
+
+        Not in a portable schema.
+        """
+        plans = self._database.operations.counters
+        return TransactionCounter(self._work, plans, name, plans.declared(shards, keep))
 
 
 class Database:

@@ -1,0 +1,145 @@
+"""Copies the values of counters to the fields that show them.
+
+An add never writes an entity. The first add after a copy marks the counter in its own transaction; a worker takes the
+mark away, reads the counter and commits the entities that show it, in one transaction: so a counter is marked, or its
+entities show its value. See docs/decisions/0055-counters-as-sources.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from oneread.counters.rows import (
+    MARKED,
+    SETTINGS,
+    mark_key,
+    marked_since,
+    name_key,
+    name_of,
+    new_mark,
+    no_longer_shown,
+)
+from oneread.errors import BudgetExceeded, Closed, OnereadError, OutcomeUnknown, SchemaMismatch, Unavailable
+from oneread.plans.effects import Now
+from oneread.plans.plan import Plan
+from oneread.plans.scans import check_ascending
+from oneread.store.requests import Scan
+from oneread.store.rows import Cell
+from oneread.transactions.native import NativeCommitter, TaskStep
+from oneread.transactions.unit_of_work import VALUE, Group, later
+
+BATCH: Final = 100
+"""Counters copied in one transaction."""
+PAUSE_SECONDS: Final = 5.0
+"""The longest that a worker waits before it looks for marks again."""
+
+_ENDING: Final = (Closed, SchemaMismatch, Unavailable, BudgetExceeded, OutcomeUnknown)
+"""Errors that no entity causes."""
+
+_log = logging.getLogger(__name__)
+
+
+class CounterSources(Protocol):
+    """Which entities show which counters."""
+
+    def __bool__(self) -> bool:
+        """Whether any entity shows a counter."""
+        ...
+
+    def groups(self, name: str) -> list[Group]:
+        """The counter of this name, once for each kind of entity that could show it."""
+        ...
+
+    def every(self, name: str) -> float:
+        """Seconds within which the value is copied; 0 for a counter that is not shown."""
+        ...
+
+    @property
+    def soonest(self) -> float:
+        """The least `every` of all."""
+        ...
+
+
+class CounterCopier:
+    """Copies the values of the counters of one open database."""
+
+    def __init__(self, committer: NativeCommitter, sources: CounterSources) -> None:
+        self._committer = committer
+        self._sources = sources
+        self._last = b""
+
+    @property
+    def pause(self) -> float:
+        """Seconds after which a worker looks for marks again, so that none is copied too late."""
+        return min(PAUSE_SECONDS, self._sources.soonest / 2)
+
+    def step(self, batch: int = BATCH, *, due: bool = True) -> Plan[bool]:
+        """Looks at some marked counters and copies them, or those of them that are `due`; whether to go on at once.
+
+        Costs nothing where no entity shows a counter; else one scan, and a transaction for those that are copied: what
+        a commit of the entities costs, and for each counter a row for the mark and a scan of its shards.
+        """
+        if not self._sources:
+            return False
+        now = yield from Now()
+        within = MARKED.behind(self._last) if self._last else MARKED
+        found = yield from Scan("counts", within, batch)
+        check_ascending("counts", within, found)
+        self._last = found[-1][0] if len(found) == batch else b""
+        names = [name_of(key) for key, row in found if not due or self._is_due(name_of(key), marked_since(row), now)]
+        copied = (yield from self._copy(names)) if names else 0
+        return bool(copied or self._last)
+
+    def _is_due(self, name: str, since: int, now: int) -> bool:
+        """Whether a mark cannot wait for the next look; a mark from the future is of a clock that was set back."""
+        left = since + (self._sources.every(name) - self.pause) * 1000 - now
+        return left <= 0 or since > now
+
+    def _copy(self, names: Sequence[str]) -> Plan[int]:
+        """Copies some counters in one transaction, else one by one; returns how many could be."""
+        try:
+            yield from self._committer.step(lambda step: self._show(step, names))
+        except _ENDING:
+            raise
+        except OnereadError as error:
+            if len(names) > 1:
+                copied = 0
+                for name in names:
+                    copied += yield from self._copy([name])
+                return copied
+            _log.warning("could not show counter %r in its entity; trying again later: %s", names[0], error)
+            yield from self._committer.step(lambda step: self._put_off(step, names[0]))
+            return 0
+        return len(names)
+
+    def _show(self, step: TaskStep, names: Sequence[str]) -> Plan[None]:
+        unit = step.unit
+        keys = {name: mark_key(name_key(name)) for name in names}
+        yield from unit.load("counts", [*keys.values(), *(SETTINGS + name_key(name) for name in names)])
+        yield from step.begin()
+        groups: list[Group] = []
+        for name, key in keys.items():
+            if unit.get("counts", key) is None:  # another worker was faster
+                continue
+            unit.remove("counts", key)
+            found = self._sources.groups(name)
+            groups += found
+            if not found:
+                place = SETTINGS + name_key(name)
+                self._put(step, place, no_longer_shown(unit.get("counts", place)))
+        yield from step.show_groups(groups)
+
+    def _put_off(self, step: TaskStep, name: str) -> Plan[None]:
+        """Marks a counter as if it had been added to just now."""
+        key = mark_key(name_key(name))
+        yield from step.unit.load("counts", [key])
+        yield from step.begin()
+        self._put(step, key, new_mark(step.now))
+
+    def _put(self, step: TaskStep, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            step.unit.remove("counts", key)
+        else:
+            step.unit.put("counts", key, {VALUE: Cell(value, later(step.unit.get("counts", key), step.now))})

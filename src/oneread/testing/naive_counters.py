@@ -1,0 +1,37 @@
+"""Named counters in a dict: what the oracle knows of them. Entities show a counter at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from oneread.models.fields import is_counter
+from oneread.models.model import key_names
+
+
+class NaiveCounters:
+    """Counters by name, and the tokens that were counted."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+        self._tokens: set[tuple[str, str]] = set()
+
+    def add(self, name: str, amount: int, once: str | None) -> None:
+        """Adds, once for each token."""
+        if (name, once) in self._tokens:
+            return
+        if once is not None:
+            self._tokens.add((name, once))
+        self.values[name] = self.values.get(name, 0) + amount
+
+    def delete(self, name: str) -> None:
+        """Deletes a counter; its tokens stay counted."""
+        self.values.pop(name, None)
+
+    def shown_by(self, cls: type, key: tuple[Any, ...]) -> dict[str, int]:
+        """What the fields of an entity with this key show that show counters."""
+        parts = dict(zip(key_names(cls), key, strict=True))
+        markers = {each.name: each.default for each in msgspec.structs.fields(cls)}
+        names = {name: each.group.text.format(**parts) for name, each in markers.items() if is_counter(each)}
+        return {field: self.values.get(name, 0) for field, name in names.items()}
