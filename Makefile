@@ -55,12 +55,16 @@ demo: $(VENV)/.runtime ## a shop on an embedded store: every page is one read
 	@$(BIN)/python -m examples.shop demo
 
 .PHONY: test
-test: setup postgres browser lint types ## every check there is: lint, types, layers, tests with coverage
+test: setup postgres memcached browser lint types ## every check there is: lint, types, layers, tests with coverage
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -rsfE --cov --cov-report=term:skip-covered tests
 
 .PHONY: postgres
 postgres: setup
 	@$(BIN)/python -m tools.servers.postgres install
+
+.PHONY: memcached
+memcached: setup
+	@$(BIN)/python -m tools.servers.memcached install
 
 .PHONY: browser
 browser: setup

@@ -7,7 +7,6 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tools import debian
+from tools.servers.loopback import ADDRESS, free_port
 
 DEBIAN = Path("/usr/lib/postgresql")  # Debian keeps the servers of all versions here, off PATH
 PROGRAMS = ("initdb", "pg_ctl", "postgres")
@@ -51,7 +51,7 @@ def postgres_server(settings: Mapping[str, str] = NO_SETTINGS) -> Generator[str]
     if programs is None:
         raise FileNotFoundError(f"no PostgreSQL server found; as root: {INSTALL}")
     with tempfile.TemporaryDirectory(prefix="oneread-postgres-") as name:
-        folder, data, port = Path(name), Path(name) / "data", _free_port()
+        folder, data, port = Path(name), Path(name) / "data", free_port()
         account = _account()
         if account is not None:
             os.chown(folder, account.pw_uid, account.pw_gid)
@@ -69,7 +69,7 @@ def postgres_server(settings: Mapping[str, str] = NO_SETTINGS) -> Generator[str]
 
 
 def _configuration(folder: Path, port: int, settings: Mapping[str, str]) -> list[tuple[str, str]]:
-    own = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": str(folder)}
+    own = {"listen_addresses": ADDRESS, "port": str(port), "unix_socket_directories": str(folder)}
     return [*own.items(), *settings.items()]
 
 
@@ -100,12 +100,6 @@ def _run(command: Sequence[str], folder: Path, account: pwd.struct_passwd | None
         log = folder / "log"
         said = output.read_text() + (log.read_text() if log.exists() else "")
         raise RuntimeError(f"{Path(command[0]).name} failed:\n{said}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def install() -> int:
