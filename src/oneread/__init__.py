@@ -9,9 +9,11 @@ from oneread.connect import connect, connect_async, migration
 from oneread.counters.batch import AsyncCounterBatch, CounterBatch
 from oneread.counters.wanted import CounterRules
 from oneread.database._sync.bulk import Bulk
+from oneread.database._sync.cache_counters import CacheCounter
 from oneread.database._sync.counters import Counter
 from oneread.database._sync.database import Database, Transaction
 from oneread.database.async_bulk import AsyncBulk
+from oneread.database.async_cache_counters import AsyncCacheCounter
 from oneread.database.async_counters import AsyncCounter
 from oneread.database.async_database import AsyncDatabase, AsyncTransaction
 from oneread.database.page_json import to_json
@@ -58,11 +60,13 @@ __all__ = [
     "UPDATED",
     "Aggregate",
     "AsyncBulk",
+    "AsyncCacheCounter",
     "AsyncCounter",
     "AsyncCounterBatch",
     "AsyncDatabase",
     "AsyncTransaction",
     "Bulk",
+    "CacheCounter",
     "Copy",
     "Cost",
     "Counter",

@@ -69,16 +69,15 @@ class MemcachedServer:
         self.start()
 
     def pause(self) -> None:
-        """Let it answer nothing (SIGSTOP); the kernel still accepts connections for it."""
-        self._signal(signal.SIGSTOP)
+        """Let it answer nothing (SIGSTOP), though the kernel accepts connections for it; returns once it stands still."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def resume(self) -> None:
         """Let it answer again, what was sent meanwhile first (SIGCONT)."""
-        self._signal(signal.SIGCONT)
-
-    def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
-        self._process.send_signal(number)
+        self._process.send_signal(signal.SIGCONT)
 
     def _answers(self) -> bool:
         try:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
+from oneread.counters.cache_first import CacheFirstPlans
 from oneread.counters.counters import CounterPlans
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
@@ -57,8 +58,8 @@ _HALF = 37
 class Operations:
     """The verbs of one open database.
 
-    `committer` commits, `outbox` does the tasks that commits leave, `counters` are those of the store. `lists`
-    belongs to the faces: what can be paged, by its class. `inline` and `portable` are the schema's.
+    `committer` commits, `outbox` does the tasks that commits leave, `counters` and `cache_counters` are those of the
+    store. `lists` belongs to the faces: what can be paged, by its class. `inline` and `portable` are the schema's.
     """
 
     def __init__(self, catalog: Catalog, fence: Fence, schema: Schema) -> None:
@@ -70,6 +71,7 @@ class Operations:
         self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), self.inline, catalog.claim_facts)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
         self.counters = CounterPlans(self.committer, schema.counters)
+        self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {
             cls: {each.name: each.blank[0] for each in entity_type.references if each.blank}
