@@ -69,7 +69,7 @@ class MemcachedServer:
         self.start()
 
     def pause(self) -> None:
-        """Let it answer nothing (SIGSTOP), though the kernel accepts connections for it; returns once it stands still."""
+        """Let it answer nothing (SIGSTOP), while the kernel accepts connections; returns once it stands still."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)

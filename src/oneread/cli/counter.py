@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from oneread.cli import cache_counter
 from oneread.cli.options import Invocation, LimitOption, reading, with_shared_options, writing
 from oneread.cli.output import Output, counted
 from oneread.counters.counters import CounterEntry, CounterWindow, Shard
@@ -25,6 +26,10 @@ SecondsOption = Annotated[
 ]
 ShardsOption = Annotated[
     int | None, typer.Option(min=1, max=256, help="Spread later adds over so many rows; the value stays.")
+]
+CacheFirstOption = Annotated[bool, typer.Option(help="Of the cache-first counters, which are of another kind.")]
+CacheOption = Annotated[
+    str | None, typer.Option(metavar="URL", help="Of a cache-first counter: where its value is, as for `connect`.")
 ]
 
 
@@ -74,14 +79,26 @@ def command(
     limit: LimitOption = 20,
     seconds: SecondsOption = 1.0,
     shards: ShardsOption = None,
+    cache_first: CacheFirstOption = False,
+    cache: CacheOption = None,
 ) -> None:
     """Shows a counter: its value, its shards, its windows, and how fast it grows. Without a name, lists counters.
 
     --shards changes how many rows later adds are spread over, while programs add; the value does not change.
+    With --cache-first it shows counters whose value is in a cache: what is stored of them, and with --cache the value.
 
     Example: oneread counter votes:42 --schema shop.models:shop --db lmdb://shop
     """
     output = given.output
+    if cache_first or cache is not None:
+        if shards is not None:
+            raise UsageError("--shards is not for cache-first counters: programs declare them", shards=shards)
+        with reading(given.db, given.schema, cache) as database:
+            if name is None:
+                cache_counter.show_list(output, database, prefix, limit)
+            else:
+                cache_counter.show_one(output, database, name, seconds, cached=cache is not None)
+        return
     if name is None:
         if shards is not None:
             raise UsageError("--shards needs the name of a counter", shards=shards)

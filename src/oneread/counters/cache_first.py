@@ -4,7 +4,7 @@ An add is one operation of the cache. With a declared chance the value is stored
 the cache has lost a counter, the next add or read puts back the greatest value that is stored or was shown by this
 process, if the cache has none then; and looks once more at the store, because the value may have been read before the
 cache was filled, and lost, in between. Whatever finds the cache behind the store raises it. So every value that is
-shown was counted, and none that is stored falls. See docs/explanation/cache-first-counters.md.
+shown was counted, and what is stored never falls. See docs/explanation/cache-first-counters.md.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class CacheReading(msgspec.Struct, frozen=True):
     @property
     def unsaved(self) -> int:
         """What would be lost if the cache, and this process, were lost now."""
-        return max(0, self.value - self.stored)
+        return self.value - self.stored
 
 
 class CacheCounterEntry(msgspec.Struct, frozen=True):
@@ -142,10 +142,13 @@ class CacheFirstPlans:
     def look(self, name: str) -> Plan[CacheReading]:
         value = yield from self.read(name)
         rows = dict((yield from scan_greatest(name_key(name))))
-        return CacheReading(value, greatest_among(rows), len(rows))
+        stored = greatest_among(rows)
+        return CacheReading(self.seen.show(name, max(value, stored)), stored, len(rows))
 
     def stored(self, name: str) -> Plan[int]:
-        return greatest_among(dict((yield from scan_greatest(name_key(name)))))
+        stored = greatest_among(dict((yield from scan_greatest(name_key(name)))))
+        self.seen.show(name, stored)
+        return stored
 
     def shards(self, name: str) -> Plan[list[GreatestShard]]:
         rows = yield from scan_greatest(name_key(name))
@@ -189,7 +192,8 @@ class CacheFirstPlans:
 
     def _known(self, name: str) -> Plan[int]:
         """The greatest value that is stored, or was shown by this process."""
-        return max((yield from self.stored(name)), self.seen.get(name))
+        yield from self.stored(name)
+        return self.seen.get(name)
 
     def _raise(self, name: str, seen: int, stored: int) -> Plan[None]:
         """Raises the cache to a stored value that is greater than the one seen there."""

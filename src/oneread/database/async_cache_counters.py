@@ -82,10 +82,10 @@ class AsyncCacheCounter:
         await self._database.run(self._plans.add(self.name, amount, self._rules))
 
     async def read(self) -> int:
-        """The counter's value: at least what is stored, never more than was counted; 0 before its first add.
+        """The counter's value: never more than was counted, never less than this process has shown; 0 before any add.
 
-        What this process has shown it never shows less of. One operation of the cache, nothing of the store; when the
-        cache has lost the counter: two more, and two scans of the shards.
+        For the moment in which another process stores more it may be less than what is stored. One operation of the
+        cache, nothing of the store; when the cache has lost the counter: two more, and two scans of the shards.
 
         Raises:
             UsageError: the database was opened without a cache.
