@@ -326,7 +326,7 @@ def _memory_cache(name: str, options: Options, scope: str) -> Cache:
     from oneread.caches.memory import MemoryCache, named
 
     if options:
-        raise InvalidUrl("memory:// takes a name and no options", path=name, options=sorted(options))
+        raise InvalidUrl("memory:// of a cache takes a name, and no option but namespace", path=name, options=sorted(options))
     return MemoryCache(named(name) if name else None, scope)
 
 
