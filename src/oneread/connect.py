@@ -284,7 +284,7 @@ def _cached(cache: str | None, url: str, engine: Engine) -> Cache | None:
 def _scope(url: str, engine: Engine, namespace: str) -> str:
     """What begins the keys of a store in a cache: of its own random key, so that no other store has it."""
     if not isinstance(engine, HoldsCursorKey):
-        raise Unsupported("this engine keeps no key that tells its store from others in a cache")
+        raise Unsupported("this engine keeps no key by which stores that share a cache are kept apart")
     prefix = _parse(url, _OPENERS).options.get("prefix", "")
     return blake2b(
         f"{prefix}\0{namespace}".encode(errors="surrogateescape"),
@@ -326,7 +326,7 @@ def _memory_cache(name: str, options: Options, scope: str) -> Cache:
     from oneread.caches.memory import MemoryCache, named
 
     if options:
-        raise InvalidUrl("memory:// of a cache takes a name, and no option but namespace", path=name, options=sorted(options))
+        raise InvalidUrl("memory:// takes a name, and no option but namespace", path=name, options=sorted(options))
     return MemoryCache(named(name) if name else None, scope)
 
 

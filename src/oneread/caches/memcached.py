@@ -152,6 +152,7 @@ _FOREIGN: Final = "memcached holds something else than a number under this key; 
 
 def _has_something(client: Client) -> bool:
     """Whether the idle connection is closed, or an answer to nothing arrived on it."""
+    assert client.sock is not None  # it answered before
     poll = select.poll()
     poll.register(client.sock, select.POLLIN)
     return bool(poll.poll(0))

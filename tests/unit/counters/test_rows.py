@@ -4,7 +4,7 @@ import pytest
 
 from oneread import connect
 from oneread.counters import rows
-from oneread.counters.rows import ALL, GENERATIONS_ROW, KINDS, SETTINGS, SHARDS, TOKENS, WINDOWS
+from oneread.counters.rows import ALL, CHANCES, GENERATIONS_ROW, GREATEST, KINDS, SETTINGS, SHARDS, TOKENS, WINDOWS
 from oneread.counters.wanted import check_token
 from oneread.errors import Corrupt
 from oneread.plans.effects import Atomically
@@ -40,6 +40,15 @@ def test_the_bytes_of_every_row():
         }
 
 
+def test_the_bytes_of_a_cache_first_counter():
+    with connect("memory://", SCHEMA, clock=lambda: NOW, cache="memory://") as db:
+        db.cache_counter("ab", shards=1, chance_to_write=0.5).add(5)
+        assert stored(db) == {
+            "fffe0005" + "03616200": {b"d:b": "cb3fe0000000000000"},
+            "fffe0006" + "03616200" + "00": {b"d:b": "9105"},
+        }
+
+
 def replace(db, changes):
     db.run(Atomically(lambda: Replace("counts", changes).__iter__()).__iter__())
 
@@ -57,7 +66,16 @@ DAMAGES = [
     (WINDOWS + b"\x03ab\x00h\x00\x00\x00\x00\x00\x01", b"\x92\x01\x00"),
     (WINDOWS + b"\x03ab\x00w\x00\x00\x00\x00\x00\x00", b"\x92\x01\x00"),
     (TOKENS + b"\x00\x00\x00\x00\x03ab\x00short", b"1"),
-    (rows.view_prefix(0xFFFE, 5) + b"later", b"1"),
+    (CHANCES + b"\x03ab\x00", b"\xcb\x00\x00\x00\x00\x00\x00\x00\x00"),
+    (CHANCES + b"\x03ab\x00", b"\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00"),
+    (CHANCES + b"\x03ab\x00", b"nonsense"),
+    (CHANCES + b"\x03ab", b"\xcb?\xe0\x00\x00\x00\x00\x00\x00"),
+    (GREATEST + b"\x03ab\x00", b"\x91\x01"),
+    (GREATEST + b"\x03ab\x00\x00", b"\x91\xff"),
+    (GREATEST + b"\x03ab\x00\x00", b"\x91\xcf\x80\x00\x00\x00\x00\x00\x00\x00"),
+    (GREATEST + b"\x03ab\x00\x00", b"\x92\x01\x00"),
+    (GREATEST + b"\x03ab\x00\x00", b"\x91\xa12"),
+    (rows.view_prefix(0xFFFE, 7) + b"later", b"1"),
 ]
 
 
