@@ -7,6 +7,7 @@ import pytest
 
 from oneread import Schema, connect
 from oneread.caches.memory import MemoryCache
+from oneread.counters.cache_committer import CacheFirstRules
 from oneread.counters.cache_first import TRIES, cache_key
 from oneread.counters.rows import Sums, encode_sums, greatest_key, name_key
 from oneread.counters.wanted import MOST_GROWTH, CounterRules
@@ -196,6 +197,14 @@ def test_stored_values_are_spread_and_the_greatest_counts(face, cache):
     assert 180 < len(rows) <= 256
     assert max(each.value for each in rows) == counter.stored() == 500
     assert sum(each.value for each in rows) > 500
+
+
+def test_a_value_that_is_stored_late_lowers_nothing(face, asked):
+    plans, driver = face.db.operations.cache_counters, SyncDriver(face.db._driver.engine)
+    for value, greatest in ((9, 9), (5, 9), (9, 9), (10, 10)):
+        assert driver.run(plans.committer.keep(name_key("views"), value, CacheFirstRules(0.5, 1)), Trace()) == greatest
+        assert handle(face, "views").stored() == greatest
+    assert asked
 
 
 def test_shards_are_as_the_schema_says():
