@@ -55,7 +55,7 @@ demo: $(VENV)/.runtime ## a shop on an embedded store: every page is one read
 	@$(BIN)/python -m examples.shop demo
 
 .PHONY: test
-test: setup postgres redis browser lint types ## every check there is: lint, types, layers, tests with coverage
+test: setup postgres redis memcached browser lint types ## every check there is: lint, types, layers, tests with coverage
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -rsfE --cov --cov-report=term:skip-covered tests
 
 .PHONY: postgres
@@ -65,6 +65,10 @@ postgres: setup
 .PHONY: redis
 redis: setup
 	@$(BIN)/python -m tools.servers.redis install
+
+.PHONY: memcached
+memcached: setup
+	@$(BIN)/python -m tools.servers.memcached install
 
 .PHONY: browser
 browser: setup

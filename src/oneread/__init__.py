@@ -9,9 +9,11 @@ from oneread.connect import connect, connect_async, migration
 from oneread.counters.batch import AsyncCounterBatch, CounterBatch
 from oneread.counters.wanted import CounterRules
 from oneread.database._sync.bulk import Bulk
+from oneread.database._sync.cache_counters import CacheCounter
 from oneread.database._sync.counters import Counter, TransactionCounter
 from oneread.database._sync.database import Database, Transaction
 from oneread.database.async_bulk import AsyncBulk
+from oneread.database.async_cache_counters import AsyncCacheCounter
 from oneread.database.async_counters import AsyncCounter, AsyncTransactionCounter
 from oneread.database.async_database import AsyncDatabase, AsyncTransaction
 from oneread.database.page_json import to_json
@@ -59,12 +61,14 @@ __all__ = [
     "UPDATED",
     "Aggregate",
     "AsyncBulk",
+    "AsyncCacheCounter",
     "AsyncCounter",
     "AsyncCounterBatch",
     "AsyncDatabase",
     "AsyncTransaction",
     "AsyncTransactionCounter",
     "Bulk",
+    "CacheCounter",
     "Copy",
     "Cost",
     "Counter",

@@ -5,21 +5,24 @@ See docs/design/api.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
+import re
+from collections.abc import Callable, Collection, Coroutine, Generator
+from hashlib import blake2b
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from oneread.database._sync.database import Database
 from oneread.database.async_database import AsyncDatabase
 from oneread.database.migration import Migration
 from oneread.database.open import opened
 from oneread.database.operations import Operations
-from oneread.errors import InvalidUrl, UsageError
+from oneread.errors import InvalidUrl, Unsupported, UsageError
 from oneread.evolution.schema import Schema
 from oneread.plans.performer import wall_clock
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Observer, Trace
-from oneread.store.engine import Engine
+from oneread.store.cache import Cache
+from oneread.store.engine import Engine, HoldsCursorKey
 from oneread.store.limits import LONGEST_SECONDS
 
 PATIENCE_SECONDS: Final = 30.0
@@ -29,7 +32,7 @@ D = TypeVar("D", Database, AsyncDatabase)
 Options = dict[str, str]
 
 
-def connect(
+def connect(  # noqa: PLR0913 - keyword-only options of the one call that opens a database
     url: str,
     schema: Schema,
     *,
@@ -39,6 +42,7 @@ def connect(
     timeout: float = PATIENCE_SECONDS,
     observers: tuple[Observer, ...] = (),
     telemetry: bool = False,
+    cache: str | None = None,
 ) -> Database:
     """Opens a store under a schema.
 
@@ -56,11 +60,15 @@ def connect(
         observers: called with every request and its answer, the worker's included, by the thread that made it.
         telemetry: records each verb with OpenTelemetry, if opentelemetry-api is installed, and the logger `oneread`:
             its name, model or view, duration and cost; never keys or values.
+        cache: where the values of `cache_counter` are: `memcached://HOST:11211`, with the option `timeout=` seconds for
+            which an answer is waited for, 1 unless given; or `memory://`, this process. Stores that share a server stay
+            apart; give a copy of a store that a backup made `namespace=` and a name. Nothing is asked of it here.
 
     Costs one request; the first time with a new schema, a transaction.
 
     Raises:
         InvalidUrl: the scheme or an option is unknown.
+        UsageError: an argument is of a wrong type, or pymemcache is not installed: `pip install 'oneread[cache]'`.
         SchemaMismatch: the store was written under another schema, or by a newer release.
         Unavailable: the store did not open in time.
         LimitExceeded: the disk is full.
@@ -69,12 +77,12 @@ def connect(
     _check(cursor_secret, workers, observers, telemetry=telemetry)
     _check_time(clock, timeout)
     engine, operations, threads = _open(url, schema, clock, timeout, workers)
-    driver = SyncDriver(engine, clock, timeout=timeout)
+    driver = SyncDriver(engine, clock, timeout=timeout, cache=_cached(cache, url, engine))
     database = Database(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
     return _traced(database, url) if telemetry else database
 
 
-def connect_async(
+def connect_async(  # noqa: PLR0913 - as connect
     url: str,
     schema: Schema,
     *,
@@ -84,6 +92,7 @@ def connect_async(
     timeout: float = PATIENCE_SECONDS,
     observers: tuple[Observer, ...] = (),
     telemetry: bool = False,
+    cache: str | None = None,
 ) -> Opening:
     """Opens a store under a schema for one event loop: the arguments and errors of `connect`.
 
@@ -99,7 +108,7 @@ def connect_async(
         _check(cursor_secret, workers, observers, telemetry=telemetry)
         _check_time(clock, timeout)
         engine, operations, threads = await asyncio.to_thread(_open, url, schema, clock, timeout, workers)
-        driver = AsyncDriver(engine, clock=clock, timeout=timeout)
+        driver = AsyncDriver(engine, clock=clock, timeout=timeout, cache=_cached(cache, url, engine))
         database = AsyncDatabase(driver, operations, secret=cursor_secret, workers=threads, observers=observers)
         return _traced(database, url) if telemetry else database
 
@@ -207,6 +216,18 @@ def _workers(asked: int | None, engine: Engine, *, may_write: bool) -> int:
 
 def _open_engine(url: str, timeout: float) -> tuple[Engine, bool]:
     """Opens the engine of a URL; returns it and whether it may be written."""
+    parts = _parse(url, _OPENERS)
+    return _OPENERS[parts.scheme](parts.place, parts.options, timeout)
+
+
+class _Parts(NamedTuple):
+    scheme: str
+    place: str
+    options: Options
+
+
+def _parse(url: str, known: Collection[str]) -> _Parts:
+    """Scheme, place and options of a URL of a known scheme. Raises InvalidUrl."""
     from urllib.parse import parse_qsl, unquote, urlsplit
 
     try:
@@ -218,12 +239,11 @@ def _open_engine(url: str, timeout: float) -> tuple[Engine, bool]:
     twice = sorted(name for name in options if sum(name == each for each, _value in given) > 1)
     if twice:
         raise InvalidUrl("the URL has an option twice", option=twice[0], url=url)
-    opener = _OPENERS.get(parts.scheme)
-    if opener is None:
-        raise InvalidUrl("the scheme of the URL is unknown", url=url, scheme=parts.scheme, known=sorted(_OPENERS))
+    if parts.scheme not in known:
+        raise InvalidUrl("the scheme of the URL is unknown", url=url, scheme=parts.scheme, known=sorted(known))
     if parts.fragment:
-        raise InvalidUrl("the URL of a store has no fragment", url=url)
-    return opener(unquote(parts.netloc + parts.path), options, timeout)
+        raise InvalidUrl("the URL has a fragment, which means nothing here", url=url)
+    return _Parts(parts.scheme, unquote(parts.netloc + parts.path), options)
 
 
 def _lmdb(path: str, given: Options, timeout: float) -> tuple[Engine, bool]:
@@ -246,3 +266,71 @@ def _memory(path: str, given: Options, _timeout: float) -> tuple[Engine, bool]:
 
 
 _OPENERS: Final[dict[str, Callable[[str, Options, float], tuple[Engine, bool]]]] = {"lmdb": _lmdb, "memory": _memory}
+
+
+def _cached(cache: str | None, url: str, engine: Engine) -> Cache | None:
+    """Opens the cache of a URL for a store; asks nothing of it. Closes the engine where that fails."""
+    if cache is None:
+        return None
+    try:
+        parts = _parse(cache, _CACHES)
+        namespace = parts.options.pop("namespace", "")
+        return _CACHES[parts.scheme](parts.place, parts.options, _scope(url, engine, namespace))
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _scope(url: str, engine: Engine, namespace: str) -> str:
+    """What begins the keys of a store in a cache: of its own random key, so that no other store has it."""
+    if not isinstance(engine, HoldsCursorKey):
+        raise Unsupported("this engine keeps no key by which stores that share a cache are kept apart")
+    prefix = _parse(url, _OPENERS).options.get("prefix", "")
+    return blake2b(
+        f"{prefix}\0{namespace}".encode(errors="surrogateescape"),
+        key=engine.cursor_key(),
+        digest_size=8,
+        person=b"cache",
+    ).hexdigest()
+
+
+def _memcached(place: str, options: Options, scope: str) -> Cache:
+    host, port, timeout = _memcached_place(place, options)
+    try:
+        from oneread.caches.memcached import MemcachedCache
+    except ModuleNotFoundError as error:
+        raise UsageError("memcached:// needs pymemcache: pip install 'oneread[cache]'", missing=error.name) from error
+    return MemcachedCache(host, port, scope, timeout)
+
+
+def _memcached_place(place: str, options: Options) -> tuple[str, int, float]:
+    """Host, port and timeout of a URL. Raises InvalidUrl."""
+    unknown = sorted(options.keys() - {"timeout"})
+    if unknown:
+        raise InvalidUrl(
+            "memcached: URLs do not have this option", option=unknown[0], known=["namespace", "timeout"], url=place
+        )
+    host, colon, port = place.removesuffix("/").rpartition(":")
+    if not colon or host.endswith(":"):
+        host, port = place.removesuffix("/"), "11211"
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16 or not _HOST(host):
+        raise InvalidUrl("a memcached server is one host and a port: memcached://cache.example:11211", place=place)
+    given = options.get("timeout", "1")
+    if not _SECONDS(given) or not 0 < float(given) <= PATIENCE_SECONDS:
+        raise InvalidUrl("timeout is seconds, above 0 and up to 30", timeout=given)
+    return host, int(port), float(given)
+
+
+def _memory_cache(name: str, options: Options, scope: str) -> Cache:
+    from oneread.caches.memory import MemoryCache, named
+
+    if options:
+        raise InvalidUrl("memory:// takes a name, and no option but namespace", path=name, options=sorted(options))
+    return MemoryCache(named(name) if name else None, scope)
+
+
+_HOST: Final = re.compile(r"[A-Za-z0-9_.:%-]+").fullmatch
+_SECONDS: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?").fullmatch
+
+_CACHES: Final[dict[str, Callable[[str, Options, str], Cache]]] = {"memcached": _memcached, "memory": _memory_cache}

@@ -2,4 +2,6 @@
 
 import pytest
 
-pytest.register_assert_rewrite("oneread.testing.conformance", "oneread.testing.store_machine")
+pytest.register_assert_rewrite(
+    "oneread.testing.conformance", "oneread.testing.store_machine", "oneread.testing.cache_conformance"
+)

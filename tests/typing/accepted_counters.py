@@ -5,6 +5,7 @@ from typing import assert_type
 from oneread import (
     AsyncDatabase,
     AsyncTransaction,
+    CacheCounter,
     Counter,
     CounterRules,
     Database,
@@ -18,6 +19,7 @@ from oneread import (
     descending,
     rollup,
 )
+from oneread.counters.cache_first import CacheCounterEntry, CacheLoss, CacheReading, GreatestShard
 from oneread.counters.counters import CounterEntry, CounterWindow
 from oneread.counters.reading import Reading
 
@@ -65,6 +67,16 @@ def plain(db: Database) -> None:
     assert_type(votes.windows("hour", last=3), list[CounterWindow])
     assert_type(votes.configure(shards=9, keep={"minute": 5}), CounterEntry)
     assert_type(db.counters("votes:", limit=3), list[CounterEntry])
+    views = db.cache_counter("views:7", chance_to_write=0.05, shards=1)
+    assert_type(views, CacheCounter)
+    views.add()
+    views.add(3)
+    assert_type(views.read(), int)
+    assert_type(views.look(), CacheReading)
+    assert_type(views.stored(), int)
+    assert_type(views.shards(), list[GreatestShard])
+    assert_type(views.loss, CacheLoss)
+    assert_type(db.cache_counters("views:", limit=3, after="views:1"), list[CacheCounterEntry])
     with db.counter_batch(seconds=0.5, size=10) as batch:
         batch.add("views:7")
         batch.add("views:7", 3)
@@ -74,5 +86,8 @@ async def asynchronous(db: AsyncDatabase) -> None:
     votes = db.counter("votes:42")
     assert_type(await votes.add(once="id"), bool)
     assert_type(await votes.read(), int)
+    assert_type(await db.cache_counter("views:7").read(), int)
+    await db.cache_counter("views:7").add()
+    assert_type(await db.cache_counters(), list[CacheCounterEntry])
     async with db.counter_batch() as batch:
         batch.add("views:7")

@@ -27,6 +27,10 @@ def wrong(db: Database) -> None:
     votes.add(1, once=7)  # rejected
     votes.read(60)  # rejected
     votes.windows("week")  # rejected
+    views = db.cache_counter("views", chance_to_write="often")  # rejected
+    views.add("1")  # rejected
+    number: int = views.add()  # rejected
+    views.read(max_age=60)  # rejected
     CounterRules(once_for="an hour")  # rejected
     with db.counter_batch() as batch:
         batch.add("views", 1.5)  # rejected

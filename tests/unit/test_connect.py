@@ -1,6 +1,7 @@
 """URLs become databases, and what is wrong with one is said before anything is opened."""
 
 import asyncio
+import sys
 
 import pytest
 
@@ -138,3 +139,84 @@ def test_a_transaction_that_is_not_a_function_is_refused():
 def test_a_transaction_reads_classes():
     with connect("memory://", SCHEMA) as db, pytest.raises(UsageError):
         db.transact(lambda transaction: transaction.find([], 1))
+
+
+@pytest.mark.parametrize(
+    "cache",
+    [
+        "memcached://",
+        "memcached://host:port",
+        "memcached://one:1,two:2",
+        "memcached://user:secret@host",
+        "memcached://host:0",
+        "memcached://host:65536",
+        "memcached://host/path",
+        "memcached://host?x=1",
+        "memcached://host?timeout=0",
+        "memcached://host?timeout=-1",
+        "memcached://host?timeout=nan",
+        "memcached://host?timeout=31",
+        "memcached://host?timeout=1&timeout=2",
+        "memcached://host#x",
+        "redis://host",
+        "memory://?x=1",
+        "",
+        7,
+    ],
+    ids=str,
+)
+def test_a_cache_url_that_is_none_is_refused_and_the_store_is_closed(cache, tmp_path):
+    for url in ("memory://", f"lmdb://{tmp_path}/store"):
+        with pytest.raises(InvalidUrl):
+            connect(url, SCHEMA, cache=cache)
+
+        async def opened(url=url):
+            async with connect_async(url, SCHEMA, cache=cache):
+                pass
+
+        with pytest.raises(InvalidUrl):
+            asyncio.run(opened())
+
+
+@pytest.mark.parametrize("host", ["cache.example", "cache.example:11211", "127.0.0.1", "[::1]:11211", "[::1]", "host/"])
+def test_nothing_is_asked_of_a_cache_before_it_is_needed(host):
+    with connect("memory://", SCHEMA, cache=f"memcached://{host}?timeout=0.5&namespace=copy") as db:
+        db.save(ADA)
+        assert repr(db._driver.cache).endswith(":11211>")
+
+
+def test_a_cache_without_its_client_says_what_to_install(monkeypatch):
+    monkeypatch.delitem(sys.modules, "oneread.caches.memcached", raising=False)
+    monkeypatch.setitem(sys.modules, "pymemcache.client.base", None)
+    with pytest.raises(UsageError, match=r"pip install 'oneread\[cache\]'"):
+        connect("memory://", SCHEMA, cache="memcached://host")
+
+
+def test_stores_that_share_a_cache_are_apart_and_programs_of_one_store_are_not(tmp_path):
+    def counted(url, cache):
+        with connect(url, SCHEMA, cache=cache) as db:
+            db.cache_counter("views", chance_to_write=1e-6).add()
+            return db.cache_counter("views").read()
+
+    one, two = (f"lmdb://{tmp_path}/{name}?durability=none" for name in ("one", "two"))
+    assert [counted(one, "memory://shared") for _ in range(3)] == [1, 2, 3]
+    assert counted(two, "memory://shared") == 1
+    assert counted(one + "&prefix=tenant_", "memory://shared") == 1
+    assert counted(one, "memory://shared?namespace=copy") == 2, "one is stored, and this is another place in the cache"
+    assert counted(one, "memory://shared") == 4
+
+
+def test_a_closed_database_has_closed_its_cache():
+    async def closed():
+        db = await connect_async("memory://", SCHEMA, cache="memory://")
+        await db.cache_counter("views").add()
+        await db.close()
+        with pytest.raises(Closed):
+            await db.cache_counter("views").read()
+
+    asyncio.run(closed())
+    db = connect("memory://", SCHEMA, cache="memory://")
+    db.cache_counter("views").add()
+    db.close()
+    with pytest.raises(Closed):
+        db.cache_counter("views").read()

@@ -68,7 +68,7 @@ def postgres_server(settings: Mapping[str, str] = NO_SETTINGS) -> Generator[str]
 
 
 def _configuration(folder: Path, port: int, settings: Mapping[str, str]) -> list[tuple[str, str]]:
-    own = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": str(folder)}
+    own = {"listen_addresses": processes.ADDRESS, "port": str(port), "unix_socket_directories": str(folder)}
     return [*own.items(), *settings.items()]
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+ADDRESS: Final = "127.0.0.1"
 START_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.01
@@ -32,9 +33,9 @@ def temporary_folder(server: str) -> Generator[Path]:
 
 
 def free_port() -> int:
-    """A port of the loopback address on which nothing listens now."""
+    """A port of the loopback address on which nothing listens now; another program may take it before the server."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((ADDRESS, 0))
         return int(probe.getsockname()[1])
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from oneread.cli import cache_counter
 from oneread.cli.options import Invocation, LimitOption, reading, with_shared_options, writing
 from oneread.cli.output import Output, counted
 from oneread.counters.counters import CounterEntry, CounterWindow, Shard
@@ -29,6 +30,10 @@ ShardsOption = Annotated[
 ]
 DeleteCounterOption = Annotated[bool, typer.Option("--delete", help="Delete the counter, after showing it and asking.")]
 SureOption = Annotated[bool, typer.Option("--yes", help="With --delete: delete without asking.")]
+CacheFirstOption = Annotated[bool, typer.Option(help="Of the cache-first counters, which are of another kind.")]
+CacheOption = Annotated[
+    str | None, typer.Option(metavar="URL", help="Of a cache-first counter: where its value is, as for `connect`.")
+]
 
 
 class CounterShown(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,7 +74,7 @@ class CounterValue(msgspec.Struct, frozen=True):
 
 
 @with_shared_options
-def command(
+def command(  # noqa: PLR0913 - each option is for one of its uses
     given: Invocation,
     name: CounterArgument = None,
     *,
@@ -79,10 +84,13 @@ def command(
     shards: ShardsOption = None,
     delete: DeleteCounterOption = False,
     yes: SureOption = False,
+    cache_first: CacheFirstOption = False,
+    cache: CacheOption = None,
 ) -> None:
     """Shows a counter: its value, its shards, its windows, and how fast it grows. Without a name, lists counters.
 
     --shards changes how many rows later adds are spread over, while programs add; the value does not change.
+    With --cache-first it shows counters whose value is in a cache: what is stored of them, and with --cache the value.
 
     With --delete the counter is deleted with its windows when you agree; the next add makes it again, from 0. Without a
     terminal --yes is needed. There is no way back.
@@ -90,6 +98,15 @@ def command(
     Example: oneread counter votes:42 --schema shop.models:shop --db lmdb://shop
     """
     output = given.output
+    if cache_first or cache is not None:
+        if shards is not None or delete:
+            raise UsageError("--shards and --delete are not for cache-first counters", name=name)
+        with reading(given.db, given.schema, cache) as database:
+            if name is None:
+                cache_counter.show_list(output, database, prefix, limit)
+            else:
+                cache_counter.show_one(output, database, name, seconds, cached=cache is not None)
+        return
     if name is None:
         if shards is not None or delete:
             raise UsageError("--shards and --delete need the name of a counter")

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from oneread.counters.dumping import RestoreCounter
+from oneread.counters.dumping import RestoreCacheCounter, RestoreCounter
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.database import Database
 from oneread.errors import Corrupt, InvalidValue, MissingReference, OnereadError, UsageError
@@ -164,8 +164,12 @@ class _Pass:
             self._reject(number, error, b"" if isinstance(record, InvalidValue) else record)
             bulk.reached(position)
             return
-        if isinstance(made, RestoreCounter):  # at once: loaded again after a kill, it has the same value
-            self._db.run(made.plan(self._db.operations.counters.committer))
+        if isinstance(made, RestoreCounter | RestoreCacheCounter):  # at once: loaded again, it has the same value
+            operations = self._db.operations
+            if isinstance(made, RestoreCounter):
+                self._db.run(made.plan(operations.counters.committer))
+            else:
+                self._db.run(made.plan(operations.cache_counters.committer))
             self.counters += 1
             bulk.reached(position)
             return

@@ -224,13 +224,13 @@ def _line_of(error: BaseException) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
-def reading(db: str, schema: Schema) -> Database:
+def reading(db: str, schema: Schema, cache: str | None = None) -> Database:
     """Opens a store for reading; nothing is written, and no worker runs.
 
     Raises:
         InvalidUrl, SchemaMismatch, StoreError: as `connect`.
     """
-    return connect(_with_read_only(_url(db)), schema, workers=0)
+    return connect(_with_read_only(_url(db)), schema, workers=0, cache=cache)
 
 
 def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True, workers: int = 0) -> Database:

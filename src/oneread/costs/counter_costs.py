@@ -72,3 +72,22 @@ def windows_bound(last: int) -> Bound:
     total.add("settings", Rows("read", "counts", "settings", "counter"), 1, _ROW)
     total.add("windows", Rows("scan", "counts", "windows", "keep"), last, _ROW)
     return total.bound(f"windows(last={last})", "counter")
+
+
+def cache_first_bound(shards: int) -> Bound:
+    """`add` to a cache-first counter that never had more shards, when it puts a lost counter back and stores it."""
+    rows = min(shards, MOST_SHARDS)
+    total = BoundBuilder()
+    total.add("fill", Rows("scan", "counts", "shards, when the cache has lost it", "cache_counter", 0), rows, _ROW)
+    total.add("settings", Rows("read", "counts", "settings, when stored", "chance_to_write", 0), 1, _ROW)
+    total.add("stored", Rows("scan", "counts", "shards, when stored", "chance_to_write", 0), rows, _ROW)
+    total.add("write", Rows("write", "counts", "a shard and settings, when stored", "chance_to_write", 0), 2, _ROW)
+    return total.bound("add", "cache_counter")
+
+
+def cache_first_read_bound(shards: int) -> Bound:
+    """`read` of a cache-first counter that never had more shards, when it puts a lost counter back."""
+    total = BoundBuilder()
+    for scan, what in (("fill", "shards, when the cache has lost it"), ("again", "shards, once it is filled")):
+        total.add(scan, Rows("scan", "counts", what, "cache_counter", 0), min(shards, MOST_SHARDS), _ROW)
+    return total.bound("read", "cache_counter")

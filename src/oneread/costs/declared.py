@@ -196,6 +196,18 @@ class Costs:
         """`windows` of a counter, so many of one size."""
         return counter_costs.windows_bound(_check_whole("last", last))
 
+    def cache_counter_add(self, *, shards: int = MOST_SHARDS) -> Bound:
+        """`add` to a cache-first counter: all of it after a loss of the cache, mostly nothing of the store.
+
+        Arguments:
+            shards: the most that any program has declared.
+        """
+        return counter_costs.cache_first_bound(_check_whole("shards", shards))
+
+    def cache_counter_read(self, *, shards: int = MOST_SHARDS) -> Bound:
+        """`read` of a cache-first counter: all of it after a loss of the cache, mostly nothing of the store."""
+        return counter_costs.cache_first_read_bound(_check_whole("shards", shards))
+
     def group_of(self, cls: type) -> type | None:
         """The root model of the entity groups that entities of a class are in; None where there are no children."""
         if cls not in self._catalog.models:

@@ -66,12 +66,42 @@ class CounterCache:
             self._found.pop(name, None)
 
 
-_OPEN: weakref.WeakSet[CounterCache] = weakref.WeakSet()
+class GreatestSeen:
+    """The greatest value of each cache-first counter that this process has shown; for many threads at once.
+
+    A value that was seen is one that was counted, so showing it again is right, and so is storing it.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._seen: dict[str, int] = {}
+        self._lock = threading.Lock()
+        _OPEN.add(self)
+
+    def after_fork(self) -> None:
+        """In the child of a fork: a thread of the parent may have held the lock."""
+        self._lock = threading.Lock()
+
+    def get(self, name: str) -> int:
+        """The greatest value that was shown; 0 for a counter that was not, or was forgotten."""
+        return self._seen.get(name, 0)
+
+    def show(self, name: str, value: int) -> int:
+        """The value to show for one that was found: the greater one of it and what was shown before."""
+        with self._lock:
+            value = max(value, self._seen.pop(name, 0))
+            self._seen[name] = value
+            if len(self._seen) > self._most:
+                del self._seen[next(iter(self._seen))]
+            return value
+
+
+_OPEN: weakref.WeakSet[CounterCache | GreatestSeen] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    for cache in list(_OPEN):
-        cache.after_fork()
+    for memory in list(_OPEN):
+        memory.after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork)

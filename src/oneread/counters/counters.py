@@ -14,14 +14,14 @@ from oneread.counters import reading
 from oneread.counters.cache import CounterCache
 from oneread.counters.committer import CounterCommitter, NativeCounters, Once
 from oneread.counters.reading import Reading
-from oneread.counters.rows import CounterSettings, Sums, WindowSize, kept, name_key
+from oneread.counters.rows import SETTINGS, CounterSettings, Sums, WindowSize, kept
 from oneread.counters.sweep import TokenSweeper
 from oneread.counters.wanted import (
     Add,
     CounterRules,
     check_amount,
     check_keep,
-    check_name,
+    check_limit,
     check_seconds,
     check_shards,
     check_size,
@@ -33,7 +33,6 @@ from oneread.transactions.commit import SystemCommitter
 
 DEFAULT_RULES: Final = CounterRules()
 LISTED: Final = 100
-MOST_LISTED: Final = 1000
 
 
 class CounterEntry(msgspec.Struct, frozen=True):
@@ -136,10 +135,7 @@ class CounterPlans:
         self.cache.forget(name)
 
     def entries(self, prefix: object, limit: object, after: object) -> Plan[list[CounterEntry]]:
-        if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
-            raise InvalidQuery("a list of counters has 1 to 1,000 names", limit=limit)
-        start = name_key("") if prefix == "" else check_name(prefix)
-        within = reading.named_from(start[:-1], None if after is None else check_name(after))
-        found = yield from reading.list_counters(within, limit)
+        within = reading.names_of(SETTINGS, prefix, after)
+        found = yield from reading.list_counters(within, check_limit(limit))
         kept_as = [(name, kept(settings, self.declared(None, None))) for name, settings in found]
         return [CounterEntry(name, settings.shards, settings.windows) for name, settings in kept_as]

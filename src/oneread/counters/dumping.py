@@ -1,4 +1,4 @@
-"""Counters as lines of a dump: their values, windows and settings, without tokens.
+"""Counters of both kinds as lines of a dump: their values, windows and settings, without tokens.
 
 See docs/formats/dumps.md.
 """
@@ -10,9 +10,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from oneread.counters.cache_committer import CacheFirstCommitter, CacheFirstRules, greatest_among, scan_greatest
 from oneread.counters.committer import CounterCommitter
 from oneread.counters.reading import read_sums
 from oneread.counters.rows import (
+    ALL,
+    CHANCES,
+    GREATEST_VALUE,
     MOST_SHARDS,
     SECONDS,
     SETTINGS,
@@ -20,6 +24,7 @@ from oneread.counters.rows import (
     CounterSettings,
     Sums,
     WindowSize,
+    chance_of,
     name_key,
     name_of,
     settings_of,
@@ -27,7 +32,7 @@ from oneread.counters.rows import (
     sums_of,
     window_size_of,
 )
-from oneread.counters.wanted import check_keep, check_name
+from oneread.counters.wanted import check_chance, check_keep, check_name
 from oneread.errors import InvalidValue
 from oneread.plans.performer import LAST_MILLISECOND
 from oneread.plans.plan import Plan
@@ -54,13 +59,21 @@ class CounterLine(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     windows: dict[WindowSize, list[_DumpedWindow]] = {}
 
 
+class CacheCounterLine(msgspec.Struct, forbid_unknown_fields=True):
+    """One cache-first counter of a dump."""
+
+    cache_counter: str
+    value: int
+    chance: float
+
+
 def has_counters() -> Plan[bool]:
-    """Whether the store has a counter. One request."""
-    return bool((yield from Scan("counts", RowRange.under(SETTINGS), 1)))
+    """Whether the store has a counter of either kind. One request."""
+    return bool((yield from Scan("counts", ALL, 1)))
 
 
-def dump_counters(write: Callable[[CounterLine], None]) -> Plan[None]:
-    """Gives every counter to `write`: a request for 500 names, and one or two for each counter."""
+def dump_counters(write: Callable[[CounterLine | CacheCounterLine], None]) -> Plan[None]:
+    """Gives every counter to `write`: two requests for 500 names, and one or two for each counter."""
 
     def take(found: list[Found]) -> Plan[None]:
         for key, row in found:
@@ -68,7 +81,16 @@ def dump_counters(write: Callable[[CounterLine], None]) -> Plan[None]:
             if settings is not None and settings.shards:  # else nothing was added yet
                 write((yield from _line(name_of(key), settings)))
 
+    def take_cache_first(found: list[Found]) -> Plan[None]:
+        for key, row in found:
+            chance = chance_of(row)
+            name = name_of(key)
+            if chance is not None:
+                value = greatest_among(dict((yield from scan_greatest(name_key(name)))))
+                write(CacheCounterLine(name, value, chance))
+
     yield from scan_all("counts", RowRange.under(SETTINGS), take, BATCH)
+    yield from scan_all("counts", RowRange.under(CHANCES), take_cache_first, BATCH)
 
 
 def _line(name: str, settings: CounterSettings) -> Plan[CounterLine]:
@@ -105,3 +127,18 @@ class RestoreCounter:
     def plan(self, committer: CounterCommitter) -> Plan[None]:
         """One transaction; doing it again changes nothing."""
         return committer.restore(self._name, self._settings, self._sums, self._windows)
+
+
+class RestoreCacheCounter:
+    """Stores the value of a dump, unless the store has a greater one: what is stored never falls."""
+
+    def __init__(self, line: CacheCounterLine) -> None:
+        self._name = check_name(line.cache_counter)
+        if not 0 <= line.value <= GREATEST_VALUE:
+            raise InvalidValue("the line is not of a counter: a number is out of bounds", counter=line.cache_counter)
+        self._value = line.value
+        self._rules = CacheFirstRules(check_chance(line.chance), 1)
+
+    def plan(self, committer: CacheFirstCommitter) -> Plan[int]:
+        """One transaction; doing it again changes nothing."""
+        return committer.keep(self._name, self._value, self._rules)

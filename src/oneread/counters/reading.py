@@ -21,6 +21,7 @@ from oneread.counters.rows import (
     Window,
     WindowSize,
     kept,
+    name_key,
     name_of,
     settings_of,
     shards_of,
@@ -29,6 +30,7 @@ from oneread.counters.rows import (
     window_start,
     windows_between,
 )
+from oneread.counters.wanted import check_name
 from oneread.errors import InvalidQuery
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
@@ -136,7 +138,8 @@ def list_counters(within: RowRange, limit: int) -> Plan[Sequence[tuple[str, Coun
     return [(name_of(key), settings) for key, row in rows if (settings := settings_of(row)) is not None]
 
 
-def named_from(start: bytes, after: bytes | None) -> RowRange:
-    """The settings of counters whose names begin with the encoding of a text, behind one of them."""
-    within = RowRange.under(SETTINGS + start)
-    return within if after is None else within.behind(SETTINGS + after)
+def names_of(settings: bytes, prefix: object, after: object) -> RowRange:
+    """The settings of counters of one kind whose names begin with a text, those behind a name. Raises InvalidKey."""
+    start = name_key("") if prefix == "" else check_name(prefix)
+    within = RowRange.under(settings + start[:-1])
+    return within if after is None else within.behind(settings + check_name(after))

@@ -31,7 +31,9 @@ SHARDS: Final = view_prefix(_NUMBER, 2)
 WINDOWS: Final = view_prefix(_NUMBER, 3)
 TOKENS: Final = view_prefix(_NUMBER, 4)
 MARKS: Final = view_prefix(_NUMBER, 5)
-PREFIXES: Final = frozenset({GENERATIONS_ROW, SETTINGS, SHARDS, WINDOWS, TOKENS, MARKS})
+CHANCES: Final = view_prefix(_NUMBER, 6)
+GREATEST: Final = view_prefix(_NUMBER, 7)
+PREFIXES: Final = frozenset({GENERATIONS_ROW, SETTINGS, SHARDS, WINDOWS, TOKENS, MARKS, CHANCES, GREATEST})
 """What the keys of all rows of counters begin with."""
 
 ALL: Final = RowRange.under(GENERATIONS_ROW[: VIEW_BYTES // 2])
@@ -44,10 +46,14 @@ KINDS: Final = {
     WINDOWS: "counters: windows",
     TOKENS: "counters: tokens",
     MARKS: "counters: to be copied",
+    CHANCES: "cache-first counters",
+    GREATEST: "cache-first counters: shards",
 }
 """What the rows under each prefix are, for people."""
 
 MOST_SHARDS: Final = COUNTER_ROWS
+GREATEST_VALUE: Final = (1 << 63) - 1
+"""Of a cache-first counter."""
 _GENERATION_BYTES: Final = 4
 _START_BYTES: Final = 6
 """Of a window's start, in seconds since 1970: beyond the last instant that a clock may show."""
@@ -133,7 +139,7 @@ def name_key(name: str) -> bytes:
 
 
 def name_of(key: bytes) -> str:
-    """The name of a counter by the key of its configuration row, or of its mark; Corrupt where it has none."""
+    """The name of a counter, by the key of its configuration row or of its mark; Corrupt where it has none."""
     return text_of(key[VIEW_BYTES:])
 
 
@@ -236,10 +242,20 @@ def tokens_of(generation: int) -> RowRange:
     return RowRange.under(TOKENS + generation.to_bytes(_GENERATION_BYTES, "big"))
 
 
+def greatest_key(name: bytes, shard: int) -> bytes:
+    return GREATEST + name + bytes([shard])
+
+
+def greatest_of(name: bytes) -> RowRange:
+    """The rows of one cache-first counter."""
+    return RowRange.under(GREATEST + name)
+
+
 _decode_settings: Final = msgspec.msgpack.Decoder(CounterSettings).decode
 _decode_sums: Final = msgspec.msgpack.Decoder(Sums).decode
 _decode_mark: Final = msgspec.msgpack.Decoder(int).decode
 _decode_generations: Final = msgspec.msgpack.Decoder(Generations).decode
+_decode_chance: Final = msgspec.msgpack.Decoder(float).decode
 
 
 def settings_of(row: Row | None) -> CounterSettings | None:
@@ -302,6 +318,31 @@ def encode_sums(sums: Sums) -> bytes:
     return encode_amounts(sums)
 
 
+def greatest_in(row: Row | None) -> int:
+    """The value that a shard of a cache-first counter holds; 0 for an absent row. Raises Corrupt."""
+    if row is None:
+        return 0
+    cell = row.get(VALUE)
+    amounts = [] if cell is None else decode_amounts(cell.value)
+    if len(amounts) != 1 or type(amounts[0]) is not int or not 0 <= amounts[0] <= GREATEST_VALUE:
+        raise Corrupt(_UNREADABLE, amounts=amounts)
+    return amounts[0]
+
+
+def encode_greatest(value: int) -> bytes:
+    return encode_amounts((value,))
+
+
+def chance_of(row: Row | None) -> float | None:
+    """The chance in the configuration row of a cache-first counter; None without one. Raises Corrupt."""
+    if row is None:
+        return None
+    chance: float = _decoded(row, _decode_chance)
+    if not 0 < chance <= 1:
+        raise Corrupt(_UNREADABLE, chance=chance)
+    return chance
+
+
 def fault_of(key: bytes, row: Row) -> str | None:
     """Why a row of a counter cannot be right by itself; None when it can.
 
@@ -349,6 +390,16 @@ def _check_mark(key: bytes, row: Row) -> None:
     marked_since(row)
 
 
+def _check_chance(key: bytes, row: Row) -> None:
+    name_of(key)
+    chance_of(row)
+
+
+def _check_greatest(key: bytes, row: Row) -> None:
+    _check_name(key, VIEW_BYTES, 1)
+    greatest_in(row)
+
+
 def _check_name(key: bytes, start: int, behind: int) -> int:
     """Where the name in a key ends; Corrupt unless so many bytes follow it."""
     _parts, end = _NAME.decode_prefix(key, start)
@@ -364,4 +415,6 @@ _CHECKS: Final = {
     WINDOWS: _check_window,
     TOKENS: _check_token,
     MARKS: _check_mark,
+    CHANCES: _check_chance,
+    GREATEST: _check_greatest,
 }

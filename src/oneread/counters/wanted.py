@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from oneread.counters.rows import MOST_SHARDS, SECONDS, TOKEN_BYTES, CounterSettings, WindowSize, name_key
-from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue
+from oneread.errors import InvalidDeclaration, InvalidKey, InvalidQuery, InvalidValue
 from oneread.store.limits import KEY_BYTES
 
 SHARDS: Final = 20
@@ -20,8 +20,15 @@ SHARDS: Final = 20
 ONCE_FOR: Final = 3600.0
 """Seconds for which an add with a token is counted once, unless the schema says otherwise."""
 LONGEST_ONCE: Final = 366 * 86_400.0
+MOST_LISTED: Final = 1000
 MOST_WINDOWS: Final = 1000
 """Windows of one size that a counter keeps at most: they are read at once."""
+
+CHANCE: Final = 0.1
+"""Of an add to a cache-first counter to be stored, unless it says otherwise."""
+LEAST_CHANCE: Final = 1e-6
+MOST_GROWTH: Final = 1 << 32
+"""Of a cache-first counter in one add: far below where a number of a cache begins again at 0."""
 
 SOONEST_FLUSH: Final = 0.01
 LATEST_FLUSH: Final = 3600
@@ -86,6 +93,22 @@ def check_amount(amount: object) -> int:
     return amount
 
 
+def check_growth(amount: object) -> int:
+    """Raises InvalidValue unless a cache-first counter can grow by this."""
+    if type(amount) is not int or not 1 <= amount <= MOST_GROWTH:
+        raise InvalidValue(
+            "a cache-first counter only grows, by 1 to 2**32; db.counter(...) takes other amounts", amount=amount
+        )
+    return amount
+
+
+def check_chance(chance: object) -> float:
+    """Raises InvalidValue unless an add may be stored with this chance."""
+    if type(chance) not in (int, float) or not LEAST_CHANCE <= chance <= 1:  # type: ignore[operator]
+        raise InvalidValue("chance_to_write is from a millionth to 1: 0.1 stores one add in ten", chance=chance)
+    return float(chance)  # type: ignore[arg-type]
+
+
 def check_token(token: object) -> bytes:
     """A token's digest: text and bytes differ. Raises InvalidValue unless it is text or bytes of 1 to 200 bytes."""
     if isinstance(token, str):
@@ -119,6 +142,13 @@ def check_keep(keep: object) -> dict[WindowSize, int]:
             'keep says how many windows, 1 to 1,000: keep={"minute": 60, "hour": 48, "day": 60}', keep=keep
         )
     return {size: given[size] for size in SECONDS if size in given}
+
+
+def check_limit(limit: object) -> int:
+    """Raises InvalidQuery unless a list may have so many counters."""
+    if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
+        raise InvalidQuery("a list of counters has 1 to 1,000 names", limit=limit)
+    return limit
 
 
 def check_size(size: object) -> WindowSize:

@@ -18,6 +18,7 @@ from msgspec import UNSET
 from oneread.counters.batch import SECONDS as BATCH_SECONDS
 from oneread.counters.batch import SIZE as BATCH_SIZE
 from oneread.counters.batch import AsyncCounterBatch
+from oneread.counters.cache_first import CacheCounterEntry
 from oneread.counters.committer import Once
 from oneread.counters.counters import LISTED, CounterEntry
 from oneread.counters.rows import WindowSize
@@ -26,6 +27,7 @@ from oneread.database import results
 from oneread.database import survey as surveys
 from oneread.database.async_attempts import AsyncAttempts
 from oneread.database.async_bulk import AsyncBulk
+from oneread.database.async_cache_counters import AsyncCacheCounter
 from oneread.database.async_counters import AsyncCounter, AsyncTransactionCounter
 from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
@@ -1085,6 +1087,58 @@ class AsyncDatabase:
             ```
         """
         return await self.run(self.operations.counters.entries(prefix, limit, after))
+
+    def cache_counter(
+        self, name: str, *, chance_to_write: float | None = None, shards: int | None = None
+    ) -> AsyncCacheCounter:
+        """A counter that is fast, and may lose its last adds: `await db.cache_counter("views:7").add()`. No request.
+
+        Its value is in the cache that `connect_async(..., cache=)` names. An add is one operation of the cache, and now
+        and then stores the value. When the cache is lost, adds since then are: (1 - p) / p on average, and no more than
+        ln(1000) / p in 999 of 1,000 losses, where p is the chance. It only grows, belongs to the store, and has nothing
+        in common with a `counter` of the same name. For what must not be lost, use `counter`; to number entities, a
+        sequence.
+
+        Arguments:
+            name: text, of 200 bytes at most.
+            chance_to_write: of each add to be stored, from a millionth to 1; 0.1 unless given: 9 adds are lost on
+                average, and 69 at most in 999 of 1,000 losses. Programs may differ in it; the least one counts.
+            shards: rows that values are stored in, 1 to 256; 20 unless the schema's `CounterRules` say otherwise.
+
+        Raises:
+            InvalidKey: the name is not text, empty or too long.
+            InvalidValue: a number is out of bounds.
+
+        Examples:
+            ```python
+            views = db.cache_counter("views:7", chance_to_write=0.05)
+            await views.add()
+            print(await views.read())
+            ```
+        """
+        plans = self.operations.cache_counters
+        return AsyncCacheCounter(self, plans, name, plans.declared(chance_to_write, shards))
+
+    async def cache_counters(
+        self, prefix: str = "", *, limit: int = LISTED, after: str | None = None
+    ) -> list[CacheCounterEntry]:
+        """Cache-first counters of which a value was stored, in the order of their names. One request, a row each.
+
+        Arguments:
+            prefix: what the names begin with.
+            limit: counters to return, 1 to 1,000.
+            after: the last name of the list before.
+
+        Raises:
+            InvalidQuery: the limit is out of bounds.
+            InvalidKey: `prefix` or `after` is not the text of a name.
+
+        Examples:
+            ```python
+            names = [each.name for each in await db.cache_counters("views:")]
+            ```
+        """
+        return await self.run(self.operations.cache_counters.entries(prefix, limit, after))
 
     def counter_batch(
         self,

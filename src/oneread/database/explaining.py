@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from oneread import costs
+from oneread.counters.cache_first import expected_loss
 from oneread.counters.rows import MOST_SHARDS, WindowSize
-from oneread.counters.wanted import check_name
+from oneread.counters.wanted import CHANCE, check_chance, check_name
 from oneread.database.cursors import CursorCipher
 from oneread.database.lists import Listed, listed
 from oneread.database.operations import Children, Operations, found_by, one_key
@@ -173,6 +174,31 @@ class Explainer:
         check_name(name)
         plan = [f"scan counts for the shards of counter {shown(name)}"]
         return self._explanation(f"counter({shown(name)}).read()", plan, self.costs.counter_read(shards=shards))
+
+    def cache_counter_add(
+        self, name: str, *, chance_to_write: float = CHANCE, shards: int = MOST_SHARDS
+    ) -> Explanation:
+        """What `add` to a cache-first counter would do, and what a loss of the cache may lose."""
+        check_name(name)
+        chance = check_chance(chance_to_write)
+        loss = expected_loss(chance)
+        plan = [
+            "increment in the cache, one operation; an add to it more when it has lost the counter",
+            f"with a chance of {chance:g}, and then: scan counts for the greatest value, write this if it is greater",
+            f"a loss of the cache loses {loss.mean:,.1f} adds on average, {loss.most:,.1f} at most in 99.9 %",
+        ]
+        bound = self.costs.cache_counter_add(shards=shards)
+        return self._explanation(f"cache_counter({shown(name)}).add()", plan, bound)
+
+    def cache_counter_read(self, name: str, *, shards: int = MOST_SHARDS) -> Explanation:
+        """What `read` of a cache-first counter would do."""
+        check_name(name)
+        plan = [
+            "read from the cache, one operation",
+            "when it has lost the counter: scan counts for the greatest stored value, add it to the cache, scan again",
+        ]
+        bound = self.costs.cache_counter_read(shards=shards)
+        return self._explanation(f"cache_counter({shown(name)}).read()", plan, bound)
 
     def verb(self, verb: str, model: Any, bound: Bound) -> Explanation:
         """A bound as an explanation of any call of this verb that writes, with its time."""

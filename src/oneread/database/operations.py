@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import msgspec
 
+from oneread.counters.cache_first import CacheFirstPlans
 from oneread.counters.copying import CounterCopier
 from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep
@@ -69,10 +70,10 @@ class WorkerMeter(Protocol):
 class Operations:
     """The verbs of one open database.
 
-    `committer` commits, `outbox` does the tasks that commits leave, `jobs` what comes again and again; `counters` are
-    those of the store, and `copies` gives their values to the entities that show them. `meter` records how the worker
-    does, under telemetry. `lists` belongs to the faces: what can be paged, by its class. `inline` and `portable` are
-    the schema's.
+    `committer` commits, `outbox` does the tasks that commits leave, `jobs` what comes again and again; `counters` and
+    `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
+    `meter` records how the worker does, under telemetry. `lists` belongs to the faces: what can be paged, by its class.
+    `inline` and `portable` are the schema's.
     """
 
     def __init__(self, catalog: Catalog, fence: Fence, schema: Schema) -> None:
@@ -84,6 +85,7 @@ class Operations:
         self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), self.inline, catalog.claim_facts)
         self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
         self.counters = CounterPlans(self.committer, schema.counters)
+        self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
         self.jobs = JobRunner(self.committer, [self.counters.sweeper, self.sweeper], self.outbox.leases)
         self.copies = CounterCopier(self.committer, catalog.counters)

@@ -17,6 +17,7 @@ from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Toge
 from oneread.plans.performer import Performer
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
+from oneread.store.cache import CACHE_REQUESTS
 from oneread.store.engine import AsyncEngine, Engine
 from oneread.store.requests import REQUESTS, Read, Request, Scan
 
@@ -36,6 +37,8 @@ class AsyncDriver(Performer):
         self._async_engine = engine if isinstance(engine, AsyncEngine) else None
         self._closed = False
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="oneread")
+        # Threads of its own, so that no commit waits for a cache that does not answer.
+        self._cache_threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="oneread-cache")
 
     async def run(self, plan: Plan[T], trace: Trace) -> T:
         """Drives `plan` to its end and returns its result; every request made is counted in `trace`."""
@@ -55,12 +58,15 @@ class AsyncDriver(Performer):
             plan.close()
 
     async def aclose(self) -> None:
-        """Waits for running commits, closes the engine and ends the threads; closing twice does nothing."""
+        """Waits for running commits, closes engine and cache and ends the threads; closing twice does nothing."""
         if not self._closed:
             closing = self.in_thread(self.engine.close)
             self._closed = True
             await closing
+            if self.cache is not None:
+                self.cache.close()
             self._threads.shutdown(wait=True)
+            self._cache_threads.shutdown(wait=True)
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Runs a function that may block in one of the driver's threads."""
@@ -90,6 +96,13 @@ class AsyncDriver(Performer):
             return self.engine.answer(request)
         return await self.in_thread(lambda: self.engine.answer(request))
 
+    async def _cached(self, request: Request[Any], _trace: Trace) -> Any:
+        self._check_open()
+        cache = self.open_cache()
+        if cache.local:
+            return cache.answer(request)
+        return await asyncio.get_running_loop().run_in_executor(self._cache_threads, cache.answer, request)
+
     async def _sleep(self, effect: Sleep, _trace: Trace) -> None:
         await asyncio.sleep(effect.seconds)
 
@@ -118,4 +131,5 @@ _EFFECTS: dict[type[Any], Callable[[AsyncDriver, Any, Trace], Awaitable[Any]]] =
     Together: AsyncDriver._together,  # noqa: SLF001 - the driver's own table
     Snapshot: AsyncDriver._snapshot,  # noqa: SLF001 - the driver's own table
     Atomically: AsyncDriver._atomically,  # noqa: SLF001 - the driver's own table
+    **dict.fromkeys(CACHE_REQUESTS, AsyncDriver._cached),  # noqa: SLF001 - the driver's own table
 }

@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from oneread.errors import Closed, Unavailable, Unsupported
+from oneread.errors import Closed, Unavailable, Unsupported, UsageError
 from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
+from oneread.store.cache import Cache
 from oneread.store.engine import Answerer, Engine, Snapshots
-from oneread.store.requests import REQUESTS, Read, Scan
+from oneread.store.requests import REQUESTS, Read, Request, Scan
 
 LAST_MILLISECOND: Final = 253_402_300_799_999
 """The last of the year 9999: the last instant that fields and generated keys can hold."""
@@ -55,7 +56,7 @@ def drive(plan: Plan[T], perform: Callable[[Any], Any]) -> T:
 class Performer:
     """One engine with the clock (milliseconds since 1970), the chance (uniform in [0, 1)) and the timeout of its plans.
 
-    A transaction that waits `timeout` seconds for its turn raises Unavailable.
+    A transaction that waits `timeout` seconds for its turn raises Unavailable. `cache` is beside the engine, if any.
     """
 
     def __init__(
@@ -64,11 +65,22 @@ class Performer:
         clock: Callable[[], int] = wall_clock,
         chance: Callable[[], float] = random.random,
         timeout: float = 30.0,
+        cache: Cache | None = None,
     ) -> None:
         self.engine = engine
         self.clock = clock
         self.chance = chance
         self.timeout = timeout
+        self.cache = cache
+
+    def answer_cached(self, request: Request[Any]) -> Any:
+        """The answer of the cache; UsageError where the database has none."""
+        return self.open_cache().answer(request)
+
+    def open_cache(self) -> Cache:
+        if self.cache is None:
+            raise UsageError('this database has no cache; connect(url, schema, cache="memcached://HOST:11211")')
+        return self.cache
 
     def now(self) -> int:
         """The clock's time; Unavailable when it is not one that a row can be stamped with."""
@@ -80,8 +92,8 @@ class Performer:
         return now
 
     def twin(self, kind: type[P]) -> P:
-        """Another driver of the same engine, with the same clock, chance and timeout."""
-        return kind(self.engine, self.clock, self.chance, self.timeout)
+        """Another driver of the same engine, with the same clock, chance, timeout and cache."""
+        return kind(self.engine, self.clock, self.chance, self.timeout, self.cache)
 
     def transact(self, effect: Atomically[T], trace: Trace) -> T:
         """Runs the sub-plan in one engine transaction; of repeated attempts only the last is counted."""

@@ -14,6 +14,7 @@ from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Toge
 from oneread.plans.performer import Performer, drive
 from oneread.plans.plan import Plan
 from oneread.plans.trace import Trace
+from oneread.store.cache import CACHE_REQUESTS
 from oneread.store.requests import REQUESTS
 
 T = TypeVar("T")
@@ -27,8 +28,10 @@ class SyncDriver(Performer):
         return drive(plan, lambda asked: self._perform(asked, trace))
 
     def close(self) -> None:
-        """Closes the engine; closing twice does nothing."""
+        """Closes the engine and the cache; closing twice does nothing."""
         self.engine.close()
+        if self.cache is not None:
+            self.cache.close()
 
     def _perform(self, asked: Any, trace: Trace) -> Any:
         if type(asked) in REQUESTS:
@@ -45,4 +48,5 @@ _EFFECTS: dict[type[Any], Callable[[SyncDriver, Any, Trace], Any]] = {
     Atomically: SyncDriver.transact,
     Now: lambda driver, _effect, _trace: driver.now(),
     Random: lambda driver, _effect, _trace: driver.chance(),
+    **dict.fromkeys(CACHE_REQUESTS, lambda driver, request, _trace: driver.answer_cached(request)),
 }

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from oneread.counters.dumping import CounterLine, dump_counters, has_counters
+from oneread.counters.dumping import CacheCounterLine, CounterLine, dump_counters, has_counters
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.copies import Reference, Source
 from oneread.derivations.emitted_record import HIDDEN, LAST_VALUES
@@ -64,7 +64,7 @@ class End(msgspec.Struct, frozen=True, omit_defaults=True):
         entities: their number by the stored name of their class.
         deleted: the number of tombstones.
         digest: BLAKE2b, 16 bytes, of all lines before this one.
-        counters: the number of named counters.
+        counters: the number of counters, of both kinds.
     """
 
     end: int
@@ -165,7 +165,7 @@ class Dump:
         self._line(_encode(end))
         return end
 
-    def _counter(self, line: CounterLine) -> None:
+    def _counter(self, line: CounterLine | CacheCounterLine) -> None:
         self._line(_encode(line))
         self._counters += 1
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from oneread.counters.dumping import CounterLine, RestoreCounter
+from oneread.counters.dumping import CacheCounterLine, CounterLine, RestoreCacheCounter, RestoreCounter
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.emitted_record import LAST_VALUES
 from oneread.errors import Corrupt, InvalidValue, SchemaMismatch, UsageError
@@ -30,6 +30,7 @@ CsvRow: TypeAlias = "list[str]"
 """The cells of one record of a CSV file."""
 
 _COUNTER_BEGINS: Final = b'{"counter":'
+_CACHE_COUNTER_BEGINS: Final = b'{"cache_counter":'
 _HEAD_BEGINS: Final = b'{"oneread":'
 _JSON_BEGINS: Final = ('"', "[", "{")
 
@@ -51,6 +52,7 @@ _head = msgspec.json.Decoder(Head).decode
 _end = msgspec.json.Decoder(End).decode
 _line = msgspec.json.Decoder(DumpLine).decode
 _counter = msgspec.json.Decoder(CounterLine).decode
+_cache_counter = msgspec.json.Decoder(CacheCounterLine).decode
 _object = msgspec.json.Decoder(dict[str, object]).decode
 _cell = msgspec.json.Decoder().decode
 
@@ -112,14 +114,13 @@ class DumpReader:
             name: msgspec.json.Decoder(key_type(entity_type.kind)).decode for name, entity_type in self._types.items()
         }
 
-    def change(self, text: bytes) -> Change | RestoreCounter:
+    def change(self, text: bytes) -> Change | RestoreCounter | RestoreCacheCounter:
         """What restores the entity, tombstone or counter of a line; raises OnereadError for a damaged line."""
-        if text.startswith(_COUNTER_BEGINS):
-            try:
-                return RestoreCounter(_counter(text))
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                raise InvalidValue("the line is not a line of a dump", reason=str(error)) from error
         try:
+            if text.startswith(_COUNTER_BEGINS):
+                return RestoreCounter(_counter(text))
+            if text.startswith(_CACHE_COUNTER_BEGINS):
+                return RestoreCacheCounter(_cache_counter(text))
             line = _line(text)
             entity_type = self._types[line.model]
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

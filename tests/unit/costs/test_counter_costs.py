@@ -73,6 +73,29 @@ def test_no_read_costs_more_than_its_bound():
             assert trace.cost.bytes <= bound.bytes
 
 
+def test_no_call_of_a_cache_first_counter_costs_more_than_its_bound():
+    with connect("memory://", SCHEMA, cache="memory://") as db:
+        cache, plans = db._driver.cache, db.operations.cache_counters
+        add, read = COSTS.cache_counter_add(shards=7), COSTS.cache_counter_read(shards=7)
+        most = {"add": 0, "read": 0}
+        for number in range(200):
+            if number % 3 == 0:
+                cache.lose()
+            for verb, plan, bound in (
+                ("add", plans.add("views", 1, plans.declared(0.5, 7)), add),
+                ("read", plans.read("views"), read),
+            ):
+                if number % 6 == 0:
+                    cache.lose()
+                trace = Trace()
+                db._driver.run(plan, trace)
+                assert trace.cost.requests <= bound.requests
+                assert trace.cost.rows <= bound.rows
+                assert trace.cost.bytes <= bound.bytes
+                most[verb] = max(most[verb], trace.cost.requests)
+        assert (add.requests, read.requests) == (most["add"], most["read"]) == (4, 2)
+
+
 def test_wrong_arguments_are_refused():
     for wrong in (lambda: COSTS.counter_read(shards=0), lambda: COSTS.counter_windows(0)):
         with pytest.raises(UsageError):

@@ -1,11 +1,12 @@
 """Remembered values: no reader puts an older value over a newer one, and the age is never told too small."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 
 import pytest
 
-from oneread.counters.cache import CounterCache
+from oneread.counters.cache import CounterCache, GreatestSeen
 from oneread.counters.reading import read_remembered
 from oneread.counters.rows import VALUE, Sums, encode_sums, name_key, shard_key
 from oneread.store.rows import Cell
@@ -85,3 +86,33 @@ def test_the_child_of_a_fork_waits_for_no_thread_of_its_parent():
         if pid == 0:
             os._exit(0 if cache.replace(NAME, None, object()) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_what_was_shown_never_falls_and_the_oldest_is_forgotten():
+    seen = GreatestSeen(most=2)
+    assert [seen.show("a", value) for value in (5, 3, 7, 7)] == [5, 5, 7, 7]
+    seen.show("b", 1)
+    seen.show("a", 1)
+    seen.show("c", 1)
+    assert [seen.get(name) for name in "abc"] == [7, 0, 1]
+
+
+def test_what_many_threads_show_never_falls():
+    seen = GreatestSeen()
+
+    def show(thread):
+        found = [seen.show("a", value) for value in range(thread, 4000, 4)]
+        assert found == sorted(found)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(show, range(4)))
+    assert seen.get("a") == 3999
+
+
+def test_a_child_of_a_fork_can_show_what_its_parent_was_about_to():
+    seen = GreatestSeen()
+    with seen._lock:
+        child = os.fork()
+        if not child:
+            os._exit(seen.show("a", 3))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from oneread import connect
-from oneread.counters.dumping import CounterLine, RestoreCounter
+from oneread.counters.dumping import CacheCounterLine, CounterLine, RestoreCacheCounter, RestoreCounter
 from oneread.errors import InvalidKey, InvalidValue
 from oneread.transfer.dump import End
 from oneread.transfer.load import DumpReader, check_dump, parse_head
@@ -24,6 +24,8 @@ def load(db, lines):
         made = reader.change(line)
         if isinstance(made, RestoreCounter):
             db.run(made.plan(db.operations.counters.committer))
+        if isinstance(made, RestoreCacheCounter):
+            db.run(made.plan(db.operations.cache_counters.committer))
 
 
 def test_what_is_dumped_is_loaded(clock):
@@ -46,6 +48,26 @@ def test_what_is_dumped_is_loaded(clock):
             assert (seen.value, seen.raised, seen.lowered, seen.rows) == (15, 15, 0, 1)
             assert target.verify().clean
         assert dumped(target) == lines
+
+
+def test_cache_first_counters_are_dumped_as_stored_and_never_lowered_by_a_load():
+    with (
+        connect("memory://", SCHEMA, cache="memory://") as source,
+        connect("memory://", SCHEMA, cache="memory://") as target,
+    ):
+        for name, chance in (("a", 1), ("b", 0.5)):
+            source.cache_counter(name, chance_to_write=chance).add(7)
+        target.cache_counter("a").add(5)
+        target.cache_counter("b").add(500)
+        lines = dumped(source)
+        assert msgspec.json.decode(lines[-1], type=End).counters == 2
+        assert msgspec.json.decode(lines[1]) == {"cache_counter": "a", "value": 7, "chance": 1.0}
+        for _ in range(2):
+            load(target, lines)
+            assert [target.cache_counter(name).stored() for name in "ab"] == [7, 500]
+            assert [each.chance_to_write for each in target.cache_counters()] == [0.1, 0.1]
+            assert target.verify().clean
+        assert target.cache_counter("a").read() == 7
 
 
 def test_a_dump_without_counters_is_as_before():
@@ -76,3 +98,11 @@ def test_lines_that_are_not_of_a_counter_are_refused():
     for line, error in WRONG:
         with pytest.raises(error):
             RestoreCounter(line)
+    for name, value, chance, error in (
+        ("", 1, 0.5, InvalidKey),
+        ("a", -1, 0.5, InvalidValue),
+        ("a", 2**63, 0.5, InvalidValue),
+        ("a", 1, 0.0, InvalidValue),
+    ):
+        with pytest.raises(error):
+            RestoreCacheCounter(CacheCounterLine(name, value, chance))

@@ -4,7 +4,18 @@ import pytest
 
 from oneread import connect
 from oneread.counters import rows
-from oneread.counters.rows import ALL, GENERATIONS_ROW, KINDS, MARKS, SETTINGS, SHARDS, TOKENS, WINDOWS
+from oneread.counters.rows import (
+    ALL,
+    CHANCES,
+    GENERATIONS_ROW,
+    GREATEST,
+    KINDS,
+    MARKS,
+    SETTINGS,
+    SHARDS,
+    TOKENS,
+    WINDOWS,
+)
 from oneread.counters.wanted import check_token
 from oneread.errors import Corrupt
 from oneread.plans.effects import Atomically
@@ -41,6 +52,15 @@ def test_the_bytes_of_every_row():
         }
 
 
+def test_the_bytes_of_a_cache_first_counter():
+    with connect("memory://", SCHEMA, clock=lambda: NOW, cache="memory://") as db:
+        db.cache_counter("ab", shards=1, chance_to_write=0.5).add(5)
+        assert stored(db) == {
+            "fffe0006" + "03616200": {b"d:b": "cb3fe0000000000000"},
+            "fffe0007" + "03616200" + "00": {b"d:b": "9105"},
+        }
+
+
 @pytest.mark.parametrize("raised", [0, 2**63 - 1, 2**63, 2**64, 2**200])
 def test_sums_of_any_size_are_read_as_they_were_written(raised):
     for sums in (rows.Sums(raised, 7), rows.Sums(7, raised)):
@@ -73,7 +93,16 @@ DAMAGES = [
     (SETTINGS + b"\x03ab\x00", b"\x94\x00\x00\x80\xc2"),
     (MARKS + b"\x03ab\x00", b"soon"),
     (MARKS + b"\x03ab", b"\x01"),
-    (rows.view_prefix(0xFFFE, 6) + b"later", b"1"),
+    (CHANCES + b"\x03ab\x00", b"\xcb\x00\x00\x00\x00\x00\x00\x00\x00"),
+    (CHANCES + b"\x03ab\x00", b"\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00"),
+    (CHANCES + b"\x03ab\x00", b"nonsense"),
+    (CHANCES + b"\x03ab", b"\xcb?\xe0\x00\x00\x00\x00\x00\x00"),
+    (GREATEST + b"\x03ab\x00", b"\x91\x01"),
+    (GREATEST + b"\x03ab\x00\x00", b"\x91\xff"),
+    (GREATEST + b"\x03ab\x00\x00", b"\x91\xcf\x80\x00\x00\x00\x00\x00\x00\x00"),
+    (GREATEST + b"\x03ab\x00\x00", b"\x92\x01\x00"),
+    (GREATEST + b"\x03ab\x00\x00", b"\x91\xa12"),
+    (rows.view_prefix(0xFFFE, 8) + b"later", b"1"),
 ]
 
 

@@ -6,14 +6,16 @@ import threading
 import msgspec
 import pytest
 
+from oneread.caches.memory import MemoryCache
 from oneread.engines.memory import MemoryEngine
-from oneread.errors import Closed, Conflict, Unsupported
+from oneread.errors import Closed, Conflict, Unsupported, UsageError
 from oneread.plans.async_driver import AsyncDriver
 from oneread.plans.effects import Atomically, Now, Random, Sleep, Snapshot, Together
 from oneread.plans.performer import wall_clock
 from oneread.plans.retry import backoff, retrying
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Trace
+from oneread.store.cache import CacheAdd, CacheIncrement, CacheRead, CacheSwap
 from oneread.store.requests import ABSENT, CheckAndMutate, Increment, Mutate, Read, Replace, Scan
 from oneread.store.rows import Cell, RowMutation, RowRange
 from tests.failures.stores import until
@@ -29,10 +31,15 @@ def engine():
     engine.close()
 
 
+@pytest.fixture
+def cache():
+    return MemoryCache()
+
+
 @pytest.fixture(params=["sync", "async"])
-def run(request, engine):
+def run(request, engine, cache):
     """Runs a plan by one of the drivers and answers its result and what it cost."""
-    options = {"clock": lambda: 77, "chance": lambda: 0.0}
+    options = {"clock": lambda: 77, "chance": lambda: 0.0, "cache": cache}
     if request.param == "sync":
         driver = SyncDriver(engine, **options)
         yield driver.run
@@ -391,3 +398,69 @@ def test_a_caller_who_goes_away_ends_his_look_at_the_store(engine):
         await face.aclose()
 
     asyncio.run(main())
+
+
+class Stuck(MemoryCache):
+    """A cache behind a network, which answers nothing until it is released."""
+
+    local = False
+
+    def __init__(self):
+        super().__init__()
+        self.go = threading.Event()
+        self.threads = set()
+
+    def answer(self, request):
+        self.threads.add(threading.current_thread())
+        self.go.wait(30)
+        return super().answer(request)
+
+
+def test_no_commit_waits_for_a_cache_that_does_not_answer():
+    cache = Stuck()
+
+    async def scenario():
+        driver = AsyncDriver(MemoryEngine(), cache=cache)
+        asked = [asyncio.create_task(driver.run(iter(CacheAdd(f"{number}", 1)), Trace())) for number in range(30)]
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(15):
+                await driver.run(iter(Atomically(restating)), Trace())
+        finally:
+            cache.go.set()
+        assert await asyncio.gather(*asked) == [True] * 30
+        await driver.aclose()
+
+    asyncio.run(scenario())
+    assert threading.main_thread() not in cache.threads
+
+
+def through_the_cache():
+    added = yield from CacheAdd("a", 4)
+    value = yield from CacheIncrement("a", 3)
+    found = yield from CacheRead("a")
+    swapped = yield from CacheSwap("a", found.token, 9)
+    return added, value, found.value, swapped, (yield from CacheRead("a")).value
+
+
+def test_requests_of_the_cache_are_answered_and_not_counted(run):
+    trace = Trace()
+    assert run(through_the_cache(), trace) == (True, 7, 7, True, 9)
+    assert trace.cost == Cost()
+
+
+def test_an_error_of_the_cache_is_raised_in_the_plan(run, cache):
+    def plan():
+        try:
+            yield from CacheRead("a")
+        except Closed:
+            return (yield from Now())
+
+    cache.close()
+    assert run(plan(), Trace()) == 77
+
+
+def test_a_twin_has_the_cache_and_a_database_without_one_says_so(engine, cache):
+    assert SyncDriver(engine, cache=cache).twin(SyncDriver).cache is cache
+    with pytest.raises(UsageError, match="has no cache"):
+        SyncDriver(engine).run(through_the_cache(), Trace())

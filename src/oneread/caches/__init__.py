@@ -1,0 +1,1 @@
+"""Caches: memcached, and one in the process's memory for tests."""

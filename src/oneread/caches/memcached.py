@@ -1,0 +1,204 @@
+"""memcached 1.6, by pymemcache.
+
+A connection that the server has closed is noticed before a request is sent on it, so that a restart makes no outcome
+unknown, and a new one is tried with `version`, which changes nothing. Once a request was sent and its answer did not
+come, its connection is closed: the answer could still come, and would be taken for that of the next request. See
+docs/decisions/0054-cache-first-counters.md.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import weakref
+from collections import deque
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any, Final
+from urllib.parse import quote
+
+from pymemcache.client.base import Client
+from pymemcache.exceptions import MemcacheClientError, MemcacheError, MemcacheServerError, MemcacheUnexpectedCloseError
+
+from oneread.errors import Closed, Corrupt, LimitExceeded, OutcomeUnknown, StoreError, Unavailable
+from oneread.store.cache import MOST, CacheAdd, CachedNumber, CacheIncrement, CacheRead, CacheSwap
+from oneread.store.requests import Request
+
+PORT: Final = 11211
+TIMEOUT_SECONDS: Final = 1.0
+
+_LONGEST: Final = 250
+"""Bytes of a key: memcached's limit."""
+_SAFE: Final = "!$&'()*+,/:;=?@[]^`{|}"
+"""Printed as they are in a key, besides letters, digits and `_.-~`; not `#`, which begins a digest."""
+_IDLE: Final = 64
+"""Connections that are kept when nothing uses them."""
+
+
+class MemcachedCache:
+    """One memcached server. Each thread that asks has a connection for itself; one is opened when it is needed.
+
+    `scope` begins every key, so that stores which share the server stay apart.
+    """
+
+    def __init__(self, host: str, port: int, scope: str, timeout: float = TIMEOUT_SECONDS) -> None:
+        self._server = (host, port)
+        self._prefix = f"oneread:{scope}:"
+        self._timeout = timeout
+        self._idle: deque[Client] = deque()
+        self._closed = False
+        _OPEN.add(self)
+
+    def __repr__(self) -> str:
+        host, port = self._server
+        return f"<{type(self).__name__} {host}:{port}>"
+
+    @property
+    def local(self) -> bool:
+        return False
+
+    def answer(self, request: Request[Any]) -> Any:
+        if self._closed:
+            raise Closed("the cache was closed before this call")
+        ask, changes = _ANSWERS[type(request)]
+        client = self._connected()
+        try:
+            answer = ask(client, self._key(request), request)
+        except BaseException as error:
+            client.close()
+            failure = self._failure(error, request, changes=changes)
+            if failure is None:
+                raise
+            raise failure from error
+        self._release(client)
+        return answer
+
+    def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def after_fork(self) -> None:
+        """In the child of a fork: the connections are the parent's, and answers on them are for it."""
+        inherited, self._idle = self._idle, deque()
+        for client in inherited:
+            client.close()
+
+    def _connected(self) -> Client:
+        """A connection that the server has not closed, and on which no late answer waits."""
+        while self._idle:
+            try:
+                client = self._idle.pop()
+            except IndexError:  # another thread took the last one
+                break
+            if not _has_something(client):
+                return client
+            client.close()
+        client = Client(
+            self._server,
+            connect_timeout=self._timeout,
+            timeout=self._timeout,
+            no_delay=True,
+            default_noreply=False,
+        )
+        try:
+            client.version()
+        except (OSError, MemcacheUnexpectedCloseError) as error:
+            client.close()
+            raise Unavailable("memcached does not answer; nothing was changed", **self._facts()) from error
+        except (MemcacheError, ValueError) as error:
+            client.close()
+            raise Unavailable("this server does not speak memcached's protocol", **self._facts()) from error
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    def _release(self, client: Client) -> None:
+        if self._closed or len(self._idle) >= _IDLE:
+            client.close()
+        else:
+            self._idle.append(client)
+
+    def _key(self, request: Any) -> bytes:
+        """The key in memcached: text as it is where that is allowed, %-escaped where not, a digest if it is long."""
+        key = f"{self._prefix}{quote(request.key, safe=_SAFE)}".encode("ascii")
+        if len(key) <= _LONGEST:
+            return key
+        return f"{self._prefix}#{blake2b(request.key.encode(), digest_size=20).hexdigest()}".encode("ascii")
+
+    def _facts(self) -> dict[str, object]:
+        host, port = self._server
+        return {"server": f"{host}:{port}", "timeout": self._timeout}
+
+    def _failure(self, error: BaseException, request: Any, *, changes: bool) -> StoreError | None:
+        """What an error of the client means for the caller; None for one that is not the cache's."""
+        facts = {"key": self._key(request).decode(), **self._facts()}
+        if isinstance(error, Corrupt):
+            return Corrupt(error.message, **error.facts, **facts)
+        if isinstance(error, MemcacheClientError) and b"non-numeric" in error.args[0]:
+            return Corrupt(_FOREIGN, **facts)
+        if isinstance(error, MemcacheServerError) and error.args and b"memory" in error.args[0]:
+            return LimitExceeded("memcached has no memory left and may not evict; nothing was changed", **facts)
+        if not isinstance(error, (OSError, MemcacheError, ValueError)):
+            return None
+        if changes:
+            return OutcomeUnknown("memcached did not answer: this may be counted or not", **facts)
+        return Unavailable("memcached did not answer in time", **facts)
+
+
+_FOREIGN: Final = "memcached holds something else than a number under this key; remove the key"
+
+
+def _has_something(client: Client) -> bool:
+    """Whether the idle connection is closed, or an answer to nothing arrived on it."""
+    assert client.sock is not None  # it answered before
+    poll = select.poll()
+    poll.register(client.sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _read(client: Client, key: bytes, _request: CacheRead) -> CachedNumber | None:
+    found, token = client.gets(key)
+    return None if found is None else CachedNumber(_number(found), token)
+
+
+def _number(found: bytes) -> int:
+    """The number in a value: decimal digits, behind which a decrement may have left spaces."""
+    digits = found.rstrip(b" ")
+    number = int(digits) if digits.isdigit() and len(digits) <= len(str(MOST)) else MOST + 1
+    if number > MOST:
+        raise Corrupt(_FOREIGN, value=found)
+    return number
+
+
+def _increment(client: Client, key: bytes, request: CacheIncrement) -> int | None:
+    answer: int | None = client.incr(key, request.amount)
+    return answer
+
+
+def _add(client: Client, key: bytes, request: CacheAdd) -> bool:
+    return bool(client.add(key, str(request.value).encode()))
+
+
+def _swap(client: Client, key: bytes, request: CacheSwap) -> bool:
+    return bool(client.cas(key, str(request.value).encode(), request.token))
+
+
+_ANSWERS: Final[dict[type[Request[Any]], tuple[Callable[[Client, bytes, Any], Any], bool]]] = {
+    CacheRead: (_read, False),
+    CacheIncrement: (_increment, True),
+    CacheAdd: (_add, True),
+    CacheSwap: (_swap, True),
+}
+"""How each request is asked, and whether it changes anything."""
+
+_OPEN: weakref.WeakSet[MemcachedCache] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for cache in list(_OPEN):
+        cache.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,94 @@
+"""A cache in the memory of the process: for tests and simulations, and for a program that is one process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from oneread.errors import Closed
+from oneread.store.cache import MOST, CacheAdd, CachedNumber, CacheIncrement, CacheRead, CacheSwap
+from oneread.store.requests import Request
+
+
+class MemoryNumbers:
+    """What caches of one name share: numbers, and how often each was changed."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.held: dict[tuple[str, str], CachedNumber] = {}
+        self.changes = 0
+
+    def put(self, place: tuple[str, str], value: int) -> int:
+        self.changes += 1
+        self.held[place] = CachedNumber(value, str(self.changes).encode())
+        return value
+
+
+_NAMED: Final[dict[str, MemoryNumbers]] = {}
+
+
+def named(name: str) -> MemoryNumbers:
+    """The numbers that all caches of this name in the process share."""
+    return _NAMED.setdefault(name, MemoryNumbers())
+
+
+class MemoryCache:
+    """A cache that lives as long as the process; `scope` keeps stores apart that share its numbers."""
+
+    def __init__(self, numbers: MemoryNumbers | None = None, scope: str = "") -> None:
+        self._numbers = MemoryNumbers() if numbers is None else numbers
+        self._scope = scope
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self._numbers.held)} numbers>"
+
+    @property
+    def local(self) -> bool:
+        return True
+
+    def answer(self, request: Request[Any]) -> Any:
+        if self._closed:
+            raise Closed("the cache was closed before this call")
+        with self._numbers.lock:
+            return _ANSWERS[type(request)](self, request)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def lose(self) -> None:
+        """Forgets everything, as a cache does that is restarted."""
+        with self._numbers.lock:
+            self._numbers.held.clear()
+
+    def _read(self, request: CacheRead) -> CachedNumber | None:
+        return self._numbers.held.get((self._scope, request.key))
+
+    def _increment(self, request: CacheIncrement) -> int | None:
+        place = (self._scope, request.key)
+        found = self._numbers.held.get(place)
+        return None if found is None else self._numbers.put(place, (found.value + request.amount) & MOST)
+
+    def _add(self, request: CacheAdd) -> bool:
+        place = (self._scope, request.key)
+        if place in self._numbers.held:
+            return False
+        self._numbers.put(place, request.value)
+        return True
+
+    def _swap(self, request: CacheSwap) -> bool:
+        place = (self._scope, request.key)
+        found = self._numbers.held.get(place)
+        if found is None or found.token != request.token:
+            return False
+        self._numbers.put(place, request.value)
+        return True
+
+
+_ANSWERS: Final[dict[type[Request[Any]], Callable[[MemoryCache, Any], Any]]] = {
+    CacheRead: MemoryCache._read,  # noqa: SLF001 - the class's own table
+    CacheIncrement: MemoryCache._increment,  # noqa: SLF001 - the class's own table
+    CacheAdd: MemoryCache._add,  # noqa: SLF001 - the class's own table
+    CacheSwap: MemoryCache._swap,  # noqa: SLF001 - the class's own table
+}

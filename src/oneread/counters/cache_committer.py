@@ -1,0 +1,89 @@
+"""What cache-first counters store: the greatest value known, in one of a few rows.
+
+See docs/decisions/0054-cache-first-counters.md.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from oneread.counters.rows import (
+    CHANCES,
+    MOST_SHARDS,
+    chance_of,
+    encode_greatest,
+    encode_struct,
+    greatest_in,
+    greatest_key,
+    greatest_of,
+)
+from oneread.plans.effects import Now, Random
+from oneread.plans.plan import Plan
+from oneread.plans.scans import check_ascending
+from oneread.store.requests import Found, Read, Replace, Scan
+from oneread.store.rows import Cell, Row
+from oneread.transactions.commit import SystemCommitter
+from oneread.transactions.unit_of_work import VALUE, later
+
+
+class CacheFirstRules(NamedTuple):
+    """How a program keeps a cache-first counter: the chance that an add is stored, and rows to store it in."""
+
+    chance: float
+    shards: int
+
+
+class CacheFirstCommitter(Protocol):
+    """What changes the rows of cache-first counters."""
+
+    def keep(self, name: bytes, value: int, rules: CacheFirstRules) -> Plan[int]:
+        """Stores a value unless one as great is stored; returns the greatest that is.
+
+        So what is stored never falls, and storing a value late or twice does no harm. On a store that changes one row
+        at a time: a scan, and a check-and-mutate of one shard.
+        """
+        ...
+
+
+class NativeCacheFirst:
+    """The rows of cache-first counters where a transaction spans rows: see `CacheFirstCommitter`."""
+
+    def __init__(self, system: SystemCommitter) -> None:
+        self._system = system
+
+    def keep(self, name: bytes, value: int, rules: CacheFirstRules) -> Plan[int]:
+        """One transaction of two or three requests: a read of the settings, a scan of the shards, and a write.
+
+        Nothing is written when a greater value is stored, and the settings only when the counter is new, or this
+        program stores adds with less chance than any before.
+        """
+        return self._system.together(lambda: self._attempt(name, value, rules))
+
+    def _attempt(self, name: bytes, value: int, rules: CacheFirstRules) -> Plan[int]:
+        now = yield from Now()
+        shard = greatest_key(name, int((yield from Random()) * rules.shards))
+        settings = CHANCES + name
+        (row,) = yield from Read("counts", [settings])
+        chance = chance_of(row)
+        rows = dict((yield from scan_greatest(name)))
+        greatest = greatest_among(rows)
+        written: dict[bytes, Row | None] = {}
+        if chance is None or rules.chance < chance:
+            written[settings] = {VALUE: Cell(encode_struct(rules.chance), later(row, now))}
+        if value > greatest:
+            written[shard] = {VALUE: Cell(encode_greatest(value), later(rows.get(shard), now))}
+        if written:
+            yield from Replace("counts", written)
+        return max(value, greatest)
+
+
+def scan_greatest(name: bytes) -> Plan[list[Found]]:
+    """The rows that hold a cache-first counter. One request, a row each."""
+    within = greatest_of(name)
+    rows = yield from Scan("counts", within, MOST_SHARDS + 1)
+    check_ascending("counts", within, rows)
+    return rows
+
+
+def greatest_among(rows: dict[bytes, Row]) -> int:
+    return max(map(greatest_in, rows.values()), default=0)

@@ -1,0 +1,119 @@
+"""The contract of caches in executable form: what every cache has to pass.
+
+A cache's test file is a few lines: a class that extends `CacheConformance` and a fixture `open_cache`, which opens a
+cache of a scope; caches of two scopes share what holds their numbers.
+
+    class TestMine(CacheConformance):
+        @pytest.fixture
+        def open_cache(self, server):
+            return lambda scope: MyCache(server, scope)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeAlias
+
+import pytest
+
+from oneread.errors import Closed
+from oneread.store.cache import LONGEST_KEY, MOST, Cache, CacheAdd, CacheIncrement, CacheRead, CacheSwap
+
+OpenCache: TypeAlias = Callable[[str], Cache]
+"""Opens a cache of a scope."""
+
+SMALL: Final = 5
+GREAT: Final = 1 << 40
+THREADS: Final = 6
+ADDS: Final = 200
+KEYS: Final = (
+    "plain",
+    "with spaces",
+    "with\r\nline ends",
+    "\0",
+    "100%",
+    "%31",
+    "#",
+    "ä",
+    "雨" * (LONGEST_KEY // 4),
+    "雨" * (LONGEST_KEY // 4) + "!",
+    "a" * LONGEST_KEY,
+    "a" * (LONGEST_KEY - 1),
+)
+
+
+class CacheConformance:
+    """Extend it, with a fixture `open_cache`."""
+
+    @pytest.fixture
+    def cache(self, open_cache: OpenCache) -> Iterator[Cache]:
+        opened = open_cache("first")
+        yield opened
+        opened.close()
+
+    def test_an_absent_number_is_none_and_stays_absent(self, cache: Cache) -> None:
+        assert cache.answer(CacheRead("a")) is None
+        assert cache.answer(CacheIncrement("a", 1)) is None
+        assert cache.answer(CacheSwap("a", b"1", SMALL)) is False
+        assert cache.answer(CacheRead("a")) is None
+
+    def test_a_number_is_added_only_where_there_is_none(self, cache: Cache) -> None:
+        assert cache.answer(CacheAdd("a", SMALL)) is True
+        assert cache.answer(CacheAdd("a", GREAT)) is False
+        assert cache.answer(CacheRead("a")).value == SMALL
+        assert cache.answer(CacheAdd("b", 0)) is True
+        assert cache.answer(CacheRead("b")).value == 0
+
+    def test_an_increment_answers_the_new_number(self, cache: Cache) -> None:
+        cache.answer(CacheAdd("a", SMALL))
+        assert cache.answer(CacheIncrement("a", 1)) == SMALL + 1
+        assert cache.answer(CacheIncrement("a", GREAT)) == SMALL + 1 + GREAT
+        assert cache.answer(CacheRead("a")).value == SMALL + 1 + GREAT
+
+    def test_an_increment_beyond_the_greatest_number_begins_again(self, cache: Cache) -> None:
+        cache.answer(CacheAdd("a", MOST))
+        assert cache.answer(CacheRead("a")).value == MOST
+        assert cache.answer(CacheIncrement("a", SMALL + 1)) == SMALL
+
+    def test_a_swap_needs_the_number_as_it_was_read(self, cache: Cache) -> None:
+        cache.answer(CacheAdd("a", SMALL))
+        token = cache.answer(CacheRead("a")).token
+        assert cache.answer(CacheSwap("a", token, GREAT)) is True
+        assert cache.answer(CacheSwap("a", token, SMALL)) is False
+        assert cache.answer(CacheRead("a")).value == GREAT
+        token = cache.answer(CacheRead("a")).token
+        cache.answer(CacheIncrement("a", 1))
+        assert cache.answer(CacheSwap("a", token, SMALL)) is False
+        assert cache.answer(CacheRead("a")).value == GREAT + 1
+
+    def test_any_text_is_a_key_and_no_two_are_one(self, cache: Cache) -> None:
+        for number, key in enumerate(KEYS):
+            assert cache.answer(CacheAdd(key, number)) is True
+        assert [cache.answer(CacheRead(key)).value for key in KEYS] == list(range(len(KEYS)))
+
+    def test_scopes_are_apart(self, cache: Cache, open_cache: OpenCache) -> None:
+        other = open_cache("second")
+        same = open_cache("first")
+        cache.answer(CacheAdd("a", SMALL))
+        assert other.answer(CacheRead("a")) is None
+        assert other.answer(CacheAdd("a", GREAT)) is True
+        assert same.answer(CacheIncrement("a", 1)) == SMALL + 1
+        other.close()
+        same.close()
+
+    def test_increments_of_many_threads_are_all_counted(self, cache: Cache) -> None:
+        cache.answer(CacheAdd("a", 0))
+
+        def add(_thread: int) -> list[int]:
+            return [cache.answer(CacheIncrement("a", 1)) for _ in range(ADDS)]
+
+        with ThreadPoolExecutor(THREADS) as threads:
+            seen = [value for values in threads.map(add, range(THREADS)) for value in values]
+        assert sorted(seen) == list(range(1, THREADS * ADDS + 1))
+
+    def test_a_closed_cache_answers_nothing(self, cache: Cache) -> None:
+        cache.close()
+        cache.close()
+        with pytest.raises(Closed):
+            cache.answer(CacheRead("a"))
