@@ -427,7 +427,8 @@ class Oracle:
             return self.entries(view)
         entries = [(self.held[entry[1]].entity, entry) for entry in self.entries(view)]
         living = [(each, entry) for each, entry in entries if not self.is_expired(each)]
-        return [entry for each, entry in living if not has_expired(view.ttl, each, self.now)]
+        ttl = view.ttl if issubclass(view, Index) else None
+        return [entry for each, entry in living if not has_expired(ttl, each, self.now)]
 
     def lists_groups(self, view: type[View[Any]]) -> bool:
         """Whether a view is an index over the groups of an aggregate."""
