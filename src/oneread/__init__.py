@@ -11,11 +11,13 @@ from oneread.counters.wanted import CounterRules
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.cache_counters import CacheCounter
 from oneread.database._sync.counters import Counter, TransactionCounter
-from oneread.database._sync.database import Database, Transaction
+from oneread.database._sync.database import Database
+from oneread.database._sync.transaction import Transaction
 from oneread.database.async_bulk import AsyncBulk
 from oneread.database.async_cache_counters import AsyncCacheCounter
 from oneread.database.async_counters import AsyncCounter, AsyncTransactionCounter
-from oneread.database.async_database import AsyncDatabase, AsyncTransaction
+from oneread.database.async_database import AsyncDatabase
+from oneread.database.async_transaction import AsyncTransaction
 from oneread.database.page_json import to_json
 from oneread.database.pages import Page, any_of
 from oneread.database.patches import add, append, remove, set_to

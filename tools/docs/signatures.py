@@ -86,6 +86,8 @@ def _value(default: str | griffe.Expr | None, function: griffe.Function) -> str 
         shown = found.value
     except (KeyError, AttributeError, griffe.AliasResolutionError):
         return default
+    if isinstance(shown, griffe.ExprName):  # one constant is another
+        return _value(shown, function)
     return shown if shown is not None and _is_literal(str(shown)) else default
 
 

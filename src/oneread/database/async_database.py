@@ -13,8 +13,6 @@ from sys import maxsize
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
-from msgspec import UNSET
-
 from oneread.counters.batch import SECONDS as BATCH_SECONDS
 from oneread.counters.batch import SIZE as BATCH_SIZE
 from oneread.counters.batch import AsyncCounterBatch
@@ -28,7 +26,8 @@ from oneread.database import survey as surveys
 from oneread.database.async_attempts import AsyncAttempts
 from oneread.database.async_bulk import AsyncBulk
 from oneread.database.async_cache_counters import AsyncCacheCounter
-from oneread.database.async_counters import AsyncCounter, AsyncTransactionCounter
+from oneread.database.async_counters import AsyncCounter
+from oneread.database.async_transaction import UNGIVEN, AsyncTransaction
 from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
 from oneread.database.expiry_sweep import Swept
@@ -103,9 +102,6 @@ SCAN_BATCH = 500
 ATTEMPTS = 12
 POLL_SECONDS = 0.005
 
-_NONE: Any = UNSET
-"""No version given: None may be meant for a field called `if_version`."""
-
 _NO_CLASS = "not a class of the schema"
 
 
@@ -146,87 +142,6 @@ class AsyncTasks:
                 raise Unavailable("the tasks are not done yet; wait longer", left=len(self._keys), timeout=timeout)
             await self._database.run(Sleep(POLL_SECONDS).__iter__())
             remaining -= POLL_SECONDS
-
-
-class AsyncTransaction:
-    """The verbs inside `transact`.
-
-    Reads see what was written before, and nothing is in the store until the body returns.
-    """
-
-    def __init__(self, database: AsyncDatabase, work: TransactionWork) -> None:
-        self._database = database
-        self._work = work
-
-    @overload
-    async def get(self, model: Exact[R], at: Ref[R], /, *, unchecked: bool = False) -> R: ...
-    @overload
-    async def get(self, model: Copied[E], at: Copy[E], /, *, unchecked: bool = False) -> E: ...
-    @overload
-    async def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, unchecked: bool = False) -> R: ...
-    async def get(self, model: Asked, /, *key: Asked, unchecked: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like the database's `get`, for entities.
-
-        An `unchecked` one is read as it is now, and may have changed when the transaction commits; a portable schema
-        reads entities of other groups only so.
-        """
-        return await self._database.run(self._work.get(model, key, unchecked=unchecked))
-
-    @overload
-    async def find(self, model: Exact[R], at: Ref[R], /, *, unchecked: bool = False) -> R | None: ...
-    @overload
-    async def find(self, model: Copied[E], at: Copy[E], /, *, unchecked: bool = False) -> E | None: ...
-    @overload
-    async def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, unchecked: bool = False) -> R | None: ...
-    async def find(self, model: Asked, /, *key: Asked, unchecked: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like the database's `find`, for entities; `unchecked` as of `get`."""
-        return await self._database.run(self._work.find(model, key, unchecked=unchecked))
-
-    async def save(self, entity: M, *, if_version: int | None = None) -> M:
-        """Like the database's `save`."""
-        saved: M = await self._database.run(self._work.save(entity, "save", if_version))
-        return saved
-
-    async def create(self, entity: M) -> M:
-        """Like the database's `create`."""
-        saved: M = await self._database.run(self._work.save(entity, "create", None))
-        return saved
-
-    @overload
-    async def patch(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Asked) -> R: ...
-    @overload
-    async def patch(
-        self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Asked
-    ) -> E: ...
-    @overload
-    async def patch(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Asked
-    ) -> R: ...
-    async def patch(self, model: Asked, /, *key: Asked, if_version: int | None = _NONE, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like the database's `patch`."""
-        return await self._database.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
-
-    @overload
-    async def delete(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
-    @overload
-    async def delete(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None) -> None: ...
-    @overload
-    async def delete(
-        self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = None
-    ) -> None: ...
-    async def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like the database's `delete`."""
-        await self._database.run(self._work.delete(model, key, if_version))
-
-    def counter(
-        self, name: str, *, shards: int | None = None, keep: Mapping[WindowSize, int] | None = None
-    ) -> AsyncTransactionCounter:
-        """Like the database's `counter`; it can be added to, and is read before or after the transaction.
-
-        Not in a portable schema.
-        """
-        plans = self._database.operations.counters
-        return AsyncTransactionCounter(self._work, plans, name, plans.declared(shards, keep))
 
 
 class AsyncDatabase:
@@ -540,16 +455,18 @@ class AsyncDatabase:
         return saved
 
     @overload
-    async def patch(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Asked) -> R: ...
+    async def patch(
+        self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = UNGIVEN, **changes: Asked
+    ) -> R: ...
     @overload
     async def patch(
-        self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Asked
+        self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = UNGIVEN, **changes: Asked
     ) -> E: ...
     @overload
     async def patch(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Asked
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = UNGIVEN, **changes: Asked
     ) -> R: ...
-    async def patch(self, model: Asked, /, *key: Asked, if_version: int | None = _NONE, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    async def patch(self, model: Asked, /, *key: Asked, if_version: int | None = UNGIVEN, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Changes fields of one entity; None clears one.
 
         `add(n)`, `append(x)` and `remove(x)` apply to the stored value. A field called `if_version` is changed by

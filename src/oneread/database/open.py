@@ -24,7 +24,7 @@ from oneread.models.versions import FORMAT, Past, StoredSchema
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.transactions.commit import SystemCommitter
-from oneread.transactions.native import NATIVE_SYSTEM
+from oneread.transactions.system_rows import NATIVE_SYSTEM
 
 _NEWER: Final = "this store has a newer schema; start the newer program, or go back with `oneread migrate rollback`"
 

@@ -52,7 +52,7 @@ class TransactionWork:
     """
 
     def __init__(self, operations: Operations, group: bytes | None = None) -> None:
-        self._operations = operations
+        self.operations = operations
         self._group = group
         self._overlay = UnitOfWork(operations.catalog.name_of, operations.catalog.claim_facts, is_consistent=False)
         self._changes: list[Change] = []
@@ -65,27 +65,27 @@ class TransactionWork:
     def find(self, model: Any, key: tuple[Any, ...], *, unchecked: bool = False) -> Plan[Any]:
         """An entity, with the changes of this transaction; an `unchecked` one is not compared at the commit."""
         self._refuse_ended()
-        catalog = self._operations.catalog
+        catalog = self.operations.catalog
         if not isinstance(model, type) or model not in catalog.kinds:
             raise UsageError("a transaction reads entities only; read views before or after it", given=model)
-        root_key = self._operations.root(model, key)
+        root_key = self.operations.root(model, key)
         if unchecked and root_key not in self._overlay.known("roots"):
-            entity, version = yield from self._operations.find(model, key)
+            entity, version = yield from self.operations.find(model, key)
             if entity is not None:
                 attach_outcome(entity, Outcome(version, Trace()))
             return entity
-        if self._operations.portable and not self._is_inside(root_key):
+        if self.operations.portable and not self._is_inside(root_key):
             raise UsageError(_READ_OUTSIDE, group=self._name(self._group), given=self._name(root_key))
         yield from self._overlay.load("roots", [root_key])
         root = parse_root(self._overlay.get("roots", root_key))
-        entity = yield from self._operations.reading(lambda: self._entity(root_key, root))
+        entity = yield from self.operations.reading(lambda: self._entity(root_key, root))
         if not isinstance(entity, model):
             return None
         attach_outcome(entity, Outcome(root.own, Trace()))
         return entity
 
     def _entity(self, key: bytes, root: Root) -> Plan[object]:
-        catalog = self._operations.catalog
+        catalog = self.operations.catalog
         entity = catalog.state(key, root).entity
         if kind_part(key) in catalog.expiries and catalog.is_expired(key, entity, (yield from self._clock())):
             return None
@@ -105,21 +105,21 @@ class TransactionWork:
         return entity
 
     def save(self, entity: Any, mode: Mode, if_version: int | None) -> Plan[Any]:
-        whole = yield from self._operations.generated(entity)
-        return (yield from self._write(Save(self._operations.catalog, whole, mode, if_version)))
+        whole = yield from self.operations.generated(entity)
+        return (yield from self._write(Save(self.operations.catalog, whole, mode, if_version)))
 
     def patch(self, model: Any, key: tuple[Any, ...], changes: Mapping[str, Any], if_version: int | None) -> Plan[Any]:
-        root_key = self._operations.root(model, key)
-        return (yield from self._write(Patch(self._operations.catalog, root_key, patching(model, changes), if_version)))
+        root_key = self.operations.root(model, key)
+        return (yield from self._write(Patch(self.operations.catalog, root_key, patching(model, changes), if_version)))
 
     def delete(self, model: Any, key: tuple[Any, ...], if_version: int | None) -> Plan[None]:
-        root_key = self._operations.root(model, key)
-        yield from self._write(Delete(self._operations.catalog, root_key, if_version, model))
+        root_key = self.operations.root(model, key)
+        yield from self._write(Delete(self.operations.catalog, root_key, if_version, model))
 
     def count(self, wanted: Add, once: Once | None) -> None:
         """Adds to a counter in this transaction's commit."""
         self._refuse_ended()
-        if self._operations.portable:
+        if self.operations.portable:
             raise UsageError(_COUNTER_OUTSIDE, counter=text_of(wanted.name), group=self._name(self._group))
         if once is not None:
             self._adds_once.append((wanted, once))
@@ -129,7 +129,7 @@ class TransactionWork:
 
     def _besides(self) -> list[Callable[[], Plan[object]]]:
         """What the commit adds to counters: all adds without a token at once, each other one by itself."""
-        add = self._operations.counters.committer.add_inside
+        add = self.operations.counters.committer.add_inside
         found: list[Callable[[], Plan[object]]] = []
         if self._adds:
             found.append(partial(add, list(self._adds.values())))
@@ -137,15 +137,15 @@ class TransactionWork:
 
     def _is_inside(self, key: bytes) -> bool:
         """Whether a root row is in the group of this transaction, which a portable schema begins with the first."""
-        if self._group is None and not self._operations.portable:
+        if self._group is None and not self.operations.portable:
             return True
-        group = self._operations.catalog.group_of(key)
+        group = self.operations.catalog.group_of(key)
         if self._group is None:
             self._group = group
         return group == self._group
 
     def _name(self, key: bytes | None) -> str:
-        return "" if key is None else self._operations.catalog.name_of(key)
+        return "" if key is None else self.operations.catalog.name_of(key)
 
     def _refuse_ended(self) -> None:
         """A write after the commit would be lost."""
@@ -158,7 +158,7 @@ class TransactionWork:
         if not self._is_inside(written):
             raise UsageError(_WRITE_OUTSIDE, group=self._name(self._group), given=self._name(written))
         yield from self._clock()
-        yield from self._operations.reading(lambda: self._decide(change))
+        yield from self.operations.reading(lambda: self._decide(change))
         self._changes.append(change)
         if change.written.entity is not None:
             outcome = Outcome(change.written.version, Trace())
@@ -169,7 +169,7 @@ class TransactionWork:
     def _decide(self, change: Change) -> Plan[None]:
         mark = self._overlay.mark()
         try:
-            yield from self._operations.committer.decide(self._overlay, [change], self._now)
+            yield from self.operations.committer.decide(self._overlay, [change], self._now)
         except BaseException:  # the body may catch it and continue, and must not see what was refused
             self._overlay.restore(mark)
             raise
@@ -184,9 +184,9 @@ class TransactionWork:
         basis = Basis(self._now, self._overlay.loaded, self._overlay.only_followed)
         besides = self._besides()
         if self._changes or besides:
-            return (yield from self._operations.commit(self._changes, basis, besides))
+            return (yield from self.operations.commit(self._changes, basis, besides))
         if len(basis.rows) > 1:  # a single row was read at one moment, and needs no check
-            yield from check_unchanged(UnitOfWork(self._operations.catalog.name_of), basis)
+            yield from check_unchanged(UnitOfWork(self.operations.catalog.name_of), basis)
         return []
 
     def note_outcome(self, trace: Trace, tasks: tuple[bytes, ...]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -57,6 +57,10 @@ V = TypeVar("V", bound=View[Any])
 
 _rules: Final = cache(rules_of)
 """Cached, since msgspec reads the annotations at each call."""
+
+
+Entry: TypeAlias = tuple[tuple[Any, ...], Place, Any]
+"""What a view has of one entity: the values of its key rules, the entity's place, and the row."""
 
 
 class Held(NamedTuple):
@@ -406,13 +410,13 @@ class Oracle:
         sort_by_keys(entries, [rule for rule in _rules(view).values() if rule.kind == "key"])
         return [row for values, _place, row in entries if list(values[: len(equal)]) == list(equal)]
 
-    def entries(self, view: type[View[Any]]) -> list[tuple[tuple[Any, ...], Place, Any]]:
+    def entries(self, view: type[View[Any]]) -> list[Entry]:
         """(values of the key rules, the place of the entity, the row) of everything in a view, in no order.
 
         Of an index over groups: in the order of the groups, with a place for each group.
         """
         rules = self._sized(view)
-        found: list[tuple[tuple[Any, ...], Place, Any]] = []
+        found: list[Entry] = []
         for place, held in self._listed(view):
             if view.where is not None and not view.where.test(held.entity):
                 continue
@@ -421,14 +425,13 @@ class Oracle:
                 found.append((tuple(values.values()), place, row))
         return found
 
-    def _living(self, view: Any) -> list[tuple[tuple[Any, ...], Place, Any]]:
+    def _living(self, view: Any) -> list[Entry]:
         """The entries of an index whose rows have not expired."""
         if self.lists_groups(view):
             return self.entries(view)
-        entries = [(self.held[entry[1]].entity, entry) for entry in self.entries(view)]
-        living = [(each, entry) for each, entry in entries if not self.is_expired(each)]
         ttl = view.ttl if issubclass(view, Index) else None
-        return [entry for each, entry in living if not has_expired(ttl, each, self.now)]
+        entries = [(entry, self.held[entry[1]].entity) for entry in self.entries(view)]
+        return [entry for entry, of in entries if not (self.is_expired(of) or has_expired(ttl, of, self.now))]
 
     def lists_groups(self, view: type[View[Any]]) -> bool:
         """Whether a view is an index over the groups of an aggregate."""

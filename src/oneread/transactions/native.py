@@ -10,22 +10,20 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from oneread.errors import Conflict, Corrupt, NotUnique, OnereadError, StillReferenced
 from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
-from oneread.plans.scans import check_ascending
 from oneread.store.keys import holder_part
 from oneread.store.limits import INLINE_HOLDERS, PROBES
-from oneread.store.requests import Read, Replace, Scan
-from oneread.store.rows import Row, RowRange, Table
+from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.commit import Basis, Change, Commit, Decision, FollowChanges, WriteFence
 from oneread.transactions.outbox import SetAside
 from oneread.transactions.root import BODY, NO_ROOT, Root, encode_root, next_version, parse_root
-from oneread.transactions.sequences import NumberSequence, has_sequences, keep_sequences, last_number, raised
-from oneread.transactions.system_rows import FENCE_ROW, Swap, swap
+from oneread.transactions.sequences import NumberSequence, keep_sequences, last_number, raised
+from oneread.transactions.system_rows import FENCE_ROW, NativeSystem, swap
 from oneread.transactions.unit_of_work import (
     ClaimFacts,
     Group,
@@ -43,54 +41,6 @@ _log = logging.getLogger(__name__)
 
 RefusedHolders: TypeAlias = Mapping[bytes, Exception]
 """Holders that are set aside without another try in this attempt, each with its error."""
-
-
-class NativeSystem:
-    """Commits of rows that belong to no entity: see `SystemCommitter`."""
-
-    def together(self, plan: Callable[[], Plan[T]], swaps: Sequence[Swap] = ()) -> Plan[T]:
-        """One transaction."""
-        if not swaps:
-            return Atomically(plan).__iter__()
-
-        def run() -> Plan[T]:
-            unit = UnitOfWork()
-            yield from swap(unit, (yield from Now()), swaps)
-            result = yield from plan()
-            yield from unit.write()
-            return result
-
-        return Atomically(run).__iter__()
-
-    def sweep(self, table: Table, within: RowRange, limit: int, swaps: Sequence[Swap] = ()) -> Plan[int]:
-        """One transaction, of one scan and one write."""
-
-        def remove() -> Plan[int]:
-            rows = yield from Scan(table, within, limit)
-            check_ascending(table, within, rows)
-            if rows:
-                yield from Replace(table, dict.fromkeys([key for key, _row in rows]))
-            return len(rows)
-
-        return self.together(remove, swaps)
-
-    def purge(self, keys: Sequence[bytes]) -> Plan[None]:
-        """One transaction, of one read and one write."""
-
-        def remove() -> Plan[None]:
-            rows = yield from Read("roots", list(keys), "dm")
-            deleted: dict[bytes, Row | None] = {
-                key: None
-                for key, row in zip(keys, rows, strict=True)
-                if row is not None and BODY not in row and not has_sequences(row)
-            }
-            if deleted:
-                yield from Replace("roots", deleted)
-
-        return self.together(remove)
-
-
-NATIVE_SYSTEM: Final = NativeSystem()
 
 
 class NativeCommitter(NativeSystem):

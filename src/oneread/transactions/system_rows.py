@@ -1,4 +1,4 @@
-"""The rows of the `system` table: which there are, and how they are swapped.
+"""The rows of the `system` table: which there are, how they are swapped and committed.
 
 See "The four tables" of docs/formats/rows.md.
 """
@@ -6,13 +6,20 @@ See "The four tables" of docs/formats/rows.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from oneread.errors import Conflict
+from oneread.plans.effects import Atomically, Now
 from oneread.plans.plan import Plan
-from oneread.store.rows import Cell, RowRange
+from oneread.plans.scans import check_ascending
+from oneread.store.requests import Read, Replace, Scan
+from oneread.store.rows import Cell, Row, RowRange, Table
 from oneread.transactions import outbox
+from oneread.transactions.root import BODY
+from oneread.transactions.sequences import has_sequences
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork
+
+T = TypeVar("T")
 
 SCHEMA_ROW: Final = b"schema"
 FENCE_ROW: Final = b"fence"
@@ -57,3 +64,51 @@ def swap(unit: UnitOfWork, now: int, swaps: Sequence[Swap]) -> Plan[None]:
             unit.remove("system", key)
         elif wanted != seen:
             unit.put("system", key, {VALUE: Cell(wanted, now)})
+
+
+class NativeSystem:
+    """Commits of rows that belong to no entity, of engines whose transactions span rows: see `SystemCommitter`."""
+
+    def together(self, plan: Callable[[], Plan[T]], swaps: Sequence[Swap] = ()) -> Plan[T]:
+        """One transaction."""
+        if not swaps:
+            return Atomically(plan).__iter__()
+
+        def run() -> Plan[T]:
+            unit = UnitOfWork()
+            yield from swap(unit, (yield from Now()), swaps)
+            result = yield from plan()
+            yield from unit.write()
+            return result
+
+        return Atomically(run).__iter__()
+
+    def sweep(self, table: Table, within: RowRange, limit: int, swaps: Sequence[Swap] = ()) -> Plan[int]:
+        """One transaction, of one scan and one write."""
+
+        def remove() -> Plan[int]:
+            rows = yield from Scan(table, within, limit)
+            check_ascending(table, within, rows)
+            if rows:
+                yield from Replace(table, dict.fromkeys([key for key, _row in rows]))
+            return len(rows)
+
+        return self.together(remove, swaps)
+
+    def purge(self, keys: Sequence[bytes]) -> Plan[None]:
+        """One transaction, of one read and one write."""
+
+        def remove() -> Plan[None]:
+            rows = yield from Read("roots", list(keys), "dm")
+            deleted: dict[bytes, Row | None] = {
+                key: None
+                for key, row in zip(keys, rows, strict=True)
+                if row is not None and BODY not in row and not has_sequences(row)
+            }
+            if deleted:
+                yield from Replace("roots", deleted)
+
+        return self.together(remove)
+
+
+NATIVE_SYSTEM: Final = NativeSystem()

@@ -9,7 +9,7 @@ from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
-from oneread.transactions.native import NATIVE_SYSTEM
+from oneread.transactions.system_rows import NATIVE_SYSTEM
 
 NAME = name_key("votes")
 WINDOW = 600.0

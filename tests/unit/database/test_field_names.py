@@ -30,7 +30,8 @@ from oneread import (
 )
 from oneread.cli import records
 from oneread.database.async_bulk import AsyncBulk
-from oneread.database.async_database import AsyncDatabase, AsyncTransaction
+from oneread.database.async_database import AsyncDatabase
+from oneread.database.async_transaction import AsyncTransaction
 from oneread.database.explaining import Explainer
 from oneread.errors import InvalidDeclaration, UsageError
 from oneread.models.json_form import form
@@ -45,8 +46,8 @@ IN_GENERATED_CODE = (
 )  # fmt: skip
 TYPES = ("list", "str", "int", "type", "dict", "set", "id", "object", "property", "print", "mro", "format", "datetime")
 REFUSED = {
-    "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "child_of", "type_arguments",
-    "reserved_names",
+    "stored_as", "max_limit", "evolution", "discriminator", "variants_only", "child_of", "ttl",
+    "type_arguments", "reserved_names",
 }  # fmt: skip
 """The options of a model's class, and what it is known as a declaration by."""
 

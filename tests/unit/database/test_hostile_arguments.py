@@ -30,7 +30,8 @@ from oneread import (
 from oneread.counters.batch import CounterBatch
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.counters import Counter
-from oneread.database._sync.database import Database, Transaction
+from oneread.database._sync.database import Database
+from oneread.database._sync.transaction import Transaction
 from oneread.database.explaining import Explainer
 from oneread.errors import OnereadError, UsageError
 

@@ -204,7 +204,7 @@ class AtPoint:
 
 def post_and_count(work):
     yield from work.save(Page(number=1, title="new"), "save", None)
-    plans = work._operations.counters
+    plans = work.operations.counters
     work.count(Add(name_key("views:1"), 1, plans.declared(1, None)), None)
 
 

@@ -165,14 +165,14 @@ def test_a_worker_records_what_waits_what_it_did_and_what_failed(told, monkeypat
         fill(db)
         db.patch(Product, "p", name="Pear")
         failing = [Unavailable("simulated")]
-        step = db.operations.drain_step
+        step = db.operations.outbox.step
 
-        def drain_step(batch):
+        def step_or_fail(batch):
             if failing:
                 raise failing.pop()
             return step(batch)
 
-        db.operations.drain_step = drain_step
+        monkeypatch.setattr(db.operations.outbox, "step", step_or_fail)
         thread = worker.Worker(db.operations, db._driver)
         thread.wake()
         until(lambda: value_of(told, "oneread.worker.batches") == 1)

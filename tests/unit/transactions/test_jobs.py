@@ -11,7 +11,7 @@ from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.transactions.jobs import JobRunner
 from oneread.transactions.leases import LeaseHolder
-from oneread.transactions.native import NATIVE_SYSTEM
+from oneread.transactions.system_rows import NATIVE_SYSTEM
 
 ROW = b"lease:sweep"
 

@@ -11,8 +11,7 @@ from oneread.errors import Conflict
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Trace
 from oneread.store.requests import Read
-from oneread.transactions.native import NATIVE_SYSTEM
-from oneread.transactions.system_rows import BACKFILL_ROW, FENCE_ROW, Swap
+from oneread.transactions.system_rows import BACKFILL_ROW, FENCE_ROW, NATIVE_SYSTEM, Swap
 from oneread.transactions.unit_of_work import VALUE
 
 

@@ -14,8 +14,6 @@ from sys import maxsize
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, overload
 
-from msgspec import UNSET
-
 from oneread.counters.batch import SECONDS as BATCH_SECONDS
 from oneread.counters.batch import SIZE as BATCH_SIZE
 from oneread.counters.batch import CounterBatch
@@ -29,7 +27,8 @@ from oneread.database import survey as surveys
 from oneread.database._sync.attempts import Attempts
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.cache_counters import CacheCounter
-from oneread.database._sync.counters import Counter, TransactionCounter
+from oneread.database._sync.counters import Counter
+from oneread.database._sync.transaction import UNGIVEN, Transaction
 from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
 from oneread.database.expiry_sweep import Swept
@@ -103,9 +102,6 @@ SCAN_BATCH = 500
 ATTEMPTS = 12
 POLL_SECONDS = 0.005
 
-_NONE: Any = UNSET
-"""No version given: None may be meant for a field called `if_version`."""
-
 _NO_CLASS = "not a class of the schema"
 
 
@@ -146,83 +142,6 @@ class Tasks:
                 raise Unavailable("the tasks are not done yet; wait longer", left=len(self._keys), timeout=timeout)
             self._database.run(Sleep(POLL_SECONDS).__iter__())
             remaining -= POLL_SECONDS
-
-
-class Transaction:
-    """The verbs inside `transact`.
-
-    Reads see what was written before, and nothing is in the store until the body returns.
-    """
-
-    def __init__(self, database: Database, work: TransactionWork) -> None:
-        self._database = database
-        self._work = work
-
-    @overload
-    def get(self, model: Exact[R], at: Ref[R], /, *, unchecked: bool = False) -> R: ...
-    @overload
-    def get(self, model: Copied[E], at: Copy[E], /, *, unchecked: bool = False) -> E: ...
-    @overload
-    def get(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, unchecked: bool = False) -> R: ...
-    def get(self, model: Asked, /, *key: Asked, unchecked: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like the database's `get`, for entities.
-
-        An `unchecked` one is read as it is now, and may have changed when the transaction commits; a portable schema
-        reads entities of other groups only so.
-        """
-        return self._database.run(self._work.get(model, key, unchecked=unchecked))
-
-    @overload
-    def find(self, model: Exact[R], at: Ref[R], /, *, unchecked: bool = False) -> R | None: ...
-    @overload
-    def find(self, model: Copied[E], at: Copy[E], /, *, unchecked: bool = False) -> E | None: ...
-    @overload
-    def find(self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, unchecked: bool = False) -> R | None: ...
-    def find(self, model: Asked, /, *key: Asked, unchecked: bool = False) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like the database's `find`, for entities; `unchecked` as of `get`."""
-        return self._database.run(self._work.find(model, key, unchecked=unchecked))
-
-    def save(self, entity: M, *, if_version: int | None = None) -> M:
-        """Like the database's `save`."""
-        saved: M = self._database.run(self._work.save(entity, "save", if_version))
-        return saved
-
-    def create(self, entity: M) -> M:
-        """Like the database's `create`."""
-        saved: M = self._database.run(self._work.save(entity, "create", None))
-        return saved
-
-    @overload
-    def patch(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Asked) -> R: ...
-    @overload
-    def patch(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Asked) -> E: ...
-    @overload
-    def patch(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Asked
-    ) -> R: ...
-    def patch(self, model: Asked, /, *key: Asked, if_version: int | None = _NONE, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like the database's `patch`."""
-        return self._database.run(self._work.patch(model, key, changes, own_version(model, changes, if_version)))
-
-    @overload
-    def delete(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = None) -> None: ...
-    @overload
-    def delete(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = None) -> None: ...
-    @overload
-    def delete(self, model: Located[Any, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = None) -> None: ...
-    def delete(self, model: Asked, /, *key: Asked, if_version: int | None = None) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
-        """Like the database's `delete`."""
-        self._database.run(self._work.delete(model, key, if_version))
-
-    def counter(
-        self, name: str, *, shards: int | None = None, keep: Mapping[WindowSize, int] | None = None
-    ) -> TransactionCounter:
-        """Like the database's `counter`; it can be added to, and is read before or after the transaction.
-
-        Not in a portable schema.
-        """
-        plans = self._database.operations.counters
-        return TransactionCounter(self._work, plans, name, plans.declared(shards, keep))
 
 
 class Database:
@@ -535,14 +454,14 @@ class Database:
         return saved
 
     @overload
-    def patch(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = _NONE, **changes: Asked) -> R: ...
+    def patch(self, model: Exact[R], at: Ref[R], /, *, if_version: int | None = UNGIVEN, **changes: Asked) -> R: ...
     @overload
-    def patch(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = _NONE, **changes: Asked) -> E: ...
+    def patch(self, model: Copied[E], at: Copy[E], /, *, if_version: int | None = UNGIVEN, **changes: Asked) -> E: ...
     @overload
     def patch(
-        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = _NONE, **changes: Asked
+        self, model: Located[R, *KeyTypes], /, *key: *KeyTypes, if_version: int | None = UNGIVEN, **changes: Asked
     ) -> R: ...
-    def patch(self, model: Asked, /, *key: Asked, if_version: int | None = _NONE, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
+    def patch(self, model: Asked, /, *key: Asked, if_version: int | None = UNGIVEN, **changes: Asked) -> Asked:  # type: ignore[misc]  # mypy: a TypeVarTuple here
         """Changes fields of one entity; None clears one.
 
         `add(n)`, `append(x)` and `remove(x)` apply to the stored value. A field called `if_version` is changed by
