@@ -94,6 +94,7 @@ class Data(NamedTuple):
         senders: of messages, in the order of their numbers.
         messages: how many there are.
         read_messages: reads them, from the first on.
+        paths: of the web log, in the order of their names; each is counted by `ruet:` and its name.
     """
 
     label: str
@@ -104,6 +105,7 @@ class Data(NamedTuple):
     read_messages: Callable[[], Iterator[Message]]
     ballots: list[Ballot]
     logs: list[Log]
+    paths: list[str]
     misfits: Misfits
 
 
@@ -132,6 +134,8 @@ def read(data: str) -> Data:
             misfits.add(UNSIGNED, f"comment {comment.number}")
         else:
             comments.append(comment)
+    ruet = Log("ruet", {"hour": 1000, "day": 366}, lambda: _requests(files["weblog"], files["rejects"]))
+    higgs = Log("higgs", {"hour": 192, "day": 8}, lambda: _interactions(files["higgs-activity_time"]))
     return Data(
         label=posts.label.replace(site.FOLDER, "all data sets"),
         site=posts._replace(comments=comments),
@@ -140,10 +144,8 @@ def read(data: str) -> Data:
         messages=messages,
         read_messages=lambda: _messages(files["messages"], threads, Misfits()),
         ballots=[*_ballots(posts)],
-        logs=[
-            Log("ruet", {"hour": 1000, "day": 366}, lambda: _requests(files["weblog"], files["rejects"])),
-            Log("higgs", {"hour": 192, "day": 8}, lambda: _interactions(files["higgs-activity_time"])),
-        ],
+        logs=[ruet, higgs],
+        paths=sorted({line.counter.removeprefix("ruet:") for line in ruet.lines() if line.counter is not None}),
         misfits=misfits,
     )
 
