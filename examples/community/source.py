@@ -28,6 +28,8 @@ FILES = {
 NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MONTHS = {name: at for at, name in enumerate(NAMES, 1)}
 CHOICES = ("up", "down", "favourite")
+LONGEST = 150
+"""Bytes of a path: keys and names of counters have at most 200."""
 UNSIGNED = "comments without a member"
 
 Size: TypeAlias = Literal["minute", "hour", "day"]
@@ -192,8 +194,8 @@ def _requests(rows: Rows, rejects: Rows) -> Iterator[Line]:
     for place, text in enumerate(chain(texts, (row["line"] for _, row in rejects())), 1):
         try:
             when, status, _method, url, _protocol = text.split(" ")
-            counter = f"ruet:{url.partition('?')[0][:150]}"
-            yield Line(place, counter, f"ruet:{int(status)}", _seconds(when))
+            path = url.partition("?")[0].encode()[:LONGEST].decode(errors="ignore")
+            yield Line(place, f"ruet:{path}", f"ruet:{int(status)}", _seconds(when))
         except (ValueError, KeyError):
             yield Line(place, None, "ruet:rejected", None)
 

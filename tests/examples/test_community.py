@@ -146,6 +146,8 @@ def test_lines_of_a_log_are_requests_or_rejected():
         source.Line(1, "ruet:/home.php", "ruet:200", at),
         source.Line(2, None, "ruet:rejected", None),
     ]
+    (cut,) = lines([asked | {"URL": f"GET /a{chr(0x1F600) * 60}?id=3 HTTP/1.1"}], [])
+    assert cut.counter == f"ruet:/a{chr(0x1F600) * 37}"
     wrong = [
         asked | {"Time": "31/Feb/2017:06:58:55"},
         asked | {"Time": "29/Nov/2017"},
