@@ -1,6 +1,7 @@
 """Loading a community: members, threads and polls, then what refers to them, in batches with a checkpoint.
 
-Messages and comments are saved without a number; their thread and their member number them, also after a kill.
+Messages and comments are saved without a number; their thread and their member number them, also after a kill. A batch
+of messages is seven requests, however many they are.
 """
 
 from __future__ import annotations

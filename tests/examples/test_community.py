@@ -3,6 +3,7 @@
 import re
 import shutil
 from datetime import UTC, datetime
+from itertools import islice
 
 import pytest
 
@@ -174,6 +175,19 @@ def test_a_loaded_community_is_right_in_every_number(made, read):
     assert min(each.numbers for each in found if "lines" not in each.name) > 5
     with connect(made, COMMUNITY) as db:
         assert db.verify().clean
+
+
+def test_a_batch_of_messages_is_seven_requests_however_many_they_are(read):
+    kinds = [kind for kind, _ in loading.entities(read)]
+    roots, messages = kinds.index("messages"), kinds.count("messages")
+    with connect("memory://", COMMUNITY) as db:
+        db.save_all(entity for _, entity in islice(loading.entities(read), roots))
+        rest = islice(loading.entities(read), roots, None)
+        for several in (50, messages - 50):
+            with db.bulk(batch=1_000) as bulk:
+                for _, entity in islice(rest, several):
+                    bulk.save(entity)
+            assert (bulk.tally.stored, bulk.cost.requests) == (several, 7)
 
 
 def test_a_load_that_is_killed_four_times_ends_as_one_that_is_not(tmp_path, community):
