@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     counter = verb("counter", "a counter and its last windows")
     counter.add_argument("name", metavar="NAME", help="the counter's name, like ruet:/login.php or higgs:88")
     counter.add_argument("--last", type=lambda text: whole(text, 1_000), default=8, help="windows of each size (8)")
-    top = verb("top", "threads, members and polls with the greatest numbers")
+    top = verb("top", "threads, members, polls and paths with the greatest numbers")
     top.add_argument("--stream", help="only the threads of this stream")
     for each in (thread, comments, top):
         each.add_argument("--limit", type=lambda text: whole(text, 1_000), default=10, help="rows of the page (10)")

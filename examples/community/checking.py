@@ -142,10 +142,23 @@ def _log(db: Database, clock: Clock, log: Log) -> Iterator[Compared]:
     )
     values = {name: db.counter(name).read() for name in _names(db, f"{log.name}:")}
     yield compare(f"{log.name}: counters", expected.values, values)
+    if log.name == "ruet":
+        yield from _paths(db, expected)
     clock.set_to(expected.newest)
     for size in log.keep:
         yield _windows(db, log.name, expected, size)
     clock.set_to(None)
+
+
+def _paths(db: Database, expected: CountedLog) -> Iterator[Compared]:
+    """The paths with the values of their counters, as the end of the load has copied them, and their list."""
+    views = {counter.removeprefix("ruet:"): expected.values[counter] for counter in expected.entries}
+    yield compare("paths: views", views, {each.path: each.views for each in all_rows(db, schema.Path)})
+    yield compare_in_order(
+        "list: top paths",
+        _ranked(views, lambda path: views[path]),
+        ((each.source.key[0], each.views) for each in all_rows(db, schema.TopPaths)),
+    )
 
 
 def _names(db: Database, prefix: str) -> Iterator[str]:

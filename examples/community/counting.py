@@ -68,7 +68,7 @@ class _Wanted(NamedTuple):
 
 
 def count(db: Database, clock: Clock, log: source.Log, report: Report) -> Counted:
-    """Counts the lines that are not counted yet. `clock` is that of the database."""
+    """Counts the lines that are not counted yet, and has them shown. `clock` is that of the database."""
     started = perf_counter()
     known = db.find(schema.Log, log.name)
     if known is None:
@@ -90,6 +90,7 @@ def count(db: Database, clock: Clock, log: source.Log, report: Report) -> Counte
             db.save(known)
             report(log.name, known.lines, everything)
     clock.set_to(None)
+    db.drain()  # shows the counters in paths: a worker has done so every few seconds, and not for the last of them
     return Counted(log.name, before, known.lines - before, known.rejected, again, perf_counter() - started)
 
 

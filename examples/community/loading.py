@@ -1,6 +1,7 @@
 """Loading a community: members, threads and polls, then what refers to them, in batches with a checkpoint.
 
-Messages and comments are saved without a number; their thread and their member number them, also after a kill.
+Messages and comments are saved without a number; their thread and their member number them, also after a kill. A batch
+of messages is seven requests, however many they are.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def count_of(data: Data) -> int:
     """How many entities these are."""
     site = data.site
     roots = len(data.senders) + len(site.users) + len(data.topics) + len(site.questions) + len(site.answers)
-    return roots + data.messages + len(site.comments) + len(data.ballots)
+    return roots + data.messages + len(site.comments) + len(data.ballots) + len(data.paths)
 
 
 def entities(data: Data) -> Iterator[tuple[str, Model]]:
@@ -101,6 +102,8 @@ def entities(data: Data) -> Iterator[tuple[str, Model]]:
                 cast_at=ballot.cast_at,
             ),
         )
+    for path in data.paths:
+        yield "paths", schema.Path(path=path)
 
 
 def _polls(data: Data) -> Iterator[tuple[str, Model]]:

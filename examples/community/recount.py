@@ -21,6 +21,7 @@ class CountedLog(NamedTuple):
 
     Arguments:
         values: by counter.
+        entries: which of the counters are of single lines, and not of all lines of a kind.
         windows: by counter and size: by the beginning of the window, in seconds since 1970.
         newest: seconds since 1970.
     """
@@ -29,6 +30,7 @@ class CountedLog(NamedTuple):
     rejected: int
     newest: int
     values: dict[str, int]
+    entries: set[str]
     windows: dict[str, dict[Size, Counter[int]]]
 
 
@@ -85,7 +87,7 @@ def recount(data: Data) -> Expected:
 def recount_log(log: Log) -> CountedLog:
     """Counts the lines of a log again: for each counter all of them, and those of each window that is kept."""
     lines = rejected = newest = 0
-    values = Counter[str]()
+    values, entries = Counter[str](), set[str]()
     windows: dict[str, dict[Size, Counter[int]]] = defaultdict(lambda: {size: Counter() for size in log.keep})
     for line in log.lines():
         lines += 1
@@ -94,6 +96,7 @@ def recount_log(log: Log) -> CountedLog:
             rejected += 1
             continue
         values[line.counter] += 1
+        entries.add(line.counter)
         newest = max(newest, line.at)
         for counter in (line.counter, line.total):
             for size in log.keep:
@@ -102,4 +105,4 @@ def recount_log(log: Log) -> CountedLog:
         for size, kept in log.keep.items():
             first = newest // SECONDS[size] * SECONDS[size] - (kept - 1) * SECONDS[size]
             sizes[size] = Counter({start: count for start, count in sizes[size].items() if start >= first})
-    return CountedLog(lines, rejected, newest, dict(values), dict(windows))
+    return CountedLog(lines, rejected, newest, dict(values), entries, dict(windows))

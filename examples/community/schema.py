@@ -20,6 +20,7 @@ from oneread import (
     Schema,
     by,
     count,
+    counter,
     descending,
     field,
     oldest,
@@ -188,6 +189,19 @@ class Log(Model[str]):
     newest: datetime
 
 
+class Path(Model[str]):
+    """A path of the web log. Requests add to its counter, and never wait for each other here."""
+
+    path: Key[str]
+    views: int = rollup(counter("ruet:{path}"), every=10)
+
+
+class TopPaths(Index[Path]):
+    """The paths with most requests first, as they were counted at most ten seconds ago."""
+
+    views: int = descending(Path.views)
+
+
 COMMUNITY = Schema(
     Message,
     MessagesOfThread,
@@ -207,6 +221,8 @@ COMMUNITY = Schema(
     Member,
     TopMembers,
     Log,
+    Path,
+    TopPaths,
     portable=True,
     counters=CounterRules(shards=4, once_for=7 * 86_400),
 )

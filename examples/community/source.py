@@ -28,6 +28,8 @@ FILES = {
 NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MONTHS = {name: at for at, name in enumerate(NAMES, 1)}
 CHOICES = ("up", "down", "favourite")
+LONGEST = 150
+"""Bytes of a path: keys and names of counters have at most 200."""
 UNSIGNED = "comments without a member"
 
 Size: TypeAlias = Literal["minute", "hour", "day"]
@@ -94,6 +96,7 @@ class Data(NamedTuple):
         senders: of messages, in the order of their numbers.
         messages: how many there are.
         read_messages: reads them, from the first on.
+        paths: of the web log, in the order of their names; each is counted by `ruet:` and its name.
     """
 
     label: str
@@ -104,6 +107,7 @@ class Data(NamedTuple):
     read_messages: Callable[[], Iterator[Message]]
     ballots: list[Ballot]
     logs: list[Log]
+    paths: list[str]
     misfits: Misfits
 
 
@@ -132,6 +136,8 @@ def read(data: str) -> Data:
             misfits.add(UNSIGNED, f"comment {comment.number}")
         else:
             comments.append(comment)
+    ruet = Log("ruet", {"hour": 1000, "day": 366}, lambda: _requests(files["weblog"], files["rejects"]))
+    higgs = Log("higgs", {"hour": 192, "day": 8}, lambda: _interactions(files["higgs-activity_time"]))
     return Data(
         label=posts.label.replace(site.FOLDER, "all data sets"),
         site=posts._replace(comments=comments),
@@ -140,10 +146,8 @@ def read(data: str) -> Data:
         messages=messages,
         read_messages=lambda: _messages(files["messages"], threads, Misfits()),
         ballots=[*_ballots(posts)],
-        logs=[
-            Log("ruet", {"hour": 1000, "day": 366}, lambda: _requests(files["weblog"], files["rejects"])),
-            Log("higgs", {"hour": 192, "day": 8}, lambda: _interactions(files["higgs-activity_time"])),
-        ],
+        logs=[ruet, higgs],
+        paths=sorted({line.counter.removeprefix("ruet:") for line in ruet.lines() if line.counter is not None}),
         misfits=misfits,
     )
 
@@ -190,8 +194,8 @@ def _requests(rows: Rows, rejects: Rows) -> Iterator[Line]:
     for place, text in enumerate(chain(texts, (row["line"] for _, row in rejects())), 1):
         try:
             when, status, _method, url, _protocol = text.split(" ")
-            counter = f"ruet:{url.partition('?')[0][:150]}"
-            yield Line(place, counter, f"ruet:{int(status)}", _seconds(when))
+            path = url.partition("?")[0].encode()[:LONGEST].decode(errors="ignore")
+            yield Line(place, f"ruet:{path}", f"ruet:{int(status)}", _seconds(when))
         except (ValueError, KeyError):
             yield Line(place, None, "ruet:rejected", None)
 

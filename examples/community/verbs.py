@@ -166,6 +166,8 @@ def top(given: Namespace) -> int:
             [(each.source.key[0], each.title, each.score, each.ballots, each.favourites) for each in polls],
             polls,
         )
+        paths = db.page(schema.TopPaths, limit=given.limit)
+        _list(("path", "views"), [(each.source.key[0], each.views) for each in paths], paths)
     return 0
 
 

@@ -3,6 +3,7 @@
 import re
 import shutil
 from datetime import UTC, datetime
+from itertools import islice
 
 import pytest
 
@@ -16,9 +17,11 @@ from examples.community.schema import (
     Log,
     Member,
     Message,
+    Path,
     Poll,
     Thread,
     TopMembers,
+    TopPaths,
     TopPolls,
     TopThreads,
 )
@@ -115,7 +118,7 @@ def test_a_folder_of_files_is_read_as_what_was_written(folder, read):
     found = source.read(str(folder))
     assert [*found.read_messages()] == [*read.read_messages()]
     assert (found.topics, found.senders, found.messages) == (read.topics, read.senders, read.messages)
-    assert (found.ballots, found.site.comments) == (read.ballots, read.site.comments)
+    assert (found.ballots, found.site.comments, found.paths) == (read.ballots, read.site.comments, read.paths)
     assert [[*log.lines()] for log in found.logs] == [[*log.lines()] for log in read.logs]
     assert found.misfits.counts == read.misfits.counts
     assert found.label == "all data sets"
@@ -144,6 +147,8 @@ def test_lines_of_a_log_are_requests_or_rejected():
         source.Line(1, "ruet:/home.php", "ruet:200", at),
         source.Line(2, None, "ruet:rejected", None),
     ]
+    (cut,) = lines([asked | {"URL": f"GET /a{chr(0x1F600) * 60}?id=3 HTTP/1.1"}], [])
+    assert cut.counter == f"ruet:/a{chr(0x1F600) * 37}"
     wrong = [
         asked | {"Time": "31/Feb/2017:06:58:55"},
         asked | {"Time": "29/Nov/2017"},
@@ -164,11 +169,25 @@ def test_a_loaded_community_is_right_in_every_number(made, read):
     counts = {each.name: each.numbers for each in found}
     assert counts["messages: id, sender, time, length"] == read.messages > 400
     assert counts["comments: time, member, number, post, text"] == len(read.site.comments)
+    assert counts["paths: views"] == counts["list: top paths"] == len(read.paths) == len(generator.PATHS)
     assert counts["ballots: choice, value, time"] < len(read.ballots)  # some vote again
     assert counts["ruet: windows, by hour"] > 50
     assert min(each.numbers for each in found if "lines" not in each.name) > 5
     with connect(made, COMMUNITY) as db:
         assert db.verify().clean
+
+
+def test_a_batch_of_messages_is_seven_requests_however_many_they_are(read):
+    kinds = [kind for kind, _ in loading.entities(read)]
+    roots, messages = kinds.index("messages"), kinds.count("messages")
+    with connect("memory://", COMMUNITY) as db:
+        db.save_all(entity for _, entity in islice(loading.entities(read), roots))
+        rest = islice(loading.entities(read), roots, None)
+        for several in (50, messages - 50):
+            with db.bulk(batch=1_000) as bulk:
+                for _, entity in islice(rest, several):
+                    bulk.save(entity)
+            assert (bulk.tally.stored, bulk.cost.requests) == (several, 7)
 
 
 def test_a_load_that_is_killed_four_times_ends_as_one_that_is_not(tmp_path, community):
@@ -291,6 +310,34 @@ def test_a_message_takes_the_next_number_of_its_thread(db):
     assert db.page(TopThreads, limit=1)[0].messages == before + 1
 
 
+def test_views_of_paths_follow_their_counters_and_nothing_else(db):
+    shown = {each.path: each.views for each in db.page(Path)}
+    least = db.page(TopPaths, backward=True, limit=1).rows[-1]
+    (path,) = least.source.key
+    db.counter(f"ruet:{path}").add(10**6)
+    db.counter("ruet:/nowhere").add(1)
+    db.save(Path(path=path))
+    db.create(Path(path="/later"))
+    db.counter("ruet:/later").add(2, once="a request")
+    db.counter("ruet:/later").add(2, once="a request")
+    assert {each.path: each.views for each in db.page(Path)} == {**shown, "/later": 0}
+    db.drain()
+    first = db.page(TopPaths, limit=1)
+    assert [(each.source.key, each.views) for each in first] == [((path,), least.views + 10**6)]
+    assert (first.cost.requests, first.cost.rows) == (1, 2)
+    assert {each.path: each.views for each in db.page(Path)} == {**shown, path: least.views + 10**6, "/later": 2}
+
+
+def test_a_path_of_a_log_that_was_counted_before_shows_what_was_counted(tmp_path, read):
+    """Also in a store that was loaded before there were paths: they are the last entities of a load."""
+    url = f"lmdb://{tmp_path}/community"
+    loaded_into(f"{url}?durability=none", read._replace(paths=[]))
+    with stores.for_loading(url, counting.Clock()) as db:
+        assert not db.page(Path).rows
+        assert loading.load(db, read, quiet).stored == len(read.paths)
+    assert differences(url, read) == []
+
+
 # --- What may be done in one transaction -----------------------------------------------------------------------------
 
 
@@ -335,7 +382,17 @@ def test_load_and_check_say_what_they_did(community, tmp_path):
         (["poll", 10], [r"  score \d+ of \d+ ballots, \d+ of them favourites; \d+ comments", r"  1 request, 1 row"]),
         (["counter", "ruet:/login.php"], [r"ruet:/login.php: \d+ in \d rows", "hour", r"  2018-\S+ \S+ +\d+", "day"]),
         (["counter", "ruet:rejected"], [r"ruet:rejected: \d+ in 1 rows"]),
-        (["top"], [r"  1 +.* topic <1>", r"  lean:1 +\d+", r"  10 .*\?", r"  1 request, 11 rows"]),
+        (
+            ["top"],
+            [
+                r"  1 +.* topic <1>",
+                r"  lean:1 +\d+",
+                r"  10 .*\?",
+                r"  1 request, 11 rows",
+                r"path +views\n.*\n  /login.php +\d+\n  /home.php +\d+\n",
+                r"  1 request, 6 rows",
+            ],
+        ),
         (["top", "--stream", "maths", "--limit", 2], ["title, in maths", r"  1 request, 3 rows"]),
     ],
 )
@@ -384,6 +441,11 @@ CHANGES = {
     ),
     "an add": (lambda db: db.counter("higgs:RT").add(1), ["higgs: counters of higgs:RT: "]),
     "another counter": (lambda db: db.counter("ruet:new").add(1), ["ruet: counters of ruet:new: 1 is stored, nothing"]),
+    "a view": (
+        lambda db: (db.counter("ruet:/login.php").add(1), db.drain()),
+        [r"ruet: counters of ruet:/login.php: ", r"paths: views of /login.php: ", "list: top paths, row 1: "],
+    ),
+    "another path": (lambda db: db.create(Path(path="/new")), ["paths: views of /new: 0 is stored, nothing"]),
     "a position": (lambda db: db.patch(Log, "ruet", lines=3), ["ruet: lines, rejected lines, newest of ruet: "]),
 }
 

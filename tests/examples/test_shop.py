@@ -28,6 +28,7 @@ from examples.shop.schema import (
 )
 from examples.shop.sql import Sql
 from oneread import connect
+from tests.examples.conftest import kill_load
 
 GENERATED = 3_000
 
@@ -260,6 +261,23 @@ def test_a_killed_load_has_saved_as_many_lines_as_it_says(tmp_path):
         assert len(everything(db, Purchase)) == 256
         assert loading.load(db, Source(limit=500), batch=128).before == 256
         assert len(everything(db, Purchase)) == 500
+
+
+def test_a_load_that_is_killed_twice_ends_as_one_that_is_not(shop, tmp_path):
+    killed, unharmed = (f"lmdb://{tmp_path}/{name}" for name in ("killed", "unharmed"))
+    most, saved = 4_000, [0]
+    for _ in range(2):
+        kill_load(["examples.shop", "load", "--limit", str(most), "--db", killed], "lines", saved[-1])
+        with connect(killed, SHOP, workers=0) as db:
+            saved.append(len(everything(db, Purchase)))
+            with db.bulk(checkpoint=loading.checkpoint_of(Source())) as bulk:
+                assert saved[-2] < bulk.position == saved[-1] < most
+    assert f"{saved[-1]:,} were there" in shop("load", "--limit", most, "--db", killed).out
+    assert shop("load", "--limit", most, "--db", f"{unharmed}?durability=none").code == 0
+    with connect(killed, SHOP) as one, connect(unharmed, SHOP) as other:
+        for listed in (*SHOP.models, *SHOP.views):
+            assert everything(one, listed) == everything(other, listed), listed
+        assert one.verify().clean
 
 
 @pytest.mark.parametrize("other", [Source(limit=20, seed=8), Source(limit=5)], ids=["another source", "fewer lines"])
