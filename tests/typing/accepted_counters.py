@@ -93,6 +93,7 @@ async def asynchronous(db: AsyncDatabase) -> None:
     assert_type(await votes.read(), int)
     assert_type(await db.cache_counter("views:7").read(), int)
     await db.cache_counter("views:7").add()
+    await db.cache_counter("views:7").delete()
     assert_type(await db.cache_counters(), list[CacheCounterEntry])
     async with db.counter_batch() as batch:
         batch.add("views:7")
