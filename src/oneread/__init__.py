@@ -7,6 +7,7 @@ from importlib import import_module
 
 from oneread.connect import connect, connect_async, migration
 from oneread.counters.batch import AsyncCounterBatch, CounterBatch
+from oneread.counters.rows import WindowSize
 from oneread.counters.wanted import CounterRules
 from oneread.database._sync.bulk import Bulk
 from oneread.database._sync.cache_counters import CacheCounter
@@ -87,6 +88,7 @@ __all__ = [
     "Schema",
     "Transaction",
     "TransactionCounter",
+    "WindowSize",
     "add",
     "any_of",
     "append",

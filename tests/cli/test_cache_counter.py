@@ -76,6 +76,29 @@ def test_counters_are_listed(oneread):
 
 
 @pytest.mark.usefixtures("counted")
+def test_a_counter_is_deleted_when_the_user_agrees(oneread, server, url):
+    for given, reason in (
+        (("views:7", "--cache", server.url), "give --yes as well"),
+        (("views:7", "--cache-first", "--yes"), "needs --cache URL"),
+        (("--cache", server.url, "--yes"), "needs the name of a counter"),
+        (("views:9", "--cache", server.url, "--yes"), "no value of this cache-first counter is stored"),
+    ):
+        ran = oneread("counter", "--delete", *given)
+        assert ran.code == 2
+        assert reason in " ".join(ran.err.split())
+    ran = oneread("counter", "views:7", "--cache", server.url, "--delete", "--yes")
+    assert (ran.code, ran.out.splitlines()[0]) == (0, "views:7: 42, of which 30 are stored")
+    assert ran.out.splitlines()[-1] == "views:7 deleted"
+    shown = oneread("counter", "views:8", "--cache", server.url, "--delete", "--yes", "--json").document(Shown)
+    assert shown.stored == 1
+    with connect(url, notes.NOTES, workers=0, cache=server.url) as db:
+        assert db.cache_counters() == []
+        assert db.cache_counter("views:7").read() == 0
+        assert db.counter("views:7").read() == 1000
+        assert db.verify().clean
+
+
+@pytest.mark.usefixtures("counted")
 def test_wrong_use_is_refused(oneread, server):
     failed = oneread("counter", "views:9", "--cache-first", "--json")
     assert failed.code == 2

@@ -1,6 +1,7 @@
 """Counters against plain Python: all verbs, tokens and their generations, clocks and loads in any order."""
 
 from collections import defaultdict
+from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,12 +23,15 @@ class Nothing(Model[int]):
 
 
 ONCE_FOR = 600
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SCHEMA = Schema(Nothing, counters=CounterRules(once_for=ONCE_FOR))
 
 amounts = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)
 names = st.sampled_from(NAMES)
+moments = st.integers(-(10**7), 10**7) | st.sampled_from([0, 60_000, -3_600_000])
 steps = st.one_of(
     st.tuples(st.just("add"), names, amounts, st.none() | st.sampled_from(["x", "y", b"x"])),
+    st.tuples(st.just("add_at"), names, amounts, moments),
     st.tuples(st.just("batch"), st.lists(st.tuples(names, amounts), max_size=5)),
     st.tuples(st.just("shards"), names, st.integers(1, 256)),
     st.tuples(st.just("wait"), st.integers(0, 10**7) | st.sampled_from([1, ONCE_FOR * 500, ONCE_FOR * 1000])),
@@ -60,11 +64,18 @@ class Plain:
         """Whether a token was counted so recently that it must not count again."""
         return elapsed - self.tokens.get((name, token), -1e9) < ONCE_FOR
 
-    def add(self, name, amount, now, elapsed):
+    def add(self, name, amount, now, elapsed, at=None):
         self.values[name] += amount
         self.truths[name].append((elapsed, self.values[name]))
         for size in KEEP:
-            self.windows[name, size, now // 1000 // SECONDS[size]] += amount
+            wanted = (now if at is None else at) // 1000 // SECONDS[size]
+            if at is None or wanted >= self.first(name, size, now, wanted):
+                self.windows[name, size, wanted] += amount
+
+    def first(self, name, size, now, added=-1):
+        """The first window that is kept: so many up to the newest, or up to the clock's."""
+        newest = max([added, *(start for each, length, start in self.windows if (each, length) == (name, size))])
+        return min(newest, now // 1000 // SECONDS[size]) - KEEP[size] + 1
 
     def delete(self, name, elapsed):
         self.values[name] = 0
@@ -114,10 +125,19 @@ class Both:
             if token is not None:
                 self.plain.tokens[name, token] = self.elapsed
 
+    def add_at(self, name, amount, ahead):
+        at = self.now + ahead
+        self.db.counter(name, keep=KEEP).add(amount, at=EPOCH + timedelta(milliseconds=at))
+        self.plain.add(name, amount, self.now, self.elapsed, at)
+
     def batch(self, adds):
+        sums = defaultdict(int)
         with self.db.counter_batch(keep=KEEP) as batch:
             for name, amount in adds:
                 batch.add(name, amount)
+                sums[name] += amount
+        for name, amount in sums.items():
+            if amount:  # else nothing is stored, and no window begins
                 self.plain.add(name, amount, self.now, self.elapsed)
 
     def transact(self, adds, fails):
@@ -172,9 +192,20 @@ class Both:
         for name in NAMES:
             for size, kept in KEEP.items():
                 last = self.now // 1000 // SECONDS[size]
-                expected = [self.plain.windows[name, size, start] for start in range(last - kept + 1, last + 1)]
+                expected = [
+                    self.plain.windows.get((name, size, start), 0) for start in range(last - kept + 1, last + 1)
+                ]
                 found = [each.value for each in self.db.counter(name, keep=KEEP).windows(size)]
                 assert found == expected or latest > self.now
+                if latest > self.now:
+                    continue
+                for until in (self.now - 10**7, self.now - 60_000, self.now + 1, self.now + 10**7):
+                    end = (until - 1) // 1000 // SECONDS[size]
+                    begin = max(end - kept + 1, self.plain.first(name, size, self.now))
+                    expected = [self.plain.windows.get((name, size, start), 0) for start in range(begin, end + 1)]
+                    moment = EPOCH + timedelta(milliseconds=until)
+                    found = self.db.counter(name, keep=KEEP).windows(size, until=moment)
+                    assert [each.value for each in found] == expected
 
 
 @given(st.lists(steps, max_size=30) | st.lists(retries, min_size=5, max_size=30))

@@ -1,5 +1,6 @@
 """Counters as type checkers must accept them, both faces."""
 
+from datetime import UTC, datetime
 from typing import assert_type
 
 from oneread import (
@@ -15,6 +16,7 @@ from oneread import (
     Schema,
     Transaction,
     TransactionCounter,
+    WindowSize,
     counter,
     descending,
     rollup,
@@ -47,7 +49,7 @@ def shown(db: Database) -> None:
 
 def in_transaction(tx: Transaction) -> None:
     assert_type(tx.counter("votes", shards=3), TransactionCounter)
-    tx.counter("votes").add(2, once="id")
+    tx.counter("votes").add(2, once="id", at=datetime(2024, 1, 1, tzinfo=UTC))
 
 
 async def in_asynchronous(tx: AsyncTransaction) -> None:
@@ -65,6 +67,9 @@ def plain(db: Database) -> None:
     assert_type(votes.read(max_age=60), int)
     assert_type(votes.look(max_age=0.5), Reading)
     assert_type(votes.windows("hour", last=3), list[CounterWindow])
+    size: WindowSize = "day"
+    assert_type(votes.windows(size, until=datetime(2024, 1, 1, tzinfo=UTC)), list[CounterWindow])
+    assert_type(votes.add(2, once="id", at=datetime(2024, 1, 1, tzinfo=UTC)), bool)
     assert_type(votes.configure(shards=9, keep={"minute": 5}), CounterEntry)
     assert_type(db.counters("votes:", limit=3), list[CounterEntry])
     views = db.cache_counter("views:7", chance_to_write=0.05, shards=1)
@@ -88,6 +93,7 @@ async def asynchronous(db: AsyncDatabase) -> None:
     assert_type(await votes.read(), int)
     assert_type(await db.cache_counter("views:7").read(), int)
     await db.cache_counter("views:7").add()
+    await db.cache_counter("views:7").delete()
     assert_type(await db.cache_counters(), list[CacheCounterEntry])
     async with db.counter_batch() as batch:
         batch.add("views:7")

@@ -27,6 +27,8 @@ def wrong(db: Database) -> None:
     votes.add(1, once=7)  # rejected
     votes.read(60)  # rejected
     votes.windows("week")  # rejected
+    votes.windows("hour", until=5)  # rejected
+    votes.add(1, at="2024-01-01")  # rejected
     views = db.cache_counter("views", chance_to_write="often")  # rejected
     views.add("1")  # rejected
     number: int = views.add()  # rejected

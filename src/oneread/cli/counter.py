@@ -5,7 +5,6 @@ See docs/reference/command-line.md.
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Annotated
 
@@ -93,14 +92,17 @@ def command(  # noqa: PLR0913 - each option is for one of its uses
     With --cache-first it shows counters whose value is in a cache: what is stored of them, and with --cache the value.
 
     With --delete the counter is deleted with its windows when you agree; the next add makes it again, from 0. Without a
-    terminal --yes is needed. There is no way back.
+    terminal --yes is needed. There is no way back. A cache-first counter needs --cache for it.
 
     Example: oneread counter votes:42 --schema shop.models:shop --db lmdb://shop
     """
     output = given.output
     if cache_first or cache is not None:
-        if shards is not None or delete:
-            raise UsageError("--shards and --delete are not for cache-first counters", name=name)
+        if shards is not None:
+            raise UsageError("--shards is not for cache-first counters", name=name)
+        if delete:
+            cache_counter.delete(given, name, cache, yes=yes)
+            return
         with reading(given.db, given.schema, cache) as database:
             if name is None:
                 cache_counter.show_list(output, database, prefix, limit)
@@ -131,8 +133,7 @@ def command(  # noqa: PLR0913 - each option is for one of its uses
 def _delete(given: Invocation, name: str, *, yes: bool) -> None:
     """Shows a counter and deletes it, unless the user does not agree."""
     output = given.output
-    if not yes and (output.as_json or not sys.stdin.isatty()):
-        raise UsageError("--delete asks before it deletes, and there is no terminal to ask; give --yes as well")
+    cache_counter.check_can_ask(output, yes=yes)
     with writing(given.db, given.schema, evolve=False) as database:
         found = _look(database, _check_exists(database, name), 0.0)
         if not output.as_json:

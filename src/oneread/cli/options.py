@@ -251,6 +251,17 @@ def writing(db: str, schema: Schema, *, make: bool = False, evolve: bool = True,
     return connect(url, schema, workers=workers)
 
 
+def writing_with_cache(db: str, schema: Schema, cache: str) -> Database:
+    """Opens a store that exists, and whose schema this is, for writing, with a cache beside it.
+
+    Raises:
+        InvalidUrl: as `connect`; or the store does not exist.
+        SchemaMismatch, StoreError: as `connect`; or the schema differs from the store's.
+    """
+    writing(db, schema, evolve=False).close()
+    return connect(_url(db), schema, workers=0, cache=cache)
+
+
 def comparing(db: str, schema: Schema) -> Migration:
     """Opens a store with a schema that may differ, to show what would change.
 

@@ -19,8 +19,8 @@ _ROW: Final = Size(KEY_BYTES + 80, 40)
 """A row of a counter: its key with the name, and sums of up to 127 bits."""
 
 
-def add_bound(sizes: int, *, once: bool, shown: str = "") -> Bound:
-    """`add` to a counter with windows of so many sizes; `shown` names those that entities show."""
+def add_bound(sizes: int, *, once: bool, at: bool = False, shown: str = "") -> Bound:
+    """`add` to a counter with windows of so many sizes, `at` a moment; `shown` names those that entities show."""
     total = BoundBuilder()
     places = 1 + sizes
     total.add("first", Rows("read", "counts", "settings", "counter"), 1, _ROW)
@@ -31,6 +31,8 @@ def add_bound(sizes: int, *, once: bool, shown: str = "") -> Bound:
     total.add("again", Rows("read", "counts", "shard and windows, configured meanwhile", "counter", 0), places, _ROW)
     if shown:
         total.add("again", Rows("read", "counts", "mark of a counter that is shown", shown), 1, _ROW)
+    if at:
+        total.add("newest", Rows("scan", "counts", "newest windows", "at", 0), sizes, _ROW, sizes)
     total.add("swept", Rows("scan", "counts", "expired windows", "keep", 0), sizes * SWEPT, _ROW, sizes)
     total.add("write", Rows("write", "counts", "shard and windows", "counter"), places, _ROW)
     total.add("write", Rows("write", "counts", "settings of a new counter", "counter", 0), 1, _ROW)
@@ -39,7 +41,8 @@ def add_bound(sizes: int, *, once: bool, shown: str = "") -> Bound:
         total.add("write", Rows("write", "counts", "token and generations", "once"), 2, _ROW)
     if shown:
         total.add("write", Rows("write", "counts", "mark of a counter that is shown", shown), 1, _ROW)
-    return total.bound("add(once)" if once else "add", f"counter {shown}" if shown else "counter")
+    given = ", ".join(name for name, is_given in (("once", once), ("at", at)) if is_given)
+    return total.bound(f"add({given})" if given else "add", f"counter {shown}" if shown else "counter")
 
 
 def add_copied(total: BoundBuilder, name: str) -> None:
@@ -66,12 +69,14 @@ def read_bound(shards: int) -> Bound:
     return total.bound("read", "counter")
 
 
-def windows_bound(last: int) -> Bound:
-    """`windows` of a counter, so many of them."""
+def windows_bound(last: int, *, until: bool = False) -> Bound:
+    """`windows` of a counter, so many of them, `until` a moment."""
     total = BoundBuilder()
     total.add("settings", Rows("read", "counts", "settings", "counter"), 1, _ROW)
+    if until:
+        total.add("newest", Rows("scan", "counts", "newest window", "until"), 1, _ROW)
     total.add("windows", Rows("scan", "counts", "windows", "keep"), last, _ROW)
-    return total.bound(f"windows(last={last})", "counter")
+    return total.bound(f"windows(last={last}, until)" if until else f"windows(last={last})", "counter")
 
 
 def cache_first_bound(shards: int) -> Bound:

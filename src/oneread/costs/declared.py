@@ -177,24 +177,27 @@ class Costs:
         """
         return self._writes.transact(writes, _check_whole("reads", reads, least=0))
 
-    def counter_add(self, name: str = "", *, keep: Mapping[WindowSize, int] | None = None, once: bool = False) -> Bound:
+    def counter_add(
+        self, name: str = "", *, keep: Mapping[WindowSize, int] | None = None, once: bool = False, at: bool = False
+    ) -> Bound:
         """`add` to a counter.
 
         Arguments:
             name: of the counter; an add to one that entities show costs more. Any other counter unless given.
             keep: its windows, as for `db.counter`.
             once: with a token.
+            at: in the windows of a moment that is given.
         """
         shown = next((each.name for each in self._catalog.counters if name and each.group_named(name)), "")
-        return counter_costs.add_bound(len(check_keep(keep)), once=once, shown=shown)
+        return counter_costs.add_bound(len(check_keep(keep)), once=once, at=at, shown=shown)
 
     def counter_read(self, *, shards: int = MOST_SHARDS) -> Bound:
         """`read` and `look` of a counter that never had more shards than these; with `max_age` it may cost nothing."""
         return counter_costs.read_bound(_check_whole("shards", shards))
 
-    def counter_windows(self, last: int) -> Bound:
-        """`windows` of a counter, so many of one size."""
-        return counter_costs.windows_bound(_check_whole("last", last))
+    def counter_windows(self, last: int, *, until: bool = False) -> Bound:
+        """`windows` of a counter, so many of one size, `until` a moment or now."""
+        return counter_costs.windows_bound(_check_whole("last", last), until=until)
 
     def cache_counter_add(self, *, shards: int = MOST_SHARDS) -> Bound:
         """`add` to a cache-first counter: all of it after a loss of the cache, mostly nothing of the store.

@@ -86,6 +86,11 @@ class GreatestSeen:
         """The greatest value that was shown; 0 for a counter that was not, or was forgotten."""
         return self._seen.get(name, 0)
 
+    def forget(self, name: str) -> None:
+        """Forgets the value of a counter that was deleted."""
+        with self._lock:
+            self._seen.pop(name, None)
+
     def show(self, name: str, value: int) -> int:
         """The value to show for one that was found: the greater one of it and what was shown before."""
         with self._lock:

@@ -44,6 +44,10 @@ class CacheFirstCommitter(Protocol):
         """
         ...
 
+    def delete(self, name: bytes) -> Plan[None]:
+        """Removes what is stored of a counter, while none adds to it."""
+        ...
+
 
 class NativeCacheFirst:
     """The rows of cache-first counters where a transaction spans rows: see `CacheFirstCommitter`."""
@@ -58,6 +62,20 @@ class NativeCacheFirst:
         program stores adds with less chance than any before.
         """
         return self._system.together(lambda: self._attempt(name, value, rules))
+
+    def delete(self, name: bytes) -> Plan[None]:
+        """One transaction: a read of the settings, a scan of the shards, and a write unless nothing is stored."""
+
+        def attempt() -> Plan[None]:
+            settings = CHANCES + name
+            (row,) = yield from Read("counts", [settings])
+            keys = [key for key, _row in (yield from scan_greatest(name))]
+            if row is not None:
+                keys.append(settings)
+            if keys:
+                yield from Replace("counts", dict.fromkeys(keys))
+
+        return self._system.together(attempt)
 
     def _attempt(self, name: bytes, value: int, rules: CacheFirstRules) -> Plan[int]:
         now = yield from Now()

@@ -150,6 +150,12 @@ class CacheFirstPlans:
         self.seen.show(name, stored)
         return stored
 
+    def delete(self, name: str) -> Plan[None]:
+        """The cache first: when it does not answer, nothing is deleted."""
+        yield from self._empty(name)
+        yield from self.committer.delete(name_key(name))
+        self.seen.forget(name)
+
     def shards(self, name: str) -> Plan[list[GreatestShard]]:
         rows = yield from scan_greatest(name_key(name))
         return [GreatestShard(key[-1], greatest_in(row)) for key, row in rows]
@@ -189,6 +195,15 @@ class CacheFirstPlans:
             if found is not None:
                 return check_range(name, found.value)
         raise _lossy(name)
+
+    def _empty(self, name: str) -> Plan[None]:
+        """Puts 0 into the cache, if it has the counter."""
+        key = cache_key(name)
+        for _ in range(TRIES):
+            found = yield from CacheRead(key)
+            if found is None or not found.value or (yield from CacheSwap(key, found.token, 0)):
+                return
+        raise Unavailable("others add to this counter, so nothing was deleted", counter=name)
 
     def _known(self, name: str) -> Plan[int]:
         """The greatest value that is stored, or was shown by this process."""

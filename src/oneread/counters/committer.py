@@ -6,10 +6,12 @@ See docs/decisions/0052-named-counters.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from oneread.counters.reading import first_kept, read_newest
 from oneread.counters.rows import (
     GENERATIONS_ROW,
     MOST_SHARDS,
@@ -32,13 +34,17 @@ from oneread.counters.rows import (
     settings_of,
     shard_key,
     shards_of,
+    start_of,
     sums_of,
+    text_of,
     token_key,
     window_key,
     window_start,
     windows_between,
+    windows_of,
 )
 from oneread.counters.wanted import MOST_WINDOWS, Add
+from oneread.errors import InvalidValue
 from oneread.plans.effects import Now, Random
 from oneread.plans.plan import Plan
 from oneread.store.requests import Read, Replace, Scan
@@ -53,6 +59,8 @@ _KNOWN: Final = 100_000
 """Counters whose settings a process remembers."""
 SWEPT: Final = 100
 """Expired windows that the first add to a window removes at most."""
+_AHEAD: Final = SECONDS["day"] * 1000
+"""How far a moment that is added at may be ahead of the clock, in milliseconds: as clocks of other machines may be."""
 
 
 class Once(NamedTuple):
@@ -73,6 +81,7 @@ class CounterCommitter(Protocol):
         windows of a counter are then cells of its shards.
 
         Raises:
+            InvalidValue: the moment of an add is more than a day ahead of the clock.
             OutcomeUnknown: counted or not; with a token it is safe to add again.
         """
         ...
@@ -128,13 +137,15 @@ class NativeCounters:
         """One transaction of two requests: a read and a write.
 
         A read more when the counter is new to this process or was configured meanwhile, and a scan more for each window
-        that begins. Rows: for each counter its settings, a shard, and its current windows are read, and but for the
-        settings written; with a token two or three rows more are read, and one is written.
+        that begins, two where the moment is given. Rows: for each counter its settings, a shard, and its windows of the
+        moment are read, and but for the settings written; with a token two or three rows more are read, and one is
+        written.
         """
         return self._system.together(lambda: self.add_inside(adds, once))
 
     def add_inside(self, adds: Sequence[Add], once: Once | None = None) -> Plan[bool]:
         work = _Adding((yield from Now()))
+        _check_moments(adds, work.now)
         chance = yield from Random()
         guessed = [self._settings.get(each.name, each.declared) for each in adds]
         places = [work.places(each, settings, chance) for each, settings in zip(adds, guessed, strict=True)]
@@ -181,7 +192,7 @@ class NativeCounters:
             settings = CounterSettings(before.epoch + (many != before.shards), many, windows, before.shown)
             work.put(SETTINGS + name, encode_struct(settings))
             for size in before.windows.keys() - windows.keys():
-                yield from work.remove_windows(name, size, work.now // 1000 + SECONDS["day"], MOST_WINDOWS * 2)
+                yield from work.remove_windows(windows_of(name, size), MOST_WINDOWS * 2)
             yield from Replace("counts", work.written)
             return settings
 
@@ -241,6 +252,17 @@ class NativeCounters:
         return self._system.together(attempt)
 
 
+def _check_moments(adds: Sequence[Add], now: int) -> None:
+    for each in adds:
+        if each.at is not None and each.at > now + _AHEAD:
+            raise InvalidValue(
+                "this moment is more than a day ahead of the clock: one of the two is wrong",
+                counter=text_of(each.name),
+                at=datetime.fromtimestamp(each.at // 1000, UTC),
+                clock=datetime.fromtimestamp(now // 1000, UTC),
+            )
+
+
 def _token_keys(once: Once, generations: Generations | None) -> list[bytes]:
     return [] if generations is None else [token_key(each, once.scope, once.token) for each in generations.living]
 
@@ -263,8 +285,9 @@ class _Adding:
         self.written[key] = {VALUE: Cell(value, later(self.rows[key], self.now))}
 
     def places(self, wanted: Add, settings: CounterSettings, chance: float) -> list[bytes]:
-        """The rows that an add changes: one shard, drawn by chance, and the current window of each size."""
-        windows = [window_key(wanted.name, size, window_start(size, self.now)) for size in settings.windows]
+        """The rows that an add changes: one shard, drawn by chance, and the window of each size."""
+        moment = self.now if wanted.at is None else wanted.at
+        windows = [window_key(wanted.name, size, window_start(size, moment)) for size in settings.windows]
         return [shard_key(wanted.name, int(chance * settings.shards)), *windows]
 
     def settings(self, wanted: Add) -> CounterSettings:
@@ -288,8 +311,11 @@ class _Adding:
         self._add_to(places[0], wanted.amount)
         for size, key in zip(settings.windows, places[1:], strict=True):
             if self.rows[key] is None:
-                last = window_start(size, self.now) - (settings.windows[size] - 1) * SECONDS[size]
-                yield from self.remove_windows(wanted.name, size, last, SWEPT)
+                newest = start_of(key) if wanted.at is None else (yield from self._newest(wanted.name, size, key))
+                first = first_kept(newest, settings.windows[size], size)
+                if start_of(key) < first:
+                    continue  # expired: only the value counts it
+                yield from self.remove_windows(windows_between(wanted.name, size, 0, first), SWEPT)
             self._add_to(key, wanted.amount)
         if settings.shown:
             self.mark(wanted.name)
@@ -297,9 +323,14 @@ class _Adding:
     def _add_to(self, key: bytes, amount: int) -> None:
         self.put(key, encode_sums(sums_of(self.rows[key]).plus(amount)))
 
-    def remove_windows(self, name: bytes, size: WindowSize, before: int, limit: int) -> Plan[None]:
-        """Removes the oldest windows that began before an instant, in seconds."""
-        found = yield from Scan("counts", windows_between(name, size, 0, max(before, 0)), limit)
+    def _newest(self, name: bytes, size: WindowSize, added: bytes) -> Plan[int]:
+        """When the newest window began that has an add, one that is added now included; none after the current one."""
+        known = yield from read_newest(name, size)
+        return min(max(start_of(added), known or 0), window_start(size, self.now))
+
+    def remove_windows(self, within: RowRange, limit: int) -> Plan[None]:
+        """Removes the oldest windows of a range."""
+        found = yield from Scan("counts", within, limit)
         self.written.update(dict.fromkeys([key for key, _row in found]))
 
     def remove_all(self, name: bytes) -> Plan[None]:

@@ -22,6 +22,7 @@ from oneread.counters.wanted import (
     check_amount,
     check_keep,
     check_limit,
+    check_moment,
     check_seconds,
     check_shards,
     check_size,
@@ -90,9 +91,15 @@ class CounterPlans:
         many = self.rules.shards if shards is None else check_shards(shards)
         return CounterSettings(0, many, check_keep(keep))
 
-    def add(self, name: bytes, declared: CounterSettings, amount: object, token: object) -> Plan[bool]:
+    def add(
+        self, name: bytes, declared: CounterSettings, amount: object, token: object, at: object = None
+    ) -> Plan[bool]:
         once = self.once(name, token)
-        return self.committer.add([Add(name, check_amount(amount), declared)], once)
+        return self.committer.add([self.wanted(name, declared, amount, at)], once)
+
+    def wanted(self, name: bytes, declared: CounterSettings, amount: object, at: object) -> Add:
+        """One add, in the windows of a moment unless that is None."""
+        return Add(name, check_amount(amount), declared, None if at is None else check_moment("at", at))
 
     def once(self, name: bytes, token: object) -> Once | None:
         """What makes an add with a token count once; None for one without."""
@@ -111,11 +118,14 @@ class CounterPlans:
         age = check_seconds("max_age", max_age)
         return reading.reading(self.cache, (yield from reading.read_remembered(self.cache, name, age)))
 
-    def windows(self, name: bytes, declared: CounterSettings, size: object, last: object) -> Plan[list[CounterWindow]]:
+    def windows(
+        self, name: bytes, declared: CounterSettings, size: object, last: object, until: object
+    ) -> Plan[list[CounterWindow]]:
         wanted = check_size(size)
+        end = None if until is None else check_moment("until", until)
         if last is not None and not (type(last) is int and last > 0):
             raise InvalidQuery("last is how many windows to read, 1 or more", last=last)
-        found = yield from reading.read_windows(name, wanted, last, declared)
+        found = yield from reading.read_windows(name, wanted, last, declared, end)
         return [CounterWindow(datetime.fromtimestamp(start, UTC), sums.value) for start, sums in found]
 
     def shards(self, name: bytes) -> Plan[list[Shard]]:

@@ -29,6 +29,7 @@ from oneread.counters.rows import (
     sums_of,
     window_start,
     windows_between,
+    windows_of,
 )
 from oneread.counters.wanted import check_name
 from oneread.errors import InvalidQuery
@@ -104,11 +105,25 @@ def read_settings(name: bytes) -> Plan[CounterSettings | None]:
     return settings_of(row)
 
 
-def read_windows(name: bytes, size: WindowSize, last: int | None, declared: CounterSettings) -> Plan[list[Window]]:
-    """The last windows of a size, the current one included, oldest first; those without an add are 0.
+def first_kept(newest: int, kept: int, size: WindowSize) -> int:
+    """When the first of the windows begins that are kept, so many up to the newest."""
+    return max(0, newest - (kept - 1) * SECONDS[size])
 
-    Two requests: the settings, and a row for each window. Windows that have expired are left out by their own time,
-    whether they were removed or not.
+
+def read_newest(name: bytes, size: WindowSize) -> Plan[int | None]:
+    """When the newest window of a size began that has an add; None without one. One request, one row."""
+    found = yield from Scan("counts", windows_of(name, size), 1, reverse=True)
+    return start_of(found[0][0]) if found else None
+
+
+def read_windows(
+    name: bytes, size: WindowSize, last: int | None, declared: CounterSettings, until: int | None
+) -> Plan[list[Window]]:
+    """The last windows of a size, oldest first; those without an add are 0.
+
+    They end with the current one: two requests, the settings, and a row for each window. Or with the last one that
+    began before `until`, in milliseconds: one request more, the newest window. Windows that have expired are left out
+    by their own time, whether they were removed or not.
 
     Raises:
         InvalidQuery: the counter keeps no such windows.
@@ -122,12 +137,16 @@ def read_windows(name: bytes, size: WindowSize, last: int | None, declared: Coun
             keeps=settings.windows,
         )
     last = many if last is None else min(last, many)
-    stop = window_start(size, (yield from Now())) + SECONDS[size]
-    first = max(0, stop - last * SECONDS[size])
+    current = window_start(size, (yield from Now()))
+    final = current if until is None else window_start(size, until - 1)
+    first, stop = first_kept(final, last, size), final + SECONDS[size]
     within = windows_between(name, size, first, stop)
     rows = yield from Scan("counts", within, last + 1)
     check_ascending("counts", within, rows)
     found = {start_of(key): sums_of(row) for key, row in rows}
+    if until is not None:  # after the scan: so that what was removed before it is left out
+        newest = yield from read_newest(name, size)
+        first = max(first, 0 if newest is None else first_kept(min(newest, current), many, size))
     return [Window(start, found.get(start, NOTHING)) for start in range(first, stop, SECONDS[size])]
 
 

@@ -61,6 +61,7 @@ TOKEN_BYTES: Final = 16
 _SUMS: Final = 2
 
 WindowSize: TypeAlias = Literal["minute", "hour", "day"]
+"""How long a window of a counter is; windows begin at whole minutes, hours and days of UTC."""
 
 SECONDS: Final[dict[WindowSize, int]] = {"minute": 60, "hour": 3_600, "day": 86_400}
 _SIZES: Final[dict[WindowSize, bytes]] = {"minute": b"m", "hour": b"h", "day": b"d"}
@@ -172,6 +173,11 @@ def window_key(name: bytes, size: WindowSize, start: int) -> bytes:
 def windows_between(name: bytes, size: WindowSize, start: int, stop: int) -> RowRange:
     """The windows of one size that began at `start` or later, and before `stop`."""
     return RowRange(window_key(name, size, start), window_key(name, size, stop))
+
+
+def windows_of(name: bytes, size: WindowSize) -> RowRange:
+    """All windows of one size."""
+    return RowRange.under(WINDOWS + name + _SIZES[size])
 
 
 def start_of(key: bytes) -> int:

@@ -6,6 +6,7 @@ See docs/explanation/counters.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -13,6 +14,7 @@ import msgspec
 
 from oneread.counters.rows import MOST_SHARDS, SECONDS, TOKEN_BYTES, CounterSettings, WindowSize, name_key
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidQuery, InvalidValue
+from oneread.plans.performer import LAST_MILLISECOND
 from oneread.store.limits import KEY_BYTES
 
 SHARDS: Final = 20
@@ -32,6 +34,9 @@ MOST_GROWTH: Final = 1 << 32
 
 SOONEST_FLUSH: Final = 0.01
 LATEST_FLUSH: Final = 3600
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 _AMOUNT: Final = 1 << 63
 _TOKEN: Final = 200
@@ -65,11 +70,15 @@ class CounterRules(msgspec.Struct, frozen=True):
 
 
 class Add(NamedTuple):
-    """One wanted add: the name as part of keys, the amount, and how a counter that is new is kept."""
+    """One wanted add: the name as part of keys, the amount, and how a counter that is new is kept.
+
+    `at` is the moment whose windows it counts in, in milliseconds since 1970; that of the clock unless given.
+    """
 
     name: bytes
     amount: int
     declared: CounterSettings
+    at: int | None = None
 
 
 def is_shards(given: object) -> bool:
@@ -156,6 +165,18 @@ def check_size(size: object) -> WindowSize:
     if not isinstance(size, str) or size not in SECONDS:
         raise InvalidValue("a window is a minute, an hour or a day", size=size)
     return size
+
+
+def check_moment(argument: str, given: object) -> int:
+    """A moment in milliseconds since 1970, where windows begin. Raises InvalidValue unless it is such an instant."""
+    if not isinstance(given, datetime):
+        raise InvalidValue("expected an instant: datetime(2024, 1, 1, tzinfo=UTC)", argument=argument, given=given)
+    if given.tzinfo is None or given.utcoffset() is None:
+        raise InvalidValue("a naive datetime is not an instant; give it a time zone", argument=argument, given=given)
+    moment = (given - _EPOCH) // _MILLISECOND
+    if not 0 <= moment <= LAST_MILLISECOND:
+        raise InvalidValue("counters have windows from 1970 to the year 9999", argument=argument, given=given)
+    return moment
 
 
 def check_batch(seconds: object, size: object) -> None:

@@ -161,13 +161,16 @@ class Explainer:
         return self._explanation(f"save_all({len(given)} x {cls.__name__})", plan, bound, cls)
 
     def counter_add(
-        self, name: str, *, keep: Mapping[WindowSize, int] | None = None, once: bool = False
+        self, name: str, *, keep: Mapping[WindowSize, int] | None = None, once: bool = False, at: bool = False
     ) -> Explanation:
-        """What `add` to a counter with these windows would do, `once` with a token."""
+        """What `add` to a counter with these windows would do, `once` with a token, `at` a moment that is given."""
         check_name(name)
         plan = [f"read counts, settings and a shard of counter {shown(name)}", "write counts, the shard"]
-        bound = self.costs.counter_add(name, keep=keep, once=once)
-        return self._explanation(f"counter({shown(name)}).add({'once=...' if once else ''})", plan, bound)
+        if at:
+            plan.append("scan counts for the newest window of each size, where a window begins")
+        given = ", ".join(f"{argument}=..." for argument, is_given in (("once", once), ("at", at)) if is_given)
+        bound = self.costs.counter_add(name, keep=keep, once=once, at=at)
+        return self._explanation(f"counter({shown(name)}).add({given})", plan, bound)
 
     def counter_read(self, name: str, *, shards: int = MOST_SHARDS) -> Explanation:
         """What `read` of a counter that never had more shards would do, without `max_age`."""

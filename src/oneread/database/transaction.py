@@ -57,7 +57,7 @@ class TransactionWork:
         self._overlay = UnitOfWork(operations.catalog.name_of, operations.catalog.claim_facts, is_consistent=False)
         self._changes: list[Change] = []
         self._adds: dict[bytes, Add] = {}
-        self._adds_once: list[tuple[Add, Once]] = []
+        self._adds_alone: list[tuple[Add, Once | None]] = []
         self._given: list[tuple[Outcome, ChangeResult]] = []
         self._now = 0
         self._ended = False
@@ -121,19 +121,19 @@ class TransactionWork:
         self._refuse_ended()
         if self.operations.portable:
             raise UsageError(_COUNTER_OUTSIDE, counter=text_of(wanted.name), group=self._name(self._group))
-        if once is not None:
-            self._adds_once.append((wanted, once))
+        if once is not None or wanted.at is not None:
+            self._adds_alone.append((wanted, once))
         else:
             known = self._adds.get(wanted.name)
             self._adds[wanted.name] = wanted if known is None else known._replace(amount=known.amount + wanted.amount)
 
     def _besides(self) -> list[Callable[[], Plan[object]]]:
-        """What the commit adds to counters: all adds without a token at once, each other one by itself."""
+        """What the commit adds to counters: adds without a token and a moment at once, the others one by one."""
         add = self.operations.counters.committer.add_inside
         found: list[Callable[[], Plan[object]]] = []
         if self._adds:
             found.append(partial(add, list(self._adds.values())))
-        return found + [partial(add, [wanted], once) for wanted, once in self._adds_once]
+        return found + [partial(add, [wanted], once) for wanted, once in self._adds_alone]
 
     def _is_inside(self, key: bytes) -> bool:
         """Whether a root row is in the group of this transaction, which a portable schema begins with the first."""

@@ -1,5 +1,7 @@
 """Bounds of counters: no call costs more, and some calls cost as much."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from oneread import connect
@@ -10,6 +12,7 @@ from tests.unit.counters.handles import SCHEMA
 
 COSTS = declared.of(SCHEMA)
 MINUTE = 60_000
+NOW = datetime.fromtimestamp(1_700_000_000, UTC)
 
 
 class Clock:
@@ -21,10 +24,11 @@ class Clock:
 
 @pytest.mark.parametrize("keep", [{}, {"minute": 3}, {"minute": 3, "hour": 2, "day": 1}], ids=str)
 @pytest.mark.parametrize("once", [False, True], ids=["plain", "once"])
-def test_no_add_costs_more_than_its_bound(keep, once):
+@pytest.mark.parametrize("at", [False, True], ids=["now", "at"])
+def test_no_add_costs_more_than_its_bound(keep, once, at):
     clock = Clock()
     with connect("memory://", SCHEMA, clock=clock) as db, OtherProgram(db) as other:
-        bound = COSTS.counter_add(keep=keep, once=once)
+        bound = COSTS.counter_add(keep=keep, once=once, at=at)
         plans = db.operations.counters
         most = 0
         for number in range(200):
@@ -32,7 +36,8 @@ def test_no_add_costs_more_than_its_bound(keep, once):
             trace = Trace()
             handle = db.counter("votes", keep=keep)
             token = f"{number // 2}" if once else None
-            plan = plans.add(handle._key, handle._declared, 1, token)
+            moment = datetime.fromtimestamp(clock.now // 1000, UTC) - timedelta(days=1000 - 5 * number) if at else None
+            plan = plans.add(handle._key, handle._declared, 1, token, moment)
             db._driver.run(plan, trace)
             assert trace.cost.requests <= bound.requests
             assert trace.cost.rows <= bound.rows
@@ -40,7 +45,7 @@ def test_no_add_costs_more_than_its_bound(keep, once):
             most = max(most, trace.cost.requests)
             if number % 20 == 0:
                 other.counter("votes").configure(shards=number + 1)
-        assert most >= 2 + len(keep)
+        assert most >= 2 + len(keep) * (2 if at else 1)
 
 
 class OtherProgram:
@@ -64,7 +69,8 @@ def test_no_read_costs_more_than_its_bound():
         plans = db.operations.counters
         for plan, bound in (
             (plans.read(votes._key, None), COSTS.counter_read(shards=7)),
-            (plans.windows(votes._key, votes._declared, "hour", 30), COSTS.counter_windows(30)),
+            (plans.windows(votes._key, votes._declared, "hour", 30, None), COSTS.counter_windows(30)),
+            (plans.windows(votes._key, votes._declared, "hour", 30, NOW), COSTS.counter_windows(30, until=True)),
         ):
             trace = Trace()
             db._driver.run(plan, trace)

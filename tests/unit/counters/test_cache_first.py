@@ -70,6 +70,47 @@ def test_a_counter_is_made_by_its_first_add(face, views):
     assert face.counters() == [], "a named counter of this name is another counter"
 
 
+def test_a_deleted_counter_begins_again(face, cache, views, asked):
+    views.delete()
+    for _ in range(5):
+        handle(face, "views", chance_to_write=1, shards=3).add(10)
+    handle(face, "views2", chance_to_write=1).add(7)
+    rows = len(views.shards())
+    asked.clear()
+    views.delete()
+    assert asked == ["CacheRead", "CacheSwap", "Read 1", f"Scan {rows}", f"Replace {rows + 1}"]
+    assert (views.stored(), views.shards(), views.read()) == (0, [], 0)
+    assert [each.name for each in face.cache_counters()] == ["views2"]
+    asked.clear()
+    views.delete()
+    assert asked == ["CacheRead", "Read 1", "Scan 0"]
+    views.add(3)
+    assert (views.read(), handle(face, "views2").read()) == (3, 7)
+    cache.cache.lose()
+    views.delete()
+    assert views.read() == 0
+    assert face.verify().clean
+
+
+def test_nothing_is_deleted_when_the_cache_does_not_answer(face, cache, views):
+    views.add(5)
+    for failing, error in (
+        ({CacheRead: [Unavailable("dead")]}, Unavailable),
+        ({CacheSwap: [OutcomeUnknown("slow")]}, OutcomeUnknown),
+    ):
+        cache.failing = failing
+        with pytest.raises(error):
+            views.delete()
+        assert views.stored() == 5
+    cache.answer = lambda request, answer=cache.answer: not isinstance(request, CacheSwap) and answer(request)
+    with pytest.raises(Unavailable, match="others add to this counter"):
+        views.delete()
+    face.db._driver.cache = None
+    with pytest.raises(UsageError, match="this database has no cache"):
+        views.delete()
+    assert views.stored() == 5
+
+
 def test_an_add_returns_no_number(views):
     assert views.add() is None
 

@@ -1,5 +1,7 @@
 """Counters as their callers see them: values, tokens, windows, lists, and what each verb asks of the store."""
 
+from datetime import UTC, datetime, timedelta, timezone
+
 import pytest
 
 from oneread import Schema, connect
@@ -10,6 +12,8 @@ from oneread.store.requests import Scan
 from tests.unit.counters.handles import SCHEMA, Nothing, handle
 
 HOUR, DAY = 3_600_000, 86_400_000
+LATEST = datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))
+"""An instant beyond the year 9999."""
 
 
 def test_a_counter_is_made_by_its_first_add(face):
@@ -65,6 +69,11 @@ def test_what_each_verb_asks(face, asked):
     assert ask(by_hour.add) == ["Read 4", "Scan 0", "Scan 0", "Replace 4"]
     assert ask(by_hour.add) == ["Read 4", "Replace 3"]
     assert ask(by_hour.windows, "hour") == ["Read 1", "Scan 1"]
+    now = datetime.fromtimestamp(1_700_000_000, UTC)
+    assert ask(by_hour.add, at=now) == ["Read 4", "Replace 3"]
+    assert ask(by_hour.add, at=now - timedelta(hours=1)) == ["Read 4", "Scan 1", "Scan 0", "Replace 3"]
+    assert ask(by_hour.add, at=now - timedelta(days=9)) == ["Read 4", "Scan 1", "Scan 1", "Replace 1"]
+    assert ask(by_hour.windows, "hour", until=now) == ["Read 1", "Scan 2", "Scan 1"]
 
 
 def test_reads_ask_for_a_row_for_each_shard_that_exists(face, asked):
@@ -108,6 +117,74 @@ def test_windows_hold_what_was_added_in_them_and_expire(face, clock):
     clock.now += 2 * DAY
     assert [each.value for each in views.windows("hour")] == [0, 0, 0]
     assert [each.value for each in views.windows("day")] == [0, 0]
+
+
+def instant(milliseconds):
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def values(windows):
+    return [each.value for each in windows]
+
+
+def test_adds_count_in_the_windows_of_their_moment(face, clock):
+    views = handle(face, "views", keep={"hour": 3, "day": 2})
+    start = clock.now // DAY * DAY
+    clock.now = start + 12 * HOUR
+    assert views.add(1) is True
+    assert views.add(20, at=instant(start + 11 * HOUR)) is True
+    assert views.add(300, at=instant(start + 11 * HOUR - 1)) is True
+    assert views.add(4000, at=instant(start + 10 * HOUR - 1)) is True, "expired, so only the value counts it"
+    assert views.add(5, at=instant(start - 1).astimezone(timezone(timedelta(hours=9)))) is True
+    assert values(views.windows("hour")) == [300, 20, 1]
+    assert values(views.windows("day")) == [5, 4321]
+    assert views.read() == 4326
+    assert views.add(7, at=instant(start + 12 * HOUR), once="a") is True
+    assert views.add(7, at=instant(start), once="a") is False, "a token is of the counter, whatever the moment"
+    assert values(views.windows("hour")) == [300, 20, 8]
+    assert face.verify().clean
+
+
+def test_a_log_of_last_year_is_read_by_its_own_time(face, clock):
+    began = clock.now - 365 * DAY
+    began -= began % DAY
+    for name, hours in (("forwards", range(30)), ("backwards", range(29, -1, -1))):
+        views = handle(face, name, shards=1, keep={"hour": 4})
+        for hour in hours:
+            views.add(hour, at=instant(began + hour * HOUR))
+        assert views.read() == sum(range(30))
+        assert values(views.windows("hour")) == [0, 0, 0, 0], "nothing was counted in the last hours"
+        end = instant(began + 30 * HOUR)
+        seen = views.windows("hour", until=end)
+        assert (values(seen), seen[-1].start) == ([26, 27, 28, 29], end - timedelta(hours=1))
+        assert values(views.windows("hour", until=end + timedelta(milliseconds=1))) == [27, 28, 29, 0]
+        assert values(views.windows("hour", until=end, last=2)) == [28, 29]
+        assert values(views.windows("hour", until=end - timedelta(hours=2))) == [26, 27], "others have expired"
+        assert views.windows("hour", until=instant(began)) == views.windows("hour", until=instant(0)) == []
+        views.add(1)
+        assert values(views.windows("hour")) == [0, 0, 0, 1]
+        assert views.windows("hour", until=end) == [], "the hours of last year have expired now"
+    assert values(handle(face, "none", keep={"hour": 2}).windows("hour", until=instant(began))) == [0, 0]
+
+
+def test_a_moment_ahead_of_the_clock_removes_nothing_that_the_clock_keeps(face, clock):
+    views = handle(face, "views", keep={"hour": 3})
+    clock.now = now = clock.now // HOUR * HOUR
+    for hour in range(3):
+        clock.now = now + hour * HOUR
+        views.add(hour + 1)
+    views.add(100, at=instant(clock.now + DAY))
+    with pytest.raises(InvalidValue, match="more than a day ahead of the clock"):
+        views.add(1000, at=instant(clock.now + DAY + 1))
+    assert views.read() == 106
+    assert values(views.windows("hour")) == values(views.windows("hour", until=instant(clock.now + 1))) == [1, 2, 3]
+    views.add(10, at=instant(now))
+    assert values(views.windows("hour")) == [11, 2, 3]
+    clock.now += DAY
+    assert values(views.windows("hour")) == [0, 0, 100]
+    views.configure(keep={"minute": 1})
+    views.configure(keep={"hour": 3})
+    assert values(handle(face, "views").windows("hour")) == [0, 0, 0], "those ahead of the clock are removed, too"
 
 
 def rows(db):
@@ -178,6 +255,17 @@ WRONG = [
     (lambda face: handle(face, "a").add(once=""), InvalidValue),
     (lambda face: handle(face, "a").add(once=7), InvalidValue),
     (lambda face: handle(face, "a").add(once="x" * 201), InvalidValue),
+    (lambda face: handle(face, "a").add(at=datetime(2024, 1, 1)), InvalidValue),
+    (lambda face: handle(face, "a").add(at=1_700_000_000), InvalidValue),
+    (lambda face: handle(face, "a").add(at="2024-01-01T00:00:00Z"), InvalidValue),
+    (lambda face: handle(face, "a").add(at=instant(0).date()), InvalidValue),
+    (lambda face: handle(face, "a").add(at=instant(-1)), InvalidValue),
+    (lambda face: handle(face, "a").add(at=datetime.max.replace(tzinfo=UTC)), InvalidValue),
+    (lambda face: handle(face, "a", keep={"day": 1}).windows("day", until=datetime(2024, 1, 1)), InvalidValue),
+    (lambda face: handle(face, "a", keep={"day": 1}).windows("day", until=5), InvalidValue),
+    (lambda face: handle(face, "a", keep={"day": 1}).windows("day", until=instant(-1)), InvalidValue),
+    (lambda face: handle(face, "a", keep={"day": 1}).windows("day", until=LATEST), InvalidValue),
+    (lambda face: handle(face, "a").windows("day", until=instant(0)), InvalidQuery),
     (lambda face: handle(face, "a").read(max_age=-1), InvalidValue),
     (lambda face: handle(face, "a").read(max_age="60"), InvalidValue),
     (lambda face: handle(face, "a").read(max_age=float("nan")), InvalidValue),

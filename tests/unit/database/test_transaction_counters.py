@@ -1,6 +1,7 @@
 """Counters in transactions: counted if and only if the transaction is committed."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -116,6 +117,30 @@ def test_tokens_are_of_the_counter(db):
     assert db.get(User, "bea")
 
 
+def test_adds_count_in_the_windows_of_their_moments(db):
+    began = datetime(2024, 1, 1, tzinfo=UTC)
+
+    def load(tx):
+        posts = tx.counter("posts", keep={"day": 3})
+        for day in range(5):
+            posts.add(1, at=began + timedelta(days=day))
+            posts.add(day, at=began + timedelta(days=day), once=f"{day}")
+        posts.add(100)
+
+    db.transact(load)
+    assert db.counter("posts").read() == 115
+    assert [each.value for each in db.counter("posts").windows("day")] == [0, 0, 100]
+
+    def fail(tx):
+        tx.save(User(name="bea"))
+        tx.counter("posts").add(1, at=datetime.now(UTC) + timedelta(days=3))
+
+    with pytest.raises(InvalidValue, match="more than a day ahead"):
+        db.transact(fail)
+    assert (db.find(User, "bea"), db.counter("posts").read()) == (None, 115)
+    assert db.verify().clean
+
+
 def test_a_group_may_count(db):
     for attempt in db.group(User, "ada"):
         with attempt as group:
@@ -147,6 +172,9 @@ def test_what_cannot_be_added_is_refused_at_the_call(db):
         for token in (5, "", b"", "x" * 201, []):
             with pytest.raises(InvalidValue):
                 tx.counter("posts").add(1, once=token)
+        for moment in (5, "now", datetime(2024, 1, 1), datetime(1969, 1, 1, tzinfo=UTC)):
+            with pytest.raises(InvalidValue):
+                tx.counter("posts").add(1, at=moment)
         for amount in (2**63 - 1, 2**63 - 1):
             tx.counter("posts").add(amount)
         assert repr(tx.counter("posts")) == "<TransactionCounter 'posts'>"

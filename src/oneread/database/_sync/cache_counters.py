@@ -119,3 +119,23 @@ class CacheCounter:
     def shards(self) -> list[GreatestShard]:
         """The rows that hold values, the greatest of which counts. One request, a row each."""
         return self._database.run(self._plans.shards(self.name))
+
+    def delete(self) -> None:
+        """Removes the counter from the store, and sets it to 0 in the cache; does nothing for one that is not there.
+
+        For a counter that no program adds to any more, such as that of a page that was deleted. An add that runs
+        meanwhile may bring it back, and so does a process that has shown it and adds again: it continues from what it
+        has shown. One or two operations of the cache, and one transaction: a read, a scan of the shards, and a write.
+
+        Raises:
+            UsageError: the database was opened without a cache.
+            Unavailable: the cache or the store did not answer, or others add to the counter. Delete it again.
+            OutcomeUnknown: it may be deleted or not. Delete it again.
+            Corrupt: the cache holds something else than a number.
+
+        Examples:
+            ```python
+            db.cache_counter("views:7").delete()
+            ```
+        """
+        self._database.run(self._plans.delete(self.name))

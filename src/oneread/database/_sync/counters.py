@@ -7,12 +7,13 @@ The synchronous face is generated from this module. See docs/explanation/counter
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from oneread.counters.counters import CounterEntry, CounterPlans, CounterWindow, Shard
 from oneread.counters.reading import Reading
 from oneread.counters.rows import CounterSettings, WindowSize
-from oneread.counters.wanted import Add, OnceToken, check_amount, check_name
+from oneread.counters.wanted import OnceToken, check_name
 from oneread.database.transaction import TransactionWork
 from oneread.plans.plan import Plan
 
@@ -40,22 +41,26 @@ class TransactionCounter:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    def add(self, amount: int = 1, /, *, once: OnceToken | None = None) -> None:
+    def add(self, amount: int = 1, /, *, once: OnceToken | None = None, at: datetime | None = None) -> None:
         """Adds to the counter when the transaction commits, and not if it does not. No request before the commit.
 
-        There it costs what `add` costs outside, but for the transaction; adds without a token are done together.
+        There it costs what `add` costs outside, but for the transaction; adds without a token and without `at` are
+        done together.
 
         Arguments:
             amount: a whole number of 64 bits.
             once: a token: an add that was counted before with it is left out; the rest of the transaction is not.
+            at: the moment whose windows count it, as for `Counter.add`. One that is more than a day ahead of the clock
+                is refused by the commit, and with it the transaction.
 
         Raises:
-            InvalidValue: the amount is not a whole number of 64 bits, or the token not text or bytes of 1 to 200 bytes.
+            InvalidValue: the amount is not a whole number of 64 bits, the token not text or bytes of 1 to 200 bytes, or
+                `at` not a datetime with a time zone, of 1970 or later.
             UsageError: the schema is portable. A store that changes one row at a time could not do it: add after the
                 transaction, with a token.
         """
         once_given = self._plans.once(self._key, once)
-        self._work.count(Add(self._key, check_amount(amount), self._declared), once_given)
+        self._work.count(self._plans.wanted(self._key, self._declared, amount, at), once_given)
 
 
 class Counter:
@@ -74,7 +79,7 @@ class Counter:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    def add(self, amount: int = 1, /, *, once: OnceToken | None = None) -> bool:
+    def add(self, amount: int = 1, /, *, once: OnceToken | None = None, at: datetime | None = None) -> bool:
         """Adds to the counter, a negative amount too; returns whether it was counted by this call.
 
         One transaction of two requests, three rows and one more for each size of windows: the counter's settings and
@@ -86,12 +91,17 @@ class Counter:
             once: a token, such as a request's id: however often an add with it is tried, it is counted once. Kept for
                 `CounterRules.once_for`, an hour unless the schema says otherwise: give up trying well before. A token
                 belongs to one counter, and the first amount counts.
+            at: the moment whose windows count it, with a time zone: that of a line of a log, say. The clock's unless
+                given. A counter keeps so many windows up to its newest one: an older moment counts in the value only.
+                May be up to a day ahead of the clock, as the clocks of other machines are, and `windows` shows it when
+                its window begins. With it an add asks one scan more for each window that begins.
 
         Returns:
             False when this token was counted before; nothing is added then.
 
         Raises:
-            InvalidValue: the amount is not a whole number of 64 bits, or the token not text or bytes of 1 to 200 bytes.
+            InvalidValue: the amount is not a whole number of 64 bits, the token not text or bytes of 1 to 200 bytes, or
+                `at` not a datetime with a time zone, of 1970 or later, at most a day ahead of the clock.
             Unavailable: the store did not answer; nothing was added.
             OutcomeUnknown: it may be counted or not. With a token, add again with the same one.
 
@@ -102,7 +112,7 @@ class Counter:
             assert votes.add(1, once="request 7") is False
             ```
         """
-        return self._database.run(self._plans.add(self._key, self._declared, amount, once))
+        return self._database.run(self._plans.add(self._key, self._declared, amount, once, at))
 
     def read(self, *, max_age: float | None = None) -> int:
         """The counter's value; 0 before its first add.
@@ -137,18 +147,24 @@ class Counter:
         """
         return self._database.run(self._plans.look(self._key, max_age))
 
-    def windows(self, size: WindowSize, *, last: int | None = None) -> list[CounterWindow]:
-        """What was counted in the last windows of a size, oldest first; the last one is not over yet.
+    def windows(
+        self, size: WindowSize, *, last: int | None = None, until: datetime | None = None
+    ) -> list[CounterWindow]:
+        """What was counted in the last windows of a size, oldest first; without `until` the last one is not over yet.
 
-        Windows begin at whole minutes, hours and days of UTC, by the clock of the process that adds. Two requests, and
-        a row for each window with an add.
+        Windows begin at whole minutes, hours and days of UTC, by the clock of the process that adds, or by `at`. Two
+        requests, and a row for each window with an add; with `until` three, and a row more.
 
         Arguments:
             size: "minute", "hour" or "day".
             last: how many; all that are kept unless given. Windows without an add are 0.
+            until: the windows that began before this moment, which has a time zone; those up to now unless given. The
+                windows that are kept are so many up to the newest one with an add, or up to now if that is earlier;
+                others are left out. So what was added with `at=` is read by the time of its log.
 
         Raises:
             InvalidQuery: the counter keeps no windows of this size.
+            InvalidValue: `until` is not a datetime with a time zone, of 1970 or later.
 
         Examples:
             ```python
@@ -157,7 +173,7 @@ class Counter:
             today = sum(each.value for each in views.windows("hour", last=24))
             ```
         """
-        return self._database.run(self._plans.windows(self._key, self._declared, size, last))
+        return self._database.run(self._plans.windows(self._key, self._declared, size, last, until))
 
     def shards(self) -> list[Shard]:
         """The rows that hold the counter, those included that get no more adds. One request, a row each."""
