@@ -9,6 +9,7 @@ import pytest
 from oneread import Index, Key, Model, Schema, by, connect
 from oneread.derivations.schema_rows import stored_schema
 from oneread.errors import Corrupt, SchemaMismatch
+from oneread.models.versions import FORMAT
 from oneread.plans.effects import Atomically
 from oneread.store.requests import Read, Replace
 from oneread.store.rows import Cell
@@ -166,7 +167,7 @@ DAMAGES = {
     "torn": (lambda data: data[: len(data) // 2], Corrupt),
     "empty": (lambda _data: b"", Corrupt),
     "something else": (lambda _data: b"\xc0", Corrupt),
-    "a newer format": (changed(format=3), SchemaMismatch),
+    "a newer format": (changed(format=FORMAT + 1), SchemaMismatch),
     "a type that cannot be read": (
         lambda data: data.replace(b"\xa3str", b"\xa3s{r"),
         Corrupt,

@@ -59,8 +59,8 @@ def test_a_server_that_does_not_start_says_why():
         pytest.fail("a wrong option was accepted")
 
 
-def test_without_a_server_the_error_says_how_to_install_one(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
+def test_without_a_server_the_error_says_how_to_install_one(monkeypatch):
+    monkeypatch.setattr(memcached, "PROGRAM", "no-such-server")
     with pytest.raises(FileNotFoundError, match="apt-get install"), memcached.memcached_server():
         pytest.fail("a server was found where none is")
 
@@ -71,6 +71,7 @@ def test_installing_does_nothing_where_a_server_is(monkeypatch):
 
 
 def test_without_the_rights_to_install_the_command_is_shown(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(memcached, "PROGRAM", "no-such-server")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert memcached.install() == 1
     assert memcached.INSTALL in capsys.readouterr().err

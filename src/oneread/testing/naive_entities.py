@@ -52,6 +52,16 @@ class OracleField(NamedTuple):
 Referring: TypeAlias = dict[str, OracleField]
 """The fields of a model that refer, by name."""
 
+Entry: TypeAlias = tuple[tuple[Any, ...], Place, Any]
+"""What a view has of one entity: the values of its key rules, the entity's place, and the row."""
+
+
+class Held(NamedTuple):
+    """An entity, and the values that it last saw of its sources, by field and route; a group saw none."""
+
+    entity: Any
+    seen: dict[tuple[str, Route], Any]
+
 
 def referring_fields(cls: type, names: Names) -> Referring:
     """The fields of a model that refer, by name; those of a child with the reference to its root."""

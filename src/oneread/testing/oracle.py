@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -31,6 +31,8 @@ from oneread.testing.naive_counters import NaiveCounters
 from oneread.testing.naive_entities import (
     CHILD_OF,
     AnyModel,
+    Entry,
+    Held,
     KeyParts,
     OracleField,
     Place,
@@ -57,17 +59,6 @@ V = TypeVar("V", bound=View[Any])
 
 _rules: Final = cache(rules_of)
 """Cached, since msgspec reads the annotations at each call."""
-
-
-Entry: TypeAlias = tuple[tuple[Any, ...], Place, Any]
-"""What a view has of one entity: the values of its key rules, the entity's place, and the row."""
-
-
-class Held(NamedTuple):
-    """An entity, and the values that it last saw of its sources, by field and route; a group saw none."""
-
-    entity: Any
-    seen: dict[tuple[str, Route], Any]
 
 
 class Oracle:
