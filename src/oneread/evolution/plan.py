@@ -195,7 +195,8 @@ class _Evolution:
                 del self._views[name]
 
     def _report_missing(self, of: Literal["model", "view"], name: str) -> None:
-        why = "" if name in self._drop else _CLASS_MISSING
+        is_dropped = not self._drop.isdisjoint((name, name.rpartition(".")[0]))  # a ttl's index with its model
+        why = "" if is_dropped else _CLASS_MISSING
         self._differences.append(Difference("dropped", of, name, refused=why, loses=of == "model"))
         self._reasons.append(f"{name} is dropped, and they still use it")
 
@@ -305,7 +306,7 @@ class _Evolution:
             for name in (view.name, *view.hidden):
                 self._views[name] = StoredView(self._number(), 1, state, view.kind, view.fields, view.model)
             return
-        own = [name for name in self._stored.views if name.rpartition(".")[0] == view.name]
+        own = self._hidden_of(view)
         if self._is_same_view(known, view) and len(own) == len(view.hidden):
             self._keep_view(known, view, own)
             return
@@ -317,6 +318,17 @@ class _Evolution:
             del self._views[name]
         for name in (view.name, *view.hidden):
             self._views[name] = self._next_generation(name, view, state)
+
+    def _hidden_of(self, view: DeclaredView) -> list[str]:
+        """The stored keyspaces that stay and go with a view: those of its extrema, and of a ttl that it has no more.
+
+        The expiry index of a ttl that it has is declared, so a view of its own.
+        """
+        return [
+            name
+            for name in self._stored.views
+            if name.rpartition(".")[0] == view.name and name not in self._declared_views
+        ]
 
     def _keep_view(self, known: StoredView, view: DeclaredView, own: list[str]) -> None:
         """Keeps a view's rows, which hold no names: fields may be called otherwise.

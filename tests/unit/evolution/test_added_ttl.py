@@ -1,10 +1,29 @@
 """A ttl that is added, changed or removed under stored data, and what is repaired and built of what has expired."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import product
+from types import new_class
+from uuid import uuid4
 
 import pytest
 
-from oneread import Aggregate, Index, Key, Model, Schema, by, connect, count, expires, migration, newest, renamed, shown
+from oneread import (
+    Aggregate,
+    Index,
+    Key,
+    Model,
+    Schema,
+    by,
+    connect,
+    count,
+    expires,
+    least,
+    migration,
+    newest,
+    renamed,
+    shown,
+)
 from oneread.database.expiry_sweep import Swept
 from oneread.errors import NotReady, SchemaMismatch
 from oneread.plans.effects import Atomically
@@ -222,3 +241,310 @@ def test_the_plan_names_what_a_ttl_changes(tmp_path, clock):
     text = str(migration(url, after).plan())
     assert "Post.expiry" in text
     assert "PostsOf" in text
+
+
+# Every transition: the ttl of a model and that of an index of it, before and after. Seconds since START throughout.
+
+LIVES = {"none": None, "30 s": ("made", 30), "40 s": ("made", 40), "end": ("end", None)}
+OWN = ("none", "30 s", "40 s")
+TTLS = [*product(LIVES, OWN)]
+ENDS = {1: (0, None), 2: (0, 36), 3: (10, 25), 4: (20, 60), 5: (5, None), 6: (-1, 34)}
+"""When each root was made, and when it ends."""
+CHANGED_AT, SWEPT_AT = 34, 300
+
+
+def life(of, fields):
+    if LIVES[of] is None:
+        return None
+    field, seconds = LIVES[of]
+    return expires(fields(field), after=None if seconds is None else timedelta(seconds=seconds))
+
+
+def transition(ttls, *, fields=("made", "end"), index="Recent", stored_as=None):
+    """A schema with these two ttls; `fields` are what the two fields of the root are called."""
+    of_model, of_index = ttls
+    called = dict(zip(("made", "end"), fields, strict=True))
+    moved = tuple(renamed(before, to=after) for before, after in called.items() if before != after)
+    types = {"r": Key[int], called["made"]: datetime, called["end"]: datetime | None}
+    options = {called["end"]: None, "evolution": moved, "ttl": life(of_model, called.get)}
+    root = declare("Root", Model[int], types, options)
+    own = life(of_index, lambda field: getattr(root, called[field]))
+    options = {"made": newest(getattr(root, called["made"])), "ttl": own}
+    options |= {} if stored_as is None else {"stored_as": stored_as}
+    recent = declare(index, Index[root], {"made": datetime}, options)
+    return Schema(root, declare("Named", Index[root], {"r": int}, {"r": by(root.r), "unique": True}), recent)
+
+
+def declare(name, base, types, options):
+    space = {"__module__": __name__, "__annotations__": types, **options}
+    return new_class(name, (base,), {}, lambda namespace: namespace.update(space))
+
+
+def end_of(of, root):
+    """When something expires by a ttl; None for never."""
+    made, end = ENDS[root]
+    if LIVES[of] is None:
+        return None
+    return end if LIVES[of][1] is None else made + LIVES[of][1]
+
+
+def living(of, now, roots=tuple(ENDS)):
+    return [root for root in roots if (end := end_of(of, root)) is None or end > now]
+
+
+def roots_of(schema, fields=("made", "end")):
+    def at(seconds):
+        return None if seconds is None else START + timedelta(seconds=seconds)
+
+    root = named(schema, "Root")
+    return [
+        root(**{"r": number, fields[0]: at(made), fields[1]: at(end)}) for number, (made, end) in sorted(ENDS.items())
+    ]
+
+
+class Stopped(Exception):
+    """A backfill that is stopped."""
+
+
+def stopped_at_each_step(db):
+    """A backfill that is stopped behind each of its steps, and continued each time, until it is done."""
+
+    def stop(_progress):
+        raise Stopped
+
+    for _times in range(50):
+        with suppress(Stopped):
+            return db.backfill(fence=True, progress=stop)
+    raise AssertionError("a backfill never ends")
+
+
+def change(url, schema, before, after, clock, index="Recent"):
+    """Applies a schema, with the drops that the documentation asks for."""
+    drops = ["Root.expiry"] if before[0] != "none" and after[0] == "none" else []
+    with migration(url, schema, clock=clock) as asked:
+        text = str(asked.plan(drop=drops))
+        asked.apply(drop=drops)
+    if before != after:
+        for of, name in zip(range(2), ("Root", index), strict=True):
+            assert before[of] == after[of] or name in text
+
+
+def check_transition(url, ttls, clock, run=lambda db: db.backfill(fence=True), **named_after):
+    """One transition, against what each ttl says by itself."""
+    before, after = ttls
+    old, new = transition(before), transition(after, **named_after)
+    index, fields = named_after.get("index", "Recent"), named_after.get("fields", ("made", "end"))
+    with connect(url, old, workers=0, clock=clock) as db:
+        db.save_all(roots_of(old))
+        clock.set(START + timedelta(seconds=CHANGED_AT))
+    change(url, new, before, after, clock, named_after.get("stored_as") or index)
+    of_model, of_index = after
+    with connect(url, new, workers=0, clock=clock) as db:
+        root, recent, unique = (named(new, name) for name in ("Root", index, "Named"))
+        there = living(of_model, CHANGED_AT)
+        assert [each.r for each in db.page(root)] == there
+        assert run(db).done
+        assert db.verify().found == {}
+        listed = living(of_index, CHANGED_AT, there)
+        assert sorted(row.source.key[0] for row in db.page(recent)) == listed
+        assert [each for each in ENDS if db.find(unique, each) is not None] == there
+        assert db.sweep().deleted == len(ENDS) - len(there)
+        assert db.verify().found == {}
+        assert rows_in(db) == expected_rows(recent, after, there, listed)
+        db.save_all([each for each in roots_of(new, fields) if each.r in there])
+        clock.set(START + timedelta(seconds=SWEPT_AT))
+        left = living(of_model, SWEPT_AT)
+        shown = living(of_index, SWEPT_AT, left)
+        assert [each.r for each in db.page(root)] == left
+        gone = [each for each in listed if each in left and each not in shown]
+        assert db.sweep() == Swept(deleted=len(there) - len(left), removed=len(gone))
+        assert db.verify().found == {}
+        assert rows_in(db) == expected_rows(recent, after, left, shown)
+        assert db.sweep() == Swept()
+        db.save_all(roots_of(new, fields))  # again, and by the other ttl
+        assert db.verify().found == {}
+
+
+def rows_in(db):
+    parts = db.survey(exact=True).parts
+    assert not [each.name for each in parts if each.state in ("retired", "unknown")]
+    return {each.name: each.rows for each in parts if each.table == "views" and each.rows and each.name[0].isupper()}
+
+
+def expected_rows(recent, ttls, entities, listed):
+    """The rows of each view; `entities` live, `listed` of them are in the index."""
+    name = getattr(recent, "stored_as", None) or recent.__name__
+    expected = {"Named": len(entities), name: len(listed)}
+    for of, owner, there in zip(ttls, ("Root", name), (entities, listed), strict=True):
+        expected[f"{owner}.expiry"] = sum(end_of(of, root) is not None for root in there)
+    return {name: rows for name, rows in expected.items() if rows}
+
+
+def url_of(engine, tmp_path):
+    name = uuid4()
+    return f"memory://{name}" if engine == "memory" else f"lmdb://{tmp_path}/{name}?durability=none"
+
+
+@pytest.mark.parametrize("before", TTLS, ids=" ".join)
+def test_every_change_of_two_ttls_is_built_and_swept(before):
+    for after in TTLS:
+        check_transition(url_of("memory", None), (before, after), Clock())
+
+
+@pytest.mark.parametrize("before", TTLS, ids=" ".join)
+def test_changes_of_two_ttls_are_built_and_swept_on_disk(tmp_path, before):
+    for after in TTLS[TTLS.index(before) % 3 :: 3]:
+        check_transition(url_of("lmdb", tmp_path), (before, after), Clock())
+
+
+@pytest.mark.parametrize("before", [("none", "30 s"), ("30 s", "30 s"), ("end", "40 s")], ids=" ".join)
+@pytest.mark.parametrize("after", [("end", "30 s"), ("40 s", "40 s"), ("none", "none"), ("end", "none")], ids=" ".join)
+def test_a_backfill_of_changed_ttls_resumes(tmp_path, before, after):
+    check_transition(url_of("lmdb", tmp_path), (before, after), Clock(), stopped_at_each_step)
+
+
+@pytest.mark.parametrize("before", [("none", "30 s"), ("end", "40 s")], ids=" ".join)
+def test_fields_of_ttls_may_be_renamed_with_any_change(before):
+    for after in TTLS:
+        check_transition(url_of("memory", None), (before, after), Clock(), fields=("born", "lapses"))
+
+
+@pytest.mark.parametrize("before", [("none", "30 s"), ("end", "40 s")], ids=" ".join)
+def test_an_index_with_a_ttl_may_be_renamed_with_any_change(before):
+    for after in TTLS:
+        check_transition(url_of("memory", None), (before, after), Clock(), index="Newest", stored_as="Recent")
+
+
+@pytest.mark.parametrize("ttls", [ttls for ttls in TTLS if ttls[1] != "none"], ids=" ".join)
+def test_a_change_of_something_else_keeps_an_index_with_a_ttl(ttls, clock):
+    url, before = url_of("memory", None), transition(ttls)
+    with connect(url, before, workers=0, clock=clock) as db:
+        db.save_all(roots_of(before))
+
+    class Other(Model[int]):
+        number: Key[int]
+
+    with connect(url, Schema(*before.models, *before.views, Other), workers=0, clock=clock) as db:
+        assert "building" not in db.survey().views.values()
+        assert len(db.page(named(before, "Recent"))) == len(ENDS)
+        clock.tick(SWEPT_AT)
+        assert db.sweep().removed == len(living(ttls[0], SWEPT_AT))
+        assert db.verify().found == {}
+
+
+def test_two_changes_of_a_ttl_need_one_backfill(clock):
+    url, steps = url_of("memory", None), [("none", "30 s"), ("none", "40 s"), ("end", "30 s"), ("end", "40 s")]
+    schema = transition(steps[0])
+    with connect(url, schema, workers=0, clock=clock) as db:
+        db.save_all(roots_of(schema))
+    for ttls in steps[1:]:
+        schema = transition(ttls)
+        with connect(url, schema, workers=0, clock=clock) as db, pytest.raises(NotReady):
+            db.page(named(schema, "Recent"))
+    with connect(url, schema, workers=0, clock=clock) as db:
+        assert db.backfill(fence=True).done
+        assert db.verify().found == {}
+        assert rows_in(db)["Recent.expiry"] == len(ENDS)
+
+
+def test_an_index_with_a_ttl_goes_by_its_name_alone(clock):
+    url, schema = url_of("memory", None), transition(("end", "30 s"))
+    with connect(url, schema, workers=0, clock=clock) as db:
+        db.save_all(roots_of(schema))
+    without = Schema(*schema.models, named(schema, "Named"))
+    with migration(url, without, clock=clock) as asked:
+        asked.apply(drop=["Recent"])
+    with connect(url, without, workers=0, clock=clock) as db:
+        assert db.backfill(fence=True).done
+        assert set(rows_in(db)) == {"Named", "Root.expiry"}
+        assert db.verify().found == {}
+
+
+def test_a_model_with_a_ttl_goes_by_its_name_alone(clock):
+    class Other(Model[int]):
+        number: Key[int]
+        at: datetime | None = None
+        ttl = expires("at")
+
+    url, schema = url_of("memory", None), transition(("end", "30 s"))
+    with connect(url, Schema(*schema.models, *schema.views, Other), workers=0, clock=clock) as db:
+        db.save_all(roots_of(schema))
+    with migration(url, schema, clock=clock) as asked:
+        asked.apply(drop=["Other"])
+    with connect(url, schema, workers=0, clock=clock) as db:
+        assert "Other.expiry" not in db.survey().views
+        assert db.verify().found == {}
+
+
+def test_an_index_with_a_ttl_may_become_an_aggregate_with_a_field_of_that_name(clock):
+    url, schema = url_of("memory", None), transition(("none", "30 s"))
+    root = named(schema, "Root")
+    options = {"r": by(root.r), "expiry": least(root.made), "ttl": least(root.made)}
+    types = {"r": int, "expiry": datetime | None, "ttl": datetime | None}
+    other = Schema(root, named(schema, "Named"), declare("Recent", Aggregate[root], types, options))
+    with connect(url, schema, workers=0, clock=clock) as db:
+        db.save_all(roots_of(schema))
+    for each in (other, schema):
+        with migration(url, each, clock=clock) as asked:
+            asked.apply() if each is other else asked.rollback()
+        with connect(url, each, workers=0, clock=clock) as db:
+            assert db.backfill(fence=True).done
+            assert db.verify().found == {}
+            assert rows_in(db)["Recent.expiry"] == len(ENDS)
+    clock.tick(SWEPT_AT)
+    with connect(url, schema, workers=0, clock=clock) as db:
+        assert db.sweep().removed == len(ENDS)
+        assert db.verify().found == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(("none", "30 s"), ("end", "40 s")), (("none", "none"), ("end", "30 s"))]
+)
+def test_changed_ttls_are_rolled_back(before, after, clock):
+    url, old, new = url_of("memory", None), transition(before), transition(after)
+    with connect(url, old, workers=0, clock=clock) as db:
+        db.save_all(roots_of(old))
+    with connect(url, new, workers=0, clock=clock) as db:
+        assert db.backfill(fence=True).done
+    with migration(url, old, clock=clock) as asked:
+        asked.rollback()
+    with connect(url, old, workers=0, clock=clock) as db:
+        assert db.backfill(fence=True).done
+        assert db.verify().found == {}
+        clock.tick(SWEPT_AT)
+        assert db.sweep() == Swept(removed=0 if before[1] == "none" else len(ENDS))
+        assert db.verify().found == {}
+
+
+@pytest.mark.parametrize("after", [None, timedelta(seconds=60)])
+def test_what_lives_again_may_have_lost_its_unique_value(after, clock):
+    def of(life):
+        class Session(Model[int]):
+            number: Key[int]
+            name: str
+            made: datetime
+            ttl = None if life is None else expires("made", after=life)
+
+        class SessionOfName(Index[Session]):
+            unique = True
+            name: str = by(Session.name)
+
+        return Schema(Session, SessionOfName)
+
+    url, before, schema = url_of("memory", None), of(timedelta(seconds=30)), of(after)
+    with connect(url, before, workers=0, clock=clock) as db:
+        session = named(before, "Session")
+        db.save(session(number=1, name="ada", made=clock.now))
+        clock.tick(33)
+        db.save(session(number=2, name="ada", made=clock.now))
+    with migration(url, schema, clock=clock) as asked:
+        asked.apply(drop=[] if after else ["Session.expiry"])
+    with connect(url, schema, workers=0, clock=clock) as db:
+        found = db.backfill(fence=True)
+        assert not found.done
+        assert [each.entity for each in found.refusals] == ["Session(2)"]
+        assert "owner='Session(1)'" in found.refusals[0].reason
+        db.delete(named(schema, "Session"), 1)
+        assert db.backfill(fence=True).done
+        assert db.find(named(schema, "SessionOfName"), "ada").source.key == (2,)
+        assert db.verify().found == {}
