@@ -154,7 +154,7 @@ class MemcachedCache:
 
 _OTHER: Final = "this server does not speak memcached's protocol; nothing was changed"
 _HUNG_UP: Final = (
-    "this server hung up without an answer of memcached's protocol: it is no memcached, or was just stopped; "
+    "this server hung up without an answer of memcached's protocol: another kind of server, or one just stopped; "
     "nothing was changed"
 )
 _FOREIGN: Final = "memcached holds something else than a number under this key; remove the key"

@@ -148,7 +148,7 @@ def test_a_server_without_memory_that_may_not_evict_says_so():
         cache.close()
 
 
-def test_a_full_server_goes_on_with_what_it_holds():
+def test_a_full_server_keeps_counting_what_it_holds():
     held, other = "x" * 205, "y" * 205
     with memcached_server(*SMALL, "--disable-evictions") as server:
         cache = MemcachedCache("127.0.0.1", server.port, "scope")
@@ -196,7 +196,7 @@ def test_another_kind_of_server_is_noticed(greeting):
         MemcachedCache("127.0.0.1", answering(greeting), "scope").answer(CacheIncrement("a", 1))
 
 
-def test_a_server_that_hangs_up_is_told_from_a_dead_one():
+def test_a_server_that_hangs_up_is_not_called_dead():
     """As `python -m http.server` does: its answer to one word has no end of a line that memcached has."""
     for answer in (b"<!DOCTYPE HTML>\n<html>\n</html>\n", b""):
         with pytest.raises(Unavailable, match="hung up without an answer of memcached's protocol"):
