@@ -55,7 +55,7 @@ class CacheSwap(Request[bool], frozen=True, gc=False):
 
 
 class CachePlace(Request[str], frozen=True, gc=False):
-    """What the cache itself calls the number under a key: as an error shows it to those who look there. It asks no server."""
+    """What the cache itself calls the number under a key, for those who look for it there. It asks no server."""
 
     key: str
 
