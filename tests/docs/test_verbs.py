@@ -41,6 +41,25 @@ VERBS = [
 ]
 
 
+INNER = {"run"}
+"""It takes plans, of the library's own rooms."""
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
+DOCUMENTED = re.compile(r"^::: oneread\.Database(?:\.(\w+)$|\n    options:\n      members: \[(.*)\]$)", re.MULTILINE)
+
+
+def rendered(page):
+    """The verbs that a page of the reference documents."""
+    return [name for pair in DOCUMENTED.findall(page) for names in pair for name in names.split(", ") if name]
+
+
+def test_each_verb_is_in_the_reference_once_and_found_from_the_page_of_verbs():
+    pages = {path.name: path.read_text(encoding="utf-8") for path in REFERENCE.glob("*.md")}
+    verbs = {name for name, _verb in inspect.getmembers(Database) if not name.startswith("_")} - INNER
+    assert sorted(name for page in pages.values() for name in rendered(page)) == sorted(verbs)
+    elsewhere = verbs - set(rendered(pages["database.md"]))
+    assert elsewhere == set(re.findall(r"\]\[oneread\.Database\.(\w+)\]", pages["database.md"]))
+
+
 def examples(face, verb):
     docstring = inspect.getdoc(getattr(face, verb))
     return [textwrap.dedent(code) for code in EXAMPLE.findall(textwrap.dedent(docstring.partition("Examples:\n")[2]))]

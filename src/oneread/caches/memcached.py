@@ -21,7 +21,7 @@ from pymemcache.client.base import Client
 from pymemcache.exceptions import MemcacheClientError, MemcacheError, MemcacheServerError, MemcacheUnexpectedCloseError
 
 from oneread.errors import Closed, Corrupt, LimitExceeded, OutcomeUnknown, StoreError, Unavailable
-from oneread.store.cache import MOST, CacheAdd, CachedNumber, CacheIncrement, CacheRead, CacheSwap
+from oneread.store.cache import MOST, CacheAdd, CachedNumber, CacheIncrement, CachePlace, CacheRead, CacheSwap
 from oneread.store.requests import Request
 
 PORT: Final = 11211
@@ -60,6 +60,8 @@ class MemcachedCache:
     def answer(self, request: Request[Any]) -> Any:
         if self._closed:
             raise Closed("the cache was closed before this call")
+        if isinstance(request, CachePlace):
+            return self._key(request).decode()
         ask, changes = _ANSWERS[type(request)]
         client = self._connected()
         try:
@@ -103,12 +105,15 @@ class MemcachedCache:
         )
         try:
             client.version()
-        except (OSError, MemcacheUnexpectedCloseError) as error:
+        except OSError as error:
             client.close()
             raise Unavailable("memcached does not answer; nothing was changed", **self._facts()) from error
+        except MemcacheUnexpectedCloseError as error:
+            client.close()
+            raise Unavailable(_HUNG_UP, **self._facts()) from error
         except (MemcacheError, ValueError) as error:
             client.close()
-            raise Unavailable("this server does not speak memcached's protocol", **self._facts()) from error
+            raise Unavailable(_OTHER, **self._facts()) from error
         except BaseException:
             client.close()
             raise
@@ -147,6 +152,11 @@ class MemcachedCache:
         return Unavailable("memcached did not answer in time", **facts)
 
 
+_OTHER: Final = "this server does not speak memcached's protocol; nothing was changed"
+_HUNG_UP: Final = (
+    "this server hung up without an answer of memcached's protocol: another kind of server, or one just stopped; "
+    "nothing was changed"
+)
 _FOREIGN: Final = "memcached holds something else than a number under this key; remove the key"
 
 

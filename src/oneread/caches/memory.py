@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from oneread.errors import Closed
-from oneread.store.cache import MOST, CacheAdd, CachedNumber, CacheIncrement, CacheRead, CacheSwap
+from oneread.store.cache import MOST, CacheAdd, CachedNumber, CacheIncrement, CachePlace, CacheRead, CacheSwap
 from oneread.store.requests import Request
 
 
@@ -85,10 +85,14 @@ class MemoryCache:
         self._numbers.put(place, request.value)
         return True
 
+    def _place(self, request: CachePlace) -> str:
+        return f"{self._scope}:{request.key}" if self._scope else request.key
+
 
 _ANSWERS: Final[dict[type[Request[Any]], Callable[[MemoryCache, Any], Any]]] = {
     CacheRead: MemoryCache._read,  # noqa: SLF001 - the class's own table
     CacheIncrement: MemoryCache._increment,  # noqa: SLF001 - the class's own table
     CacheAdd: MemoryCache._add,  # noqa: SLF001 - the class's own table
     CacheSwap: MemoryCache._swap,  # noqa: SLF001 - the class's own table
+    CachePlace: MemoryCache._place,  # noqa: SLF001 - the class's own table
 }

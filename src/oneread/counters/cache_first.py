@@ -9,7 +9,7 @@ shown was counted, and what is stored never falls. See docs/explanation/cache-fi
 
 from __future__ import annotations
 
-from math import log
+from math import ceil, log, log1p
 from typing import Final, NamedTuple
 
 import msgspec
@@ -29,7 +29,7 @@ from oneread.errors import LimitExceeded, OutcomeUnknown, StoreError, Unavailabl
 from oneread.plans.effects import Random
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
-from oneread.store.cache import CacheAdd, CacheIncrement, CacheRead, CacheSwap
+from oneread.store.cache import CacheAdd, CacheIncrement, CachePlace, CacheRead, CacheSwap
 from oneread.store.requests import Scan
 from oneread.transactions.commit import SystemCommitter
 
@@ -42,7 +42,8 @@ class CacheLoss(msgspec.Struct, frozen=True):
 
     Arguments:
         mean: adds that are lost, on average: (1 - p) / p.
-        most: adds that are lost at most in 999 of 1,000 losses: ln(1000) / p.
+        most: adds that are lost at most in 999 of 1,000 losses: ln(1000) / -ln(1 - p), rounded up, less 1. It is never
+            above ln(1000) / p, and for a small p about that; 0 when every add is stored.
     """
 
     mean: float
@@ -102,10 +103,12 @@ class _Counted(NamedTuple):
 def expected_loss(chance: float) -> CacheLoss:
     """The published bound, of adds of 1 that are stored with this chance.
 
-    Adds since the last one that was stored are a geometric number; its quantile is ln(1000) / -ln(1 - p), a little less
-    than ln(1000) / p.
+    Adds since the last one that was stored are a geometric number: they are more than n with the chance
+    (1 - p) ** (n + 1). `most` is the least n for which that is a thousandth or less.
     """
-    return CacheLoss((1 - chance) / chance, log(1000) / chance)
+    if chance == 1:
+        return CacheLoss(0.0, 0.0)
+    return CacheLoss((1 - chance) / chance, ceil(log(1000) / -log1p(-chance)) - 1.0)
 
 
 class CacheFirstPlans:
@@ -123,7 +126,7 @@ class CacheFirstPlans:
     def add(self, name: str, amount: object, rules: CacheFirstRules) -> Plan[None]:
         growth = check_growth(amount)
         found = yield from self._grow(name, growth)
-        value = self.seen.show(name, check_range(name, found.value))
+        value = self.seen.show(name, (yield from check_range(name, found.value)))
         if found.filled or value > found.value or (yield from Random()) < rules.chance:
             try:
                 stored = yield from self.committer.keep(name_key(name), value, rules)
@@ -137,7 +140,7 @@ class CacheFirstPlans:
         found = yield from CacheRead(cache_key(name))
         if found is None:
             return self.seen.show(name, (yield from self._fill(name)))
-        return self.seen.show(name, check_range(name, found.value))
+        return self.seen.show(name, (yield from check_range(name, found.value)))
 
     def look(self, name: str) -> Plan[CacheReading]:
         value = yield from self.read(name)
@@ -173,7 +176,7 @@ class CacheFirstPlans:
             value = yield from CacheIncrement(key, amount)
             if value is not None:
                 return _Counted(value, filled=False)
-            value = check_range(name, (yield from self._known(name)) + amount)
+            value = yield from check_range(name, (yield from self._known(name)) + amount)
             if (yield from CacheAdd(key, value)):
                 return _Counted(value, filled=True)
         raise _lossy(name)
@@ -193,7 +196,7 @@ class CacheFirstPlans:
                 raise Unavailable("the cache did not answer in time", counter=name) from error
             found = yield from CacheRead(key)
             if found is not None:
-                return check_range(name, found.value)
+                return (yield from check_range(name, found.value))
         raise _lossy(name)
 
     def _empty(self, name: str) -> Plan[None]:
@@ -225,13 +228,13 @@ def cache_key(name: str) -> str:
     return f"counter:{name}"
 
 
-def check_range(name: str, value: int) -> int:
+def check_range(name: str, value: int) -> Plan[int]:
     """Refuses a number that no counter reaches, before it is shown or stored: then it would stay."""
     if value > GREATEST_VALUE:
         raise LimitExceeded(
             "the cache holds a number beyond 2**63 for this counter, which no program counted; remove its key",
             counter=name,
-            key=cache_key(name),
+            key=(yield from CachePlace(cache_key(name))),
             value=value,
         )
     return value

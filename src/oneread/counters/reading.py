@@ -21,7 +21,6 @@ from oneread.counters.rows import (
     Window,
     WindowSize,
     kept,
-    name_key,
     name_of,
     settings_of,
     shards_of,
@@ -31,7 +30,7 @@ from oneread.counters.rows import (
     windows_between,
     windows_of,
 )
-from oneread.counters.wanted import check_name
+from oneread.counters.wanted import check_name, check_prefix
 from oneread.errors import InvalidQuery
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
@@ -159,6 +158,6 @@ def list_counters(within: RowRange, limit: int) -> Plan[Sequence[tuple[str, Coun
 
 def names_of(settings: bytes, prefix: object, after: object) -> RowRange:
     """The settings of counters of one kind whose names begin with a text, those behind a name. Raises InvalidKey."""
-    start = name_key("") if prefix == "" else check_name(prefix)
+    start = check_prefix(prefix)
     within = RowRange.under(settings + start[:-1])
     return within if after is None else within.behind(settings + check_name(after))

@@ -95,6 +95,16 @@ def check_name(name: object) -> bytes:
     return key
 
 
+def check_prefix(prefix: object) -> bytes:
+    """What names begin with, as part of keys. Raises InvalidKey unless it is text of up to 200 bytes."""
+    if type(prefix) is not str:
+        raise InvalidKey('a prefix is the text that names begin with: "votes:", or "" for all', prefix=prefix)
+    key = name_key(prefix)
+    if len(key) > KEY_BYTES:
+        raise InvalidKey("a prefix is no longer than a name", length=len(key), limit=KEY_BYTES, prefix=prefix[:60])
+    return key
+
+
 def check_amount(amount: object) -> int:
     """Raises InvalidValue unless this is a whole number of 64 bits."""
     if type(amount) is not int or not -_AMOUNT <= amount < _AMOUNT:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from oneread.errors import InvalidValue, NotFound, UsageError
-from oneread.models.fields import Marker, defaults_of
+from oneread.models.fields import Marker, defaults_of, is_counter
 from oneread.models.model import Model, key_names
 
 _EXACT: Final = Context(prec=2500, traps=[Inexact, Overflow, InvalidOperation])
@@ -35,6 +35,7 @@ An int field refuses the sum of an int and a float.
 """
 _DAY: Final = timedelta(days=1)
 _STAMP: Final = "this field is a stamp, which the database sets: leave it out of the patch"
+_COUNTER: Final = 'this field shows a counter and cannot be set; add to that counter: db.counter("NAME").add(1)'
 _SET_BY_DATABASE: Final = {
     "rollup": "this field shows a number of a group and cannot be set; change what the group counts",
     "created": _STAMP,
@@ -169,14 +170,21 @@ def check_fields(model: type[Model[Any]], names: Iterable[str]) -> None:
         if name not in model.__struct_fields__:
             raise _unknown_field(model, name)
         if name in kept:
-            raise InvalidValue(kept[name], model=model.__name__, field=name)
+            reason, facts = kept[name]
+            raise InvalidValue(reason, model=model.__name__, field=name, **facts)
 
 
 @cache
-def _set_by_database(cls: type) -> dict[str, str]:
-    """The fields that a patch cannot change because the database sets them, each with what to say."""
-    found = {name: default.what for name, default in defaults_of(cls).items() if isinstance(default, Marker)}
-    return {name: _SET_BY_DATABASE[what] for name, what in found.items() if what in _SET_BY_DATABASE}
+def _set_by_database(cls: type) -> dict[str, tuple[str, dict[str, object]]]:
+    """The fields that a patch cannot change because the database sets them, each with what to say, and its facts."""
+    found = {name: default for name, default in defaults_of(cls).items() if isinstance(default, Marker)}
+    return {name: _reason(default) for name, default in found.items() if default.what in _SET_BY_DATABASE}
+
+
+def _reason(default: Marker) -> tuple[str, dict[str, object]]:
+    if is_counter(default):
+        return _COUNTER, {"counter": default.group.text}
+    return _SET_BY_DATABASE[default.what], {}
 
 
 def values_of(changes: Mapping[str, Any]) -> dict[str, Any]:

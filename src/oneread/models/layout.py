@@ -20,6 +20,7 @@ from oneread.models.fields import FACTORY, Marker, defaults_of
 from oneread.models.layout_code import functions_of
 from oneread.models.model import Model, has_check, key_of
 from oneread.models.paths import Path
+from oneread.models.refusals import spelled
 from oneread.models.shadow import FieldShape, Shapes, revive, shadow_of
 from oneread.models.types import Names
 from oneread.models.versions import StoredLayout
@@ -249,7 +250,7 @@ class Layout(Generic[E]):
         self._refuse_none(entity, error)
         reason, _, where = str(error).partition(" - at ")
         path = field_path(where[where.rfind("`$") + 1 :].strip("`"), self.fields)
-        raise self._refusal(entity, path, reason) from error
+        raise self._refusal(entity, path, spelled(reason, entity, path)) from error
 
     def _refuse_unencodable(self, entity: E, error: Exception) -> NoReturn:
         """Raises InvalidValue; msgspec names no path when it encodes, so each field is tried."""

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from oneread.errors import UsageError
+
+_WHAT: Final = {
+    "write": 'this argument takes a function of bytes: open("FILE", "wb").write; or use the command `oneread dump`'
+}
+"""What to say of an argument that many take for something else."""
 
 
 def check_function(name: str, given: object) -> None:
     """Raises UsageError for an argument that is not callable."""
     if not callable(given):
-        raise UsageError("this argument takes a function", argument=name, given=given)
+        raise UsageError(_WHAT.get(name, "this argument takes a function"), argument=name, given=given)
 
 
 def check_iterable(given: object, text: str) -> None:

@@ -54,6 +54,12 @@ class CacheSwap(Request[bool], frozen=True, gc=False):
     value: int
 
 
+class CachePlace(Request[str], frozen=True, gc=False):
+    """What the cache itself calls the number under a key, for those who look for it there. It asks no server."""
+
+    key: str
+
+
 class Cache(Protocol):
     """One open cache. Every method may be called from any thread; every wait is bounded by a deadline."""
 
@@ -78,4 +84,4 @@ class Cache(Protocol):
         ...
 
 
-CACHE_REQUESTS: Final[tuple[type[Request[Any]], ...]] = (CacheRead, CacheIncrement, CacheAdd, CacheSwap)
+CACHE_REQUESTS: Final[tuple[type[Request[Any]], ...]] = (CacheRead, CacheIncrement, CacheAdd, CacheSwap, CachePlace)

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 import pytest
 
 from oneread.errors import Closed
-from oneread.store.cache import LONGEST_KEY, MOST, Cache, CacheAdd, CacheIncrement, CacheRead, CacheSwap
+from oneread.store.cache import LONGEST_KEY, MOST, Cache, CacheAdd, CacheIncrement, CachePlace, CacheRead, CacheSwap
 
 OpenCache: TypeAlias = Callable[[str], Cache]
 """Opens a cache of a scope."""
@@ -51,6 +51,12 @@ class CacheConformance:
         opened = open_cache("first")
         yield opened
         opened.close()
+
+    def test_each_key_has_a_place_of_its_own(self, cache: Cache, open_cache: OpenCache) -> None:
+        other = open_cache("second")
+        places = {each.answer(CachePlace(key)) for each in (cache, other) for key in KEYS}
+        assert len(places) == 2 * len(KEYS)
+        other.close()
 
     def test_an_absent_number_is_none_and_stays_absent(self, cache: Cache) -> None:
         assert cache.answer(CacheRead("a")) is None

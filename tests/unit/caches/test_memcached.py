@@ -10,7 +10,7 @@ import pytest
 
 from oneread.caches.memcached import MemcachedCache
 from oneread.errors import Corrupt, LimitExceeded, OutcomeUnknown, StoreError, Unavailable
-from oneread.store.cache import CacheAdd, CacheIncrement, CacheRead, CacheSwap
+from oneread.store.cache import CacheAdd, CacheIncrement, CachePlace, CacheRead, CacheSwap
 from tools.servers.memcached import memcached_server
 from tools.servers.processes import free_port
 
@@ -148,6 +148,22 @@ def test_a_server_without_memory_that_may_not_evict_says_so():
         cache.close()
 
 
+def test_a_full_server_keeps_counting_what_it_holds():
+    held, other = "x" * 205, "y" * 205
+    with memcached_server(*SMALL, "--disable-evictions") as server:
+        cache = MemcachedCache("127.0.0.1", server.port, "scope")
+        cache.answer(CacheAdd(held, 1))
+        with pytest.raises(LimitExceeded):
+            fill(cache)
+        assert cache.answer(CacheIncrement(held, 1)) == 2
+        assert cache.answer(CacheRead(other)) is None
+        for _ in range(3):
+            with pytest.raises(LimitExceeded, match="nothing was changed"):
+                cache.answer(CacheAdd(other, 1))
+        assert cache.answer(CacheIncrement(held, 1)) == 3
+        cache.close()
+
+
 def test_a_full_server_evicts():
     with memcached_server(*SMALL) as server:
         cache = MemcachedCache("127.0.0.1", server.port, "scope")
@@ -178,6 +194,26 @@ def answering(*answers):
 def test_another_kind_of_server_is_noticed(greeting):
     with pytest.raises(Unavailable, match="protocol"):
         MemcachedCache("127.0.0.1", answering(greeting), "scope").answer(CacheIncrement("a", 1))
+
+
+def test_a_server_that_hangs_up_is_not_called_dead():
+    """As `python -m http.server` does: its answer to one word has no end of a line that memcached has."""
+    for answer in (b"<!DOCTYPE HTML>\n<html>\n</html>\n", b""):
+        with pytest.raises(Unavailable, match="hung up without an answer of memcached's protocol"):
+            MemcachedCache("127.0.0.1", answering(answer), "scope").answer(CacheRead("a"))
+
+
+def test_a_number_is_named_as_memcached_calls_it_without_asking(server, cache):
+    long = "x" * 300
+    for key in ("a", "a b", long):
+        cache.answer(CacheAdd(key, 7))
+    server.kill()
+    places = [cache.answer(CachePlace(key)) for key in ("a", "a b", long)]
+    server.restart()
+    assert places[0] == "oneread:scope:a"
+    for number, place in enumerate(places):
+        put(server, b"%d" % number, place.encode())
+    assert [cache.answer(CacheRead(key)).value for key in ("a", "a b", long)] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("answer", [b"what\r\n", b"", b"SERVER_ERROR busy\r\n", b"7"])

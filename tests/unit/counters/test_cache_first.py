@@ -8,7 +8,7 @@ import pytest
 from oneread import Schema, connect
 from oneread.caches.memory import MemoryCache
 from oneread.counters.cache_committer import CacheFirstRules
-from oneread.counters.cache_first import TRIES, cache_key
+from oneread.counters.cache_first import TRIES, CacheLoss, cache_key
 from oneread.counters.rows import Sums, encode_sums, greatest_key, name_key
 from oneread.counters.wanted import MOST_GROWTH, CounterRules
 from oneread.errors import (
@@ -226,7 +226,7 @@ def test_programs_may_differ_in_their_chance_and_the_least_is_shown(face, cache)
         (entry,) = face.cache_counters()
         assert entry.chance_to_write == shown
     assert entry.loss.mean == 3
-    assert entry.loss.most == math.log(1000) / 0.25
+    assert entry.loss.most == 24
 
 
 def test_stored_values_are_spread_and_the_greatest_counts(face, cache):
@@ -307,7 +307,11 @@ def test_lists_have_an_order_and_a_limit(face, cache):
     with pytest.raises(InvalidQuery):
         face.cache_counters(limit=0)
     with pytest.raises(InvalidKey):
-        face.cache_counters(7)
+        face.cache_counters(after=7)
+    for prefix in (7, None, b"a", "x" * 201):
+        for listed in (face.cache_counters, face.counters):
+            with pytest.raises(InvalidKey, match="a prefix is"):
+                listed(prefix)
 
 
 def test_a_number_that_no_program_counted_is_not_stored(face, cache, views):
@@ -322,6 +326,14 @@ def test_a_number_that_no_program_counted_is_not_stored(face, cache, views):
     assert always.read() == always.stored() == 5
     always.add()
     assert always.read() == 6
+
+
+def test_the_refused_number_is_named_as_the_cache_calls_it(cache, views):
+    views.add(5)
+    cache.cache = MemoryCache(scope="store")
+    cache.cache.answer(CacheAdd(KEY, MOST))
+    with pytest.raises(LimitExceeded, match="key='store:counter:views'"):
+        views.read()
 
 
 def test_an_unknown_outcome_of_the_cache_is_the_callers(views, cache):
@@ -382,8 +394,11 @@ def test_a_cache_that_keeps_nothing_is_named(views, cache):
 
 def test_the_bound_follows_from_the_chance(face):
     assert face.db.cache_counter("views").loss.mean == pytest.approx(9)
-    assert face.db.cache_counter("views").loss.most == pytest.approx(69.08, abs=0.01)
-    assert face.db.cache_counter("views", chance_to_write=1).loss.mean == 0
+    assert face.db.cache_counter("views", chance_to_write=1).loss == CacheLoss(0.0, 0.0)
+    for chance in (0.9, 0.5, 0.25, 0.1, 0.01, 1e-3, 1e-6):
+        most = face.db.cache_counter("views", chance_to_write=chance).loss.most
+        assert (1 - chance) ** (most + 1) <= 1e-3 < (1 - chance) ** most, "the least number that is so rarely exceeded"
+        assert most <= math.log(1000) / chance < (most + 1) / (1 - chance), "the published bound"
 
 
 def test_verify_finds_damaged_rows_and_leaves_whole_ones(face, views):

@@ -234,3 +234,9 @@ def test_opening(function, parameter, tmp_path, monkeypatch):
     monkeypatch.setitem(GOOD, "declarations", Thing)
 
     assert refused(function, parameter, tmp_path) == {}
+
+
+def test_a_dump_to_a_name_says_what_to_give(db):
+    for dump in (db.dump, lambda write: db.dump_csv(write, Thing)):
+        with pytest.raises(UsageError, match=r'open\("FILE", "wb"\)\.write; or use the command `oneread dump`'):
+            dump("file")

@@ -255,3 +255,28 @@ def test_a_fault_at_any_request_leaves_both_or_neither(fate):
     assert points > 6
     for point in range(points):
         at_point(point, fate)
+
+
+@pytest.mark.parametrize("verb", ["read", "look", "windows", "shards", "settings", "configure", "delete"])
+def test_a_transaction_only_adds_to_a_counter(db, url, verb):
+    db.transact(lambda tx: tx.counter("users").add(1))
+
+    def body(tx):
+        tx.counter("users").add(1)
+        getattr(tx.counter("users"), verb)("hour", last=3)
+
+    with pytest.raises(UsageError, match=r"read it with db.counter.*, before or after.*counter='users'"):
+        db.transact(body)
+    assert db.counter("users").read() == 1
+
+    async def run():
+        async with connect_async(url, FORUM, workers=0) as opened:
+
+            async def body(tx):
+                await getattr(tx.counter("users"), verb)()
+
+            with pytest.raises(UsageError, match="only adds"):
+                await opened.transact(body)
+
+    if url == "memory://":
+        asyncio.run(run())

@@ -97,8 +97,10 @@ def test_the_own_version_stays_and_the_field_cannot_be_set(db):
     seen = db.get(Page, 1)
     assert db.version(seen) == db.version(page)
     assert db.save(Page(number=1, title="new"), if_version=db.version(page)).views == 1
-    with pytest.raises(InvalidValue, match="cannot be set"):
+    with pytest.raises(InvalidValue, match=r"add to that counter: db\.counter.*counter='views:\{number\}'"):
         db.patch(Page, 1, views=3)
+    with pytest.raises(InvalidValue, match="add to that counter"):
+        db.upsert(Page(number=1), views=3)
     assert to_json(db.get(Page, 1)) == b'{"number":1,"title":"new","site":null,"views":1,"likes":0}'
 
 

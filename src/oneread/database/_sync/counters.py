@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from oneread.counters.counters import CounterEntry, CounterPlans, CounterWindow, Shard
 from oneread.counters.reading import Reading
 from oneread.counters.rows import CounterSettings, WindowSize
 from oneread.counters.wanted import OnceToken, check_name
 from oneread.database.transaction import TransactionWork
+from oneread.errors import UsageError
 from oneread.plans.plan import Plan
 
 T = TypeVar("T")
@@ -61,6 +62,16 @@ class TransactionCounter:
         """
         once_given = self._plans.once(self._key, once)
         self._work.count(self._plans.wanted(self._key, self._declared, amount, at), once_given)
+
+    def _outside(self, *_given: object, **_named: object) -> NoReturn:
+        """Raises UsageError: a transaction adds, and does nothing else with a counter."""
+        raise UsageError(
+            "a transaction only adds to a counter, when it commits: read it with db.counter(...), before or after",
+            counter=self.name,
+        )
+
+    if not TYPE_CHECKING:  # type checkers refuse these by themselves
+        read = look = windows = shards = settings = configure = delete = _outside
 
 
 class Counter:

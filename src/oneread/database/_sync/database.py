@@ -642,6 +642,8 @@ class Database:
     def drain(self, *, retry: bool = False) -> int:
         """Runs all tasks of the outbox now; returns how many batches it took.
 
+        Counters are then copied to the fields that show them, too, before their `every` is over.
+
         Tasks that other workers have begun are left to them, and waited for; those of a worker that died are taken over
         when its lease has ended, 10 seconds after its last batch.
 
@@ -1008,7 +1010,7 @@ class Database:
         Arguments:
             name: text, of 200 bytes at most.
             chance_to_write: of each add to be stored, from a millionth to 1; 0.1 unless given: 9 adds are lost on
-                average, and 69 at most in 999 of 1,000 losses. Programs may differ in it; the least one counts.
+                average, and 65 at most in 999 of 1,000 losses. Programs may differ in it; the least one counts.
             shards: rows that values are stored in, 1 to 256; 20 unless the schema's `CounterRules` say otherwise.
 
         Raises:
