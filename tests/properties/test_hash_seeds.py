@@ -39,7 +39,7 @@ def found(tmp_path_factory):
 def test_every_schema_is_there(found):
     assert {name.partition("-")[0] for name in found[0]} == {"shop", "forum", "everything", "unordered"}
     assert found[0].keys() == found[1].keys() == found[2].keys()
-    assert sum(len(each["costs"]) for each in found[0].values()) > 50
+    assert sum(len(each["costs"]) for each in found[0].values()) > 40
 
 
 def test_a_store_is_clean_in_every_process(found):
