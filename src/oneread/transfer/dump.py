@@ -1,6 +1,7 @@
 """Dumps: every entity and counter of a store as JSON lines, in an order in which they can be loaded.
 
-Derived rows are not dumped, because loading derives them. See docs/formats/dumps.md.
+Derived rows are not dumped, because loading derives them. An entity that has expired and is not swept is dumped like
+others: it is stored, and others may refer to it. See docs/formats/dumps.md.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from oneread.derivations.schema_rows import stored_schema
 from oneread.models.model import stored_name
 from oneread.models.registry import EntityKind
 from oneread.plans.arguments import check_function
-from oneread.plans.effects import Now, Snapshot
+from oneread.plans.effects import Snapshot
 from oneread.plans.plan import Plan
 from oneread.plans.progress import Progress, Reporter
 from oneread.plans.scans import scan_all
@@ -137,10 +138,8 @@ class Dump:
         self._deleted = self._lines = self._counters = 0
         self._is_whole = not models
         self._roots: dict[bytes, Root] = {}
-        self._group_roots = {cls.child_of for cls in catalog.models if cls.child_of is not None}
         self._pending: set[bytes] = set()
         self._deleting = False
-        self._now = 0
 
     def write_lines(self) -> Plan[End]:
         """Writes all lines; an entity that changes meanwhile is written in its old or its new state.
@@ -149,7 +148,6 @@ class Dump:
             SchemaMismatch: a newer program has added fields, which this dump would lack.
         """
         self._catalog.refuse_older((yield from stored_schema()))
-        self._now = yield from Now()
         names = tuple(stored_name(cls) for kind in self.kinds for cls in self._classes(kind))
         counted = self._is_whole and (yield from has_counters())
         self._line(_encode(Head(FORMAT if counted else _WITHOUT_COUNTERS, schema_digest(self._catalog), names)))
@@ -183,8 +181,6 @@ class Dump:
         states = [(key, root, self._catalog.state(key, root)) for key, root in found]
         yield from self._load_sources(states)
         for key, root, state in states:
-            if self._is_left_out(kind, key, state.entity):
-                continue
             is_deleted = state.entity is None
             self._line(self._tombstone(kind, key, root, state) if is_deleted else self._entity(key, root.own, state))
         self._progress(Progress(f"dumping {stored_name(kind.cls)}", self._lines))
@@ -212,17 +208,7 @@ class Dump:
     def _is_missing(self, reference: Reference, key: bytes) -> bool:
         """Whether a source is not there, or is of another variant than the reference names."""
         body = self._roots[key].body
-        if body is None or not reference.accepts(reference.kind.layouts.class_of(body)):
-            return True
-        is_expiring = reference.kind.prefix in self._catalog.expiries
-        return is_expiring and self._is_left_out(reference.kind, key, reference.kind.layouts.decode(body))
-
-    def _is_left_out(self, kind: EntityKind, key: bytes, entity: object) -> bool:
-        """Whether an entity has expired; the root of an entity group is dumped all the same, as its children need it.
-
-        A load masks it again, since its expiry is in its fields.
-        """
-        return kind.cls not in self._group_roots and self._catalog.is_expired(key, entity, self._now)
+        return body is None or not reference.accepts(reference.kind.layouts.class_of(body))
 
     def _entity(self, key: bytes, version: int, state: EntityState) -> bytes:
         entity, entity_type = state.entity, self._catalog.type_of(state.entity)

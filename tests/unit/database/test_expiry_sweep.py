@@ -7,11 +7,26 @@ from datetime import datetime
 
 import pytest
 
-from oneread import Key, Model, Schema, any_of, connect, expires
+from oneread import (
+    Aggregate,
+    Copy,
+    Key,
+    Model,
+    Ref,
+    Schema,
+    any_of,
+    by,
+    connect,
+    count,
+    counter,
+    expires,
+    reference,
+    rollup,
+)
 from oneread.costs.budgets import budget
 from oneread.costs.declared import of as costs_of
 from oneread.database.expiry_sweep import PAUSE_SECONDS, BackgroundSweeper, Swept
-from oneread.errors import AlreadyExists, Conflict, MissingReference, NotFound, NotUnique, UsageError
+from oneread.errors import AlreadyExists, Conflict, MissingReference, NotFound, NotUnique, StillReferenced, UsageError
 from oneread.store.requests import Read, Replace, Scan
 from oneread.testing.clock import Clock
 from tests.properties.test_dump_round_trip import dumped, load
@@ -341,22 +356,79 @@ def test_a_saved_entity_may_have_expired_before(store):
     assert store.db.verify().faults == ()
 
 
-def test_dumps_leave_out_what_has_expired(url):
+def test_a_dump_holds_what_has_expired_as_it_is_stored(url):
+    """So holders load, stay masked where they were, and the sweep of the copy does what that of its source does."""
     clock = Clock()
-    with connect(url, SCHEMA, workers=0, clock=clock) as db:
-        db.save(User(number=1))
-        db.save_all([session("a"), session("b", 50), Note(number=1, session=Session.at("a"))])
+    with connect(url, HELD, workers=0, clock=clock) as db:
+        db.save(Holder(number=1))
+        db.counter("hits:a").add(3)
+        db.save_all([Ticket(token="a", holder=Holder.at(1), until=at(10)), Ticket(token="b", holder=Holder.at(1))])
+        db.save_all([Keeper(number=1, ticket=Kept.of("a")), Goer(number=1, ticket=Going.of("a"))])
+        db.drain()
         clock.tick(10)
-        lines = dumped(db)
-        rows = io.StringIO()
-        db.dump_csv(lambda data: rows.write(data.decode()), Session)
-    assert [row[0] for row in csv.reader(io.StringIO(rows.getvalue()))] == ["token", "b"]
-    with connect("memory://", SCHEMA, workers=0, clock=clock) as again:
-        load(again, lines)
-        assert [each.token for each in again.page(Session)] == ["b"]
-        assert again.get(SessionsOfUser, 1).sessions == 1
-        assert again.get(Note, 1).session == Session.at("a")
-        assert again.verify().faults == ()
+        lines, rows = dumped(db), io.StringIO()
+        db.dump_csv(lambda data: rows.write(data.decode()), Ticket)
+        assert [row[0] for row in csv.reader(io.StringIO(rows.getvalue()))] == ["token", "b"]
+        with connect("memory://", HELD, workers=0, clock=clock) as copy:
+            load(copy, lines)
+            assert dumped(copy) == lines
+            assert copy.find(Ticket, "a") is None
+            assert [each.token for each in copy.page(Ticket)] == ["b"]
+            assert copy.get(Holder, 1).tickets == 2
+            assert copy.get(Keeper, 1).ticket.hits == 3
+            assert copy.verify().faults == ()
+            for each in (db, copy):
+                assert each.sweep() == Swept(deleted=1)
+                assert each.find(Goer, 1) is None
+                assert each.get(Keeper, 1).ticket.hits == 3
+                assert each.get(Holder, 1).tickets == 1
+                assert each.verify().faults == ()
+            assert dumped(copy) == dumped(db)
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_successor_takes_over_the_holders_that_are_there(store, swept):
+    """As of one that is deleted and saved in a transaction; what the sweep has deleted is not there."""
+    db = store.db
+    db.save_all([session("a"), Note(number=1, session=Session.at("a")), Trace(number=1, session=Session.at("a"))])
+    store.clock.tick(10)
+    if swept:
+        assert db.sweep() == Swept(deleted=1)
+    db.save(session("a", None))
+    assert db.sweep() == Swept()
+    assert db.get(Note, 1).session == Session.at("a")
+    assert db.exists(Trace, 1) == (not swept)
+    db.delete(Session, "a")
+    assert not db.exists(Trace, 1)
+    assert db.verify().faults == ()
+
+
+def test_a_successor_is_held_by_what_held_what_expired(store):
+    db = store.db
+    db.save_all([session("a"), Lock(number=1, session=Session.at("a"))])
+    store.clock.tick(10)
+    assert db.sweep().held == 1
+    db.save(session("a", None))
+    assert db.sweep() == Swept()
+    with pytest.raises(StillReferenced):
+        db.delete(Session, "a")
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_an_expected_version_of_what_expired_is_a_conflict(store, swept):
+    db = store.db
+    version = db.version(db.save(session("a")))
+    store.clock.tick(10)
+    if swept:
+        db.sweep()
+    for expected in (version, 5):
+        with pytest.raises(Conflict):
+            db.patch(Session, "a", until=None, if_version=expected)
+        with pytest.raises(Conflict):
+            db.delete(Session, "a", if_version=expected)
+    with pytest.raises(NotFound):
+        db.patch(Session, "a", until=None, if_version=0)
+    db.delete(Session, "a", if_version=0)
 
 
 def test_children_of_a_group_hold_their_root_and_are_dumped_with_it():
@@ -388,9 +460,69 @@ class Message(Model[str, int]):
     child_of = Room
     name: Key[str]
     number: Key[int]
+    text: str = ""
 
 
 GROUPS = Schema(Room, Message)
+
+
+def test_children_outlive_an_expired_root_until_they_are_deleted(url):
+    clock = Clock()
+    with connect(url, GROUPS, workers=0, clock=clock) as db:
+        db.save(Room(name="r", until=at(10)))
+        db.save(Message(name="r", number=1))
+        clock.tick(10)
+        assert db.patch(Message, "r", 1, text="still here").text == "still here"
+        assert [each.number for each in db.page(Message)] == [1]
+        with pytest.raises(MissingReference):
+            db.save(Message(name="r", number=2))
+        db.delete(Room, "r")
+        assert db.get(Message, "r", 1).text == "still here"
+        db.delete(Room, "r", children="delete")
+        assert not db.exists(Message, "r", 1)
+        assert db.sweep() == Swept(deleted=1)
+        assert db.verify().faults == ()
+
+
+class Holder(Model[int]):
+    number: Key[int]
+    name: str = ""
+    tickets: int = rollup(lambda: TicketsOf.tickets)
+
+
+class Ticket(Model[str]):
+    token: Key[str]
+    holder: Ref[Holder] = reference(missing_ok=False)
+    hits: int = rollup(counter("hits:{token}"), every=1)
+    until: datetime | None = None
+    ttl = expires("until")
+
+
+class TicketsOf(Aggregate[Ticket]):
+    holder: Ref[Holder] = by(Ticket.holder)
+    tickets: int = count()
+
+
+class Kept(Copy[Ticket]):
+    hits: int
+
+
+class Keeper(Model[int]):
+    number: Key[int]
+    ticket: Kept
+
+
+class Going(Copy[Ticket]):
+    on_delete = "delete"
+    hits: int
+
+
+class Goer(Model[int]):
+    number: Key[int]
+    ticket: Going
+
+
+HELD = Schema(Holder, Ticket, TicketsOf, Keeper, Goer)
 
 
 def test_the_background_sweeper_waits_between_sweeps(url):
