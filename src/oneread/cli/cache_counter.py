@@ -5,13 +5,11 @@ See docs/reference/command-line.md.
 
 from __future__ import annotations
 
-import sys
 import time
 
 import msgspec
-import typer
 
-from oneread.cli.options import Invocation, writing_with_cache
+from oneread.cli.options import Invocation, check_can_ask, is_agreed, writing_with_cache
 from oneread.cli.output import Output, counted
 from oneread.counters.cache_first import CacheCounterEntry, GreatestShard
 from oneread.database._sync.database import Database
@@ -99,18 +97,12 @@ def delete(given: Invocation, name: str | None, cache: str | None, *, yes: bool)
         raise UsageError("--delete needs the name of a counter")
     if cache is None:
         raise UsageError("--delete of a cache-first counter needs --cache URL: its value there would be stored again")
-    check_can_ask(output, yes=yes)
+    check_can_ask(output, "--delete", yes=yes)
     with writing_with_cache(given.db, given.schema, cache) as database:
         show_one(output, database, name, 0.0, cached=True)
-        if yes or typer.confirm("delete? there is no way back", default=False, err=True):
+        if is_agreed(yes=yes):
             database.cache_counter(name).delete()
             output.text(f"{name} deleted")
-
-
-def check_can_ask(output: Output, *, yes: bool) -> None:
-    """Refuses to delete without a terminal to ask, unless the user has agreed."""
-    if not yes and (output.as_json or not sys.stdin.isatty()):
-        raise UsageError("--delete asks before it deletes, and there is no terminal to ask; give --yes as well")
 
 
 def _check_exists(database: Database, name: str) -> CacheCounterEntry:

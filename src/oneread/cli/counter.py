@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from oneread.cli import cache_counter
-from oneread.cli.options import Invocation, LimitOption, reading, with_shared_options, writing
+from oneread.cli.options import Invocation, LimitOption, check_can_ask, is_agreed, reading, with_shared_options, writing
 from oneread.cli.output import Output, counted
 from oneread.counters.counters import CounterEntry, CounterWindow, Shard
 from oneread.counters.rows import WindowSize
@@ -133,12 +133,12 @@ def command(  # noqa: PLR0913 - each option is for one of its uses
 def _delete(given: Invocation, name: str, *, yes: bool) -> None:
     """Shows a counter and deletes it, unless the user does not agree."""
     output = given.output
-    cache_counter.check_can_ask(output, yes=yes)
+    check_can_ask(output, "--delete", yes=yes)
     with writing(given.db, given.schema, evolve=False) as database:
         found = _look(database, _check_exists(database, name), 0.0)
         if not output.as_json:
             _show(output, found)
-        if yes or typer.confirm("delete? there is no way back", default=False, err=True):
+        if is_agreed(yes=yes):
             database.counter(name).delete()
             database.drain()
             output.document(found)

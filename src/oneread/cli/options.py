@@ -258,8 +258,10 @@ def writing_with_cache(db: str, schema: Schema, cache: str) -> Database:
         InvalidUrl: as `connect`; or the store does not exist.
         SchemaMismatch, StoreError: as `connect`; or the schema differs from the store's.
     """
-    writing(db, schema, evolve=False).close()
-    return connect(_url(db), schema, workers=0, cache=cache)
+    url = _url(db)
+    _check_exists(url)
+    reading(url, schema).close()
+    return connect(url, schema, workers=0, cache=cache)
 
 
 def comparing(db: str, schema: Schema) -> Migration:
@@ -296,6 +298,17 @@ def folder_of(url: str) -> Path | None:
     """The folder of a store that is in one."""
     parts = urlsplit(url)
     return Path(unquote(parts.netloc + parts.path)) if parts.scheme == "lmdb" else None
+
+
+def check_can_ask(output: Output, option: str, *, yes: bool) -> None:
+    """Raises UsageError for an option that deletes where no terminal can be asked, unless the user has agreed."""
+    if not yes and (output.as_json or not sys.stdin.isatty()):
+        raise UsageError(f"{option} asks before it deletes, and there is no terminal to ask; give --yes as well")
+
+
+def is_agreed(*, yes: bool) -> bool:
+    """Whether the user agrees to a deletion, or has agreed before."""
+    return yes or typer.confirm("delete? there is no way back", default=False, err=True)
 
 
 def _check_exists(url: str) -> None:

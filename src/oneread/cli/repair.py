@@ -5,7 +5,6 @@ See "Verify and repair of aggregates" of the decisions page.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from time import monotonic
 from typing import Annotated
@@ -16,9 +15,17 @@ import typer
 from oneread.cli import faults
 from oneread.cli.failures import FOUND
 from oneread.cli.faults import AgeOption, FileOption, ShownOption
-from oneread.cli.options import Invocation, NamesArgument, PaceOption, find_declared, with_shared_options, writing
+from oneread.cli.options import (
+    Invocation,
+    NamesArgument,
+    PaceOption,
+    check_can_ask,
+    find_declared,
+    is_agreed,
+    with_shared_options,
+    writing,
+)
 from oneread.cli.output import Output, counted
-from oneread.errors import UsageError
 from oneread.plans.progress import KEEP, MAX_AGE, Fault, FaultKind, no_progress
 from oneread.verify.repair import Repaired
 
@@ -68,9 +75,8 @@ def command(
     """
     output = given.output
     wanted = find_declared(given.schema, names)
-    may_ask = not output.as_json and sys.stdin.isatty()
-    if drop and not yes and not may_ask:
-        raise UsageError("--drop asks before it deletes, and there is no terminal to ask; give --yes as well")
+    if drop:
+        check_can_ask(output, "--drop", yes=yes)
     before = monotonic()
     with (
         writing(given.db, given.schema, evolve=False) as database,
@@ -87,7 +93,7 @@ def command(
 
         done, dropped = repair(), list[str]()
         left = [fault for fault in done.left if fault.droppable] if drop else []
-        if left and (yes or _is_agreed(output, left)):
+        if left and _is_agreed(output, left, yes=yes):
             dropped = [fault.text for fault in database.drop(*left)]
             database.drain()
             first, done = done, repair()
@@ -98,12 +104,14 @@ def command(
         raise typer.Exit(FOUND)
 
 
-def _is_agreed(output: Output, left: Sequence[Fault]) -> bool:
-    """Shows what would be deleted, and asks."""
+def _is_agreed(output: Output, left: Sequence[Fault], *, yes: bool) -> bool:
+    """Shows what would be deleted, and asks, unless the user has agreed before."""
+    if yes:
+        return True
     output.text(f"{counted(len(left), 'row')} cannot be repaired and would be deleted:")
     for fault in left:
         output.text(f"  {fault.text}")
-    return typer.confirm("delete? there is no way back", default=False, err=True)
+    return is_agreed(yes=yes)
 
 
 def _report(output: Output, done: Repaired, dropped: tuple[str, ...], seconds: float) -> None:
