@@ -72,9 +72,9 @@ def command(
     with writing(db, known, evolve=False) if runs else reading(db, known) as database:
         retried = database.run(database.operations.outbox.retry()) if retry else 0
         batches = _drain(output, database) if runs else 0
-        lag, aside = database.run(task_lag()), database.run(count_set_aside())
+        found = database.run(waiting_tasks(database.operations.catalog, limit))
+        lag, aside = database.run(task_lag()), database.run(count_set_aside())  # later: no task looks older than all
         waiting = count_waiting(lag)
-        found = database.run(waiting_tasks(database.operations.catalog, limit)) if waiting else []
         stuck = database.set_aside(limit) if aside else []
         output.document(Outbox(waiting, found, batches, aside, stuck, retried, lag))
         if found:
