@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Collection, Iterable
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import Any, ClassVar, cast
 
 _SHOWN = 200
@@ -58,6 +59,12 @@ def _portable(fact: object) -> object:
     except Exception:  # noqa: BLE001 - a fact is any object of the caller's, and its methods raise anything
         return shown(fact)
     return fact
+
+
+def perhaps(name: str, known: Iterable[str]) -> dict[str, object]:
+    """The fact of the known name that an unknown one is most like; none where none is."""
+    near = get_close_matches(name, list(known), n=1)
+    return {"perhaps": near[0]} if near else {}
 
 
 def shown(fact: object) -> str:

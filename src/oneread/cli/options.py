@@ -13,7 +13,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +28,7 @@ from oneread.connect import connect, migration
 from oneread.costs.numbers import MachineNumbers, read_numbers
 from oneread.database._sync.database import Database
 from oneread.database.migration import Migration
-from oneread.errors import InvalidDeclaration, InvalidUrl, OnereadError, UsageError
+from oneread.errors import InvalidDeclaration, InvalidUrl, OnereadError, UsageError, perhaps
 from oneread.evolution.schema import Schema
 from oneread.models.model import stored_name
 
@@ -338,9 +337,8 @@ def find_declared(schema: Schema, names: Sequence[str]) -> list[Any]:
     by_name |= {stored_name(each): each for each in schema.views} | schema.named()
     unknown = [name for name in names if name not in by_name]
     if unknown:
-        near = get_close_matches(unknown[0], by_name, n=1)
-        perhaps = {"perhaps": near[0]} if near else {"known": sorted(schema.named())}
-        raise UsageError("the schema has no model or view of this name", name=unknown[0], **perhaps)
+        near = perhaps(unknown[0], by_name) or {"known": sorted(schema.named())}
+        raise UsageError("the schema has no model or view of this name", name=unknown[0], **near)
     return [by_name[name] for name in names]
 
 

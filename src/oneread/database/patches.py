@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
 
-from oneread.errors import InvalidValue, NotFound, UsageError
+from oneread.errors import InvalidValue, NotFound, UsageError, perhaps
 from oneread.models.fields import Marker, defaults_of, is_counter
 from oneread.models.model import Model, key_names
 
@@ -204,9 +203,8 @@ def _unknown_field(model: type[Model[Any]], name: str) -> InvalidValue:
             "a patch sets fields that the class declares, and this is one of a variant: patch that variant",
             model=model.__name__, field=name, variants=declaring,
         )  # fmt: skip
-    near = get_close_matches(name, model.__struct_fields__, n=1)
-    perhaps = {"perhaps": near[0]} if near else {}
-    return InvalidValue("the model has no such field", model=model.__name__, field=name, **perhaps)
+    near = perhaps(name, model.__struct_fields__)
+    return InvalidValue("the model has no such field", model=model.__name__, field=name, **near)
 
 
 def _apply_change(entity: Any, name: str, change: Any) -> Any:

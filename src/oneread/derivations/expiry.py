@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from types import MemberDescriptorType, new_class
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from oneread.derivations.rules import oldest
 from oneread.derivations.views import Index, View
-from oneread.errors import InvalidDeclaration
+from oneread.errors import InvalidDeclaration, perhaps
 from oneread.models.expiry import Expiry, ExpiryRule, rule_of
 from oneread.models.model import Model, stored_name
 from oneread.models.registry import root_model
@@ -80,9 +79,8 @@ def _check_field(declaration: type, model: type[Model[Any]], given: Expiry, name
     name = given.field if isinstance(given.field, str) else given.field.__name__
     types = types_of(model, names)
     if name not in types:
-        near = get_close_matches(name, types, n=1)
-        perhaps = {"perhaps": near[0]} if near else {}
-        raise InvalidDeclaration("ttl: the model has no such field", declaration=declaration, field=name, **perhaps)
+        near = perhaps(name, types)
+        raise InvalidDeclaration("ttl: the model has no such field", declaration=declaration, field=name, **near)
     if types[name].present.bare is not datetime:
         raise InvalidDeclaration(
             "ttl: expected a field of the type datetime, or datetime | None",
