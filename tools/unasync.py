@@ -31,7 +31,7 @@ WORDS = {
     r"\basync (?=def\b|with\b|for\b)": "",
     r"\bawait ": "",
     r"\bconnect_async\b": "connect",
-    r"\bdatabase\.async_(?=database\b|bulk\b|attempts\b|counters\b|cache_counters\b|transaction\b)": "database._sync.",
+    rf"\bdatabase\.async_(?=(?:{'|'.join(FACES)})\b)": "database._sync.",
     r"\basync_(?=driver\b)": "sync_",
     r"\b__a(?=(?:enter|exit|iter|next)__)": "__",
     r"\ba(?=(?:close|iter|next)\b)": "",

@@ -28,19 +28,26 @@ class Remembered(NamedTuple):
     since: float
 
 
-class CounterCache:
-    """Values of counters by name, of one open database. May be used by many threads at once."""
+class _Memory:
+    """What a process remembers of the counters of one open database, for many threads at once."""
 
-    def __init__(self, clock: Callable[[], float] = elapsed, most: int = MOST) -> None:
-        self.clock = clock
-        self._most = most
-        self._found: dict[bytes, Remembered] = {}
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         _OPEN.add(self)
 
     def after_fork(self) -> None:
         """In the child of a fork: a thread of the parent may have held the lock."""
         self._lock = threading.Lock()
+
+
+class CounterCache(_Memory):
+    """Values of counters by name."""
+
+    def __init__(self, clock: Callable[[], float] = elapsed, most: int = MOST) -> None:
+        super().__init__()
+        self.clock = clock
+        self._most = most
+        self._found: dict[bytes, Remembered] = {}
 
     def get(self, name: bytes) -> Remembered | None:
         return self._found.get(name)
@@ -66,21 +73,16 @@ class CounterCache:
             self._found.pop(name, None)
 
 
-class GreatestSeen:
-    """The greatest value of each cache-first counter that this process has shown; for many threads at once.
+class GreatestSeen(_Memory):
+    """The greatest value of each cache-first counter that this process has shown.
 
     A value that was seen is one that was counted, so showing it again is right, and so is storing it.
     """
 
     def __init__(self, most: int = MOST) -> None:
+        super().__init__()
         self._most = most
         self._seen: dict[str, int] = {}
-        self._lock = threading.Lock()
-        _OPEN.add(self)
-
-    def after_fork(self) -> None:
-        """In the child of a fork: a thread of the parent may have held the lock."""
-        self._lock = threading.Lock()
 
     def get(self, name: str) -> int:
         """The greatest value that was shown; 0 for a counter that was not, or was forgotten."""
@@ -101,7 +103,7 @@ class GreatestSeen:
             return value
 
 
-_OPEN: weakref.WeakSet[CounterCache | GreatestSeen] = weakref.WeakSet()
+_OPEN: weakref.WeakSet[_Memory] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

@@ -20,7 +20,7 @@ from oneread.counters.rows import (
 from oneread.plans.effects import Now, Random
 from oneread.plans.plan import Plan
 from oneread.plans.scans import check_ascending
-from oneread.store.requests import Found, Read, Replace, Scan
+from oneread.store.requests import Read, Replace, Scan
 from oneread.store.rows import Cell, Row
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.unit_of_work import VALUE, later
@@ -69,7 +69,7 @@ class NativeCacheFirst:
         def attempt() -> Plan[None]:
             settings = CHANCES + name
             (row,) = yield from Read("counts", [settings])
-            keys = [key for key, _row in (yield from scan_greatest(name))]
+            keys = list((yield from scan_greatest(name)))
             if row is not None:
                 keys.append(settings)
             if keys:
@@ -83,7 +83,7 @@ class NativeCacheFirst:
         settings = CHANCES + name
         (row,) = yield from Read("counts", [settings])
         chance = chance_of(row)
-        rows = dict((yield from scan_greatest(name)))
+        rows = yield from scan_greatest(name)
         greatest = greatest_among(rows)
         written: dict[bytes, Row | None] = {}
         if chance is None or rules.chance < chance:
@@ -95,12 +95,12 @@ class NativeCacheFirst:
         return max(value, greatest)
 
 
-def scan_greatest(name: bytes) -> Plan[list[Found]]:
-    """The rows that hold a cache-first counter. One request, a row each."""
+def scan_greatest(name: bytes) -> Plan[dict[bytes, Row]]:
+    """The rows that hold a cache-first counter, in order. One request, a row each."""
     within = greatest_of(name)
     rows = yield from Scan("counts", within, MOST_SHARDS + 1)
     check_ascending("counts", within, rows)
-    return rows
+    return dict(rows)
 
 
 def greatest_among(rows: dict[bytes, Row]) -> int:

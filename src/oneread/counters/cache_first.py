@@ -144,12 +144,12 @@ class CacheFirstPlans:
 
     def look(self, name: str) -> Plan[CacheReading]:
         value = yield from self.read(name)
-        rows = dict((yield from scan_greatest(name_key(name))))
+        rows = yield from scan_greatest(name_key(name))
         stored = greatest_among(rows)
         return CacheReading(self.seen.show(name, max(value, stored)), stored, len(rows))
 
     def stored(self, name: str) -> Plan[int]:
-        stored = greatest_among(dict((yield from scan_greatest(name_key(name)))))
+        stored = greatest_among((yield from scan_greatest(name_key(name))))
         self.seen.show(name, stored)
         return stored
 
@@ -161,7 +161,7 @@ class CacheFirstPlans:
 
     def shards(self, name: str) -> Plan[list[GreatestShard]]:
         rows = yield from scan_greatest(name_key(name))
-        return [GreatestShard(key[-1], greatest_in(row)) for key, row in rows]
+        return [GreatestShard(key[-1], greatest_in(row)) for key, row in rows.items()]
 
     def entries(self, prefix: object, limit: object, after: object) -> Plan[list[CacheCounterEntry]]:
         within = names_of(CHANCES, prefix, after)

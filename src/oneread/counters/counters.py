@@ -147,5 +147,6 @@ class CounterPlans:
     def entries(self, prefix: object, limit: object, after: object) -> Plan[list[CounterEntry]]:
         within = reading.names_of(SETTINGS, prefix, after)
         found = yield from reading.list_counters(within, check_limit(limit))
-        kept_as = [(name, kept(settings, self.declared(None, None))) for name, settings in found]
+        declared = self.declared(None, None)
+        kept_as = [(name, kept(settings, declared)) for name, settings in found]
         return [CounterEntry(name, settings.shards, settings.windows) for name, settings in kept_as]

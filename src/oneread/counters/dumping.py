@@ -86,7 +86,7 @@ def dump_counters(write: Callable[[CounterLine | CacheCounterLine], None]) -> Pl
             chance = chance_of(row)
             name = name_of(key)
             if chance is not None:
-                value = greatest_among(dict((yield from scan_greatest(name_key(name)))))
+                value = greatest_among((yield from scan_greatest(name_key(name))))
                 write(CacheCounterLine(name, value, chance))
 
     yield from scan_all("counts", RowRange.under(SETTINGS), take, BATCH)
