@@ -20,6 +20,34 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
+def verbs_of(parser: argparse.ArgumentParser, store: str) -> Callable[[str, str], argparse.ArgumentParser]:
+    """What adds a command to a parser, by its name and what it does; each command takes `--db`."""
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+
+    def verb(name: str, does: str) -> argparse.ArgumentParser:
+        made = verbs.add_parser(name, help=does, description=does[:1].upper() + does[1:] + ".")
+        made.add_argument("--db", metavar="URL", default=store, help=f"the store ({store})")
+        return made
+
+    return verb
+
+
+def add_load_and_check(
+    verb: Callable[[str, str], argparse.ArgumentParser], what: str, folder: str, default: str
+) -> None:
+    """Adds the commands `load` and `check`, which take data from a folder or make it up."""
+    loading = verb("load", f"load {what}; continues where an earlier load ended")
+    checking = verb("check", "count every number again without the library, and verify the store")
+    for each in (loading, checking):
+        each.add_argument(
+            "--data", metavar="DATA", default=default,
+            help=f"folder of {folder}, or generated:SEED, or generated:SEED:QUESTIONS ({default})",
+        )  # fmt: skip
+    loading.add_argument(
+        "--batch", type=lambda text: whole(text, 10_000), default=1_000, help="entities a commit (1000)"
+    )
+
+
 def whole(text: str, most: int) -> int:
     """The whole number from 1 on that an argument is."""
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from examples.commands import Parser, exit_code, run_verb, whole
+from examples.commands import Parser, add_load_and_check, exit_code, run_verb, verbs_of, whole
 
 STORE = "lmdb://./community-store"
 DATA = "generated:7"
@@ -18,23 +18,8 @@ PACKAGES = "pip install rich"
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m examples.community", description="Threads, polls and counters: a page is a read.")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-
-    def verb(name: str, does: str) -> argparse.ArgumentParser:
-        made = verbs.add_parser(name, help=does, description=does[:1].upper() + does[1:] + ".")
-        made.add_argument("--db", metavar="URL", default=STORE, help=f"the store ({STORE})")
-        return made
-
-    loading = verb("load", "load a community and count its logs; continues where an earlier load ended")
-    checking = verb("check", "count every number again without the library, and verify the store")
-    for each in (loading, checking):
-        each.add_argument(
-            "--data", metavar="DATA", default=DATA,
-            help=f"folder of the data sets, or generated:SEED, or generated:SEED:QUESTIONS ({DATA})",
-        )  # fmt: skip
-    loading.add_argument(
-        "--batch", type=lambda text: whole(text, 10_000), default=1_000, help="entities a commit (1000)"
-    )
+    verb = verbs_of(parser, STORE)
+    add_load_and_check(verb, "a community and count its logs", "the data sets", DATA)
     thread = verb("thread", "a thread's messages, page by page")
     thread.add_argument("topic", metavar="TOPIC", type=lambda text: whole(text, 10**9), help="the thread's number")
     comments = verb("comments", "the comments of the whole site or of a post, page by page")

@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from examples.commands import Parser, exit_code, run_verb, whole
+from examples.commands import Parser, add_load_and_check, exit_code, run_verb, verbs_of, whole
 
 STORE = "lmdb://./qa-store"
 DATA = "generated:7"
@@ -20,23 +20,8 @@ PACKAGES = "pip install fastapi jinja2 rich uvicorn"
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m examples.qa", description="Questions and answers: every list is one range read.")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-
-    def verb(name: str, does: str) -> argparse.ArgumentParser:
-        made = verbs.add_parser(name, help=does, description=does[:1].upper() + does[1:] + ".")
-        made.add_argument("--db", metavar="URL", default=STORE, help=f"the store ({STORE})")
-        return made
-
-    loading = verb("load", "load a site; continues where an earlier load ended")
-    checking = verb("check", "count every number again without the library, and verify the store")
-    for each in (loading, checking):
-        each.add_argument(
-            "--data", metavar="DATA", default=DATA,
-            help=f"folder of a dump's CSV files, or generated:SEED, or generated:SEED:QUESTIONS ({DATA})",
-        )  # fmt: skip
-    loading.add_argument(
-        "--batch", type=lambda text: whole(text, 10_000), default=1_000, help="entities a commit (1000)"
-    )
+    verb = verbs_of(parser, STORE)
+    add_load_and_check(verb, "a site", "a dump's CSV files", DATA)
     serving = verb("serve", "answer over HTTP until it is interrupted: pages for people, JSON at /api")
     serving.add_argument("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
     serving.add_argument("--port", type=lambda text: whole(text, 2**16 - 1), default=8000, help="the port (8000)")
