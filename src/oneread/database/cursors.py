@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from oneread.errors import InvalidCursor
+from oneread.errors import Expired, InvalidCursor
 from oneread.store.engine import Engine, HoldsCursorKey
 
 VERSION: Final = 2
@@ -86,7 +86,7 @@ class CursorCipher:
         if its_equality != equality:
             raise InvalidCursor(_OTHER_PARAMETERS)
         if its_generation != generation:
-            raise InvalidCursor(_OTHER_GENERATION)
+            raise Expired(_OTHER_GENERATION)
         return Cursor(view, generation, bool(backward), equality, plain[_HEAD.size : plain.rindex(_PAD_BEGINS)])
 
     def _tag(self, plain: bytes) -> bytes:

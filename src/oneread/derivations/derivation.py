@@ -181,6 +181,8 @@ class ViewKind(NamedTuple):
     """The fields that have a keyspace of their own, whose prefixes `compile` is given."""
     options: Callable[[Any], Description] = lambda _view: ()
     """The class options that change the stored rows, as text: a view that differs in them is built again."""
+    can_be_watched: bool = False
+    """Its rows are in `views`, one for each line of a page, so that a log of their keys says what has changed."""
 
 
 VIEW_KINDS: Final[dict[type[View[Any]], ViewKind]] = {}

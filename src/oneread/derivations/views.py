@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
@@ -19,7 +20,7 @@ E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 T = TypeVar("T")
 V = TypeVar("V", bound="Model[*tuple[Any, ...]] | Aggregate[Any]")
 
-_RESERVED = frozenset({"where", "unique", "stored_as", "max_limit", "type_arguments", "reserved_names"})
+_RESERVED = frozenset({"where", "unique", "stored_as", "max_limit", "watched", "type_arguments", "reserved_names"})
 
 
 @dataclass_transform(
@@ -34,7 +35,8 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     """What all views share.
 
     Class options: `where` (only entities for which the expression holds), `stored_as` (the name in the store, which
-    survives a rename of the class), `max_limit` (the largest page, default 1,000).
+    survives a rename of the class), `max_limit` (the largest page, default 1,000), `watched` (for how long its changes
+    are kept, so that `db.changes` follows it: `timedelta(hours=1)`; default None, not at all).
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED
@@ -42,6 +44,7 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     where: ClassVar[Expression | None] = None
     stored_as: ClassVar[str | None] = None
     max_limit: ClassVar[int] = MAX_LIMIT
+    watched: ClassVar[timedelta | None] = None
 
     if TYPE_CHECKING:
 
