@@ -1,6 +1,6 @@
 """Removes entries of change logs that are not kept any more, and the logs of views that are not watched any more.
 
-The number of the last entry that was removed stays in the log's row, so that a cursor from before it is recognised. See
+The row of a log stays with the number of its last entry, so that a cursor from before a removed one is recognised. See
 docs/explanation/live-pages.md.
 """
 
@@ -18,19 +18,9 @@ from oneread.derivations.schema_rows import fence_unchanged, schema_and_fence
 from oneread.errors import Conflict
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
-from oneread.store.requests import Found, Read, Replace, Scan
-from oneread.store.rows import Row, RowRange
-from oneread.transactions.change_log import (
-    LOGS,
-    LogState,
-    entries_from,
-    log_of,
-    number_of,
-    owning_log,
-    read_state,
-    stamp_of,
-    state_row,
-)
+from oneread.store.requests import Scan
+from oneread.store.rows import RowRange
+from oneread.transactions.change_log import LOGS, entries_from, log_of, owning_log, stamp_of
 from oneread.transactions.commit import SystemCommitter
 from oneread.transactions.system_rows import Swap
 
@@ -85,25 +75,15 @@ class LogSweep:
         kept = self._kept.get(log)
         if log not in self._watched:  # no program that may still write knows it
             return (yield from self._system.sweep("system", RowRange.under(log), self._batch, self._unchanged))
-        if kept is None or not _old((yield from Scan("system", entries_from(log, 0), 1)), (yield from Now()) - kept):
+        if kept is None:
             return 0
-        return (yield from self._system.together(lambda: self._remove_old(log, kept)))
-
-    def _remove_old(self, log: bytes, kept: int) -> Plan[int]:
-        """In a transaction: removes the first entries of a log as far as they are old, and notes the last of them."""
-        now = yield from Now()
-        (row,) = yield from Read("system", [log], "dm")
-        old = _old((yield from Scan("system", entries_from(log, 0), self._batch)), now - kept)
-        if old and row is not None:
-            state = LogState(read_state(log, row).last, number_of(old[-1]))
-            written: dict[bytes, Row | None] = {**dict.fromkeys(old), log: state_row(state, stamp_of(row))}
-            yield from Replace("system", written)
-        return len(old)
-
-
-def _old(entries: list[Found], until: int) -> list[bytes]:
-    """The keys of the first entries, as far as they were written by then."""
-    return [key for key, _row in takewhile(lambda entry: stamp_of(entry[1]) <= until, entries)]
+        entries = yield from Scan("system", entries_from(log, 0), self._batch)
+        until = (yield from Now()) - kept
+        old = [key for key, _row in takewhile(lambda entry: stamp_of(entry[1]) <= until, entries)]
+        if not old:
+            return 0
+        within = entries_from(log, 0)
+        return (yield from self._system.sweep("system", RowRange(within.start, old[-1] + b"\x00"), len(old)))
 
 
 class Sweep:

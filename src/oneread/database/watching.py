@@ -27,7 +27,7 @@ from oneread.plans.plan import Plan
 from oneread.store.limits import LONGEST_SECONDS
 from oneread.store.requests import Read, Scan
 from oneread.store.rows import Row
-from oneread.transactions.change_log import LogState, entries_from, epoch_of, number_of, read_entry, read_state
+from oneread.transactions.change_log import entries_from, epoch_of, last_entry, number_of, read_entry
 from oneread.transactions.system_rows import FENCE_ROW
 
 R_co = TypeVar("R_co", covariant=True)
@@ -123,20 +123,20 @@ class SharedLog:
         self.key = operations.catalog.logs[view.prefix]
         self._cls = view.cls
         self._fence = operations.fence
-        self._seen: tuple[float, LogState] = (-1.0, LogState())
+        self._seen: tuple[float, int] = (-1.0, 0)
         self._entries: dict[int, Sequence[bytes]] = {}
 
-    def look(self, age: float) -> Plan[LogState]:
-        """The numbers of the log, at most so many seconds old. One request, two rows; none when they are known."""
-        at, state = self._seen
+    def look(self, age: float) -> Plan[int]:
+        """The number of the last entry, at most so many seconds old. One request, two rows; none when it is known."""
+        at, last = self._seen
         if age and elapsed() - at <= age:
-            return state
+            return last
         at = elapsed()
         fence, row = yield from Read("system", [FENCE_ROW, self.key])
         yield from self._fence.check_logged(self._cls, fence)
-        state = read_state(self.key, row)
-        self._seen = (at, state)
-        return state
+        last = last_entry(self.key, row)
+        self._seen = (at, last)
+        return last
 
     def entries(self, first: int, count: int) -> Plan[list[Sequence[bytes]]]:
         """So many entries from a number on, or fewer; none when they are not kept. One request, or none."""
@@ -180,25 +180,22 @@ class Watcher:
         One request to look, none when another watcher did so within `age` seconds; with changes, one for the entries
         of the log and one for the rows.
         """
-        state = yield from self._log.look(age)
-        if self._next is None:
-            self._next = _Position(state.last + 1, 0)
-        if not state.removed < self._next.number <= state.last + 1:
-            state = yield from self._log.look(0.0)
-        number = self._next.number
-        if number <= state.removed:
-            raise Expired(_NOT_KEPT, view=self._of.cls, kept=self._of.cls.watched)
-        if number > state.last + 1:
+        last = yield from self._log.look(age)
+        number = last + 1 if self._next is None else self._next.number
+        if number > last + 1:  # another thread may have put a look back
+            last = yield from self._log.look(0.0)
+        if number > last + 1:
             raise Expired(_AHEAD, view=self._of.cls)
-        if number > state.last:
+        self._next = self._next or _Position(number, 0)
+        if number > last:
             return self._batch([], more=False)
-        entries = yield from self._log.entries(number, min(self._limit, state.last + 1 - number))
+        entries = yield from self._log.entries(number, min(self._limit, last + 1 - number))
         if not entries:
             raise Expired(_NOT_KEPT, view=self._of.cls, kept=self._of.cls.watched)
         keys, following = self._select(entries)
         rows = (yield from self._read(keys)) if keys else []
         self._next = following
-        return self._batch(rows, more=following.number <= state.last)
+        return self._batch(rows, more=following.number <= last)
 
     def _select(self, entries: Sequence[Sequence[bytes]]) -> tuple[list[bytes], _Position]:
         """The changed keys of this range, of no more than `limit` rows; and where they end."""

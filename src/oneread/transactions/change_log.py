@@ -1,8 +1,9 @@
 """The change log of a watched view: which of its rows each transaction put or removed, for programs that follow it.
 
-A log is one row of `system` with two numbers, and an entry for each transaction that changed rows of the view. Numbers
-are given by the store, in the transaction itself, so that their order is that of the commits; a clock's is not. An
-entry has the keys alone: readers take the rows as they are by then. See
+A log is one row of `system` with the number of its last entry, and an entry for each transaction that changed rows of
+the view. Numbers are given by the store, in the transaction itself, so that their order is that of the commits; a
+clock's is not. They have no gap: a number up to the last one that has no entry is of one that was removed. An entry has
+the keys alone: readers take the rows as they are by then. See
 docs/decisions/0059-changes-are-logged-by-the-unit-of-work.md.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -31,13 +32,6 @@ _COLUMN: Final = b"d:b"
 _NUMBER: Final = struct.Struct(">Q")
 _EPOCH_BYTES: Final = 4
 _LOG_BYTES: Final = len(LOGS.start) + VIEW_BYTES + _EPOCH_BYTES
-
-
-class LogState(NamedTuple):
-    """The numbers of the last entry of a log, and of the last one that was removed; 0 for none."""
-
-    last: int = 0
-    removed: int = 0
 
 
 def log_of(prefix: bytes, epoch: int) -> bytes:
@@ -72,14 +66,15 @@ def number_of(key: bytes) -> int:
     return int(number)
 
 
-def read_state(log: bytes, row: Row | None) -> LogState:
-    """The numbers of a log. Raises Corrupt."""
+def last_entry(log: bytes, row: Row | None) -> int:
+    """The number of the last entry of a log; 0 for none. Raises Corrupt."""
     if row is None:
-        return LogState()
+        return 0
     try:
-        return LogState(*_decode_state(row[_COLUMN].value))
-    except (msgspec.MsgspecError, KeyError) as error:
-        raise Corrupt("the numbers of a change log cannot be read", key=log) from error
+        (number,) = _NUMBER.unpack(row[_COLUMN].value)
+    except (struct.error, KeyError) as error:
+        raise Corrupt("the number of the last entry of a change log cannot be read", key=log) from error
+    return int(number)
 
 
 def read_entry(key: bytes, row: Row) -> Sequence[bytes]:
@@ -90,25 +85,18 @@ def read_entry(key: bytes, row: Row) -> Sequence[bytes]:
         raise Corrupt("an entry of a change log cannot be read", key=key) from error
 
 
-def state_row(state: LogState, stamp: int) -> Row:
-    """The row that holds the numbers of a log."""
-    return {_COLUMN: Cell(_encode(state), stamp)}
-
-
 def new_entries(log: bytes, row: Row | None, keys: Iterable[bytes], now: int) -> Iterator[tuple[bytes, Row]]:
     """The rows that a transaction adds to a log: its entries, and the log's row. Raises Corrupt.
 
     The stamp of a log never goes back, whatever the clock does: entries are removed in the order of their numbers.
     """
-    state = read_state(log, row)
+    number = last_entry(log, row)
     stamp = now if row is None else max(now, row[_COLUMN].stamp)
     several = list(keys)
-    number = state.last
     for start in range(0, len(several), KEYS_OF_ENTRY):
         number += 1
-        piece = several[start : start + KEYS_OF_ENTRY]
-        yield log + _NUMBER.pack(number), {_COLUMN: Cell(_encode(piece), stamp)}
-    yield log, state_row(LogState(number, state.removed), stamp)
+        yield log + _NUMBER.pack(number), {_COLUMN: Cell(_encode(several[start : start + KEYS_OF_ENTRY]), stamp)}
+    yield log, {_COLUMN: Cell(_NUMBER.pack(number), stamp)}
 
 
 def stamp_of(row: Row) -> int:
@@ -117,5 +105,4 @@ def stamp_of(row: Row) -> int:
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_state = msgspec.msgpack.Decoder(tuple[int, int]).decode
 _decode_keys = msgspec.msgpack.Decoder(list[bytes]).decode
