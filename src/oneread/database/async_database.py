@@ -6,7 +6,7 @@ docs/design/api.md.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from sys import maxsize
@@ -384,7 +384,7 @@ class AsyncDatabase:
         until: Asked = None,
         through: Asked = None,
         starts_with: str | bytes | None = None,
-    ) -> AsyncIterator[Changes[W]]:
+    ) -> AsyncGenerator[Changes[W]]:
         """What changes in a page's range, without an end: `async for changes in db.changes(PurchasesOfBuyer, 12347)`.
 
         The view declares for how long its changes are kept: `watched = timedelta(hours=1)`. Take a cursor with

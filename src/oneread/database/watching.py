@@ -18,7 +18,7 @@ from oneread.database.lists import Listed
 from oneread.database.operations import Operations
 from oneread.database.pages import BoundQuery, Query
 from oneread.derivations.derivation import CompiledView, key_values
-from oneread.errors import Expired, InvalidQuery, UsageError
+from oneread.errors import Expired, InvalidCursor, InvalidQuery, UsageError
 from oneread.models.references import Ref, ref_class
 from oneread.models.registry import EntityKind
 from oneread.plans.effects import Now
@@ -31,6 +31,7 @@ from oneread.transactions.change_log import entries_from, epoch_of, last_entry, 
 from oneread.transactions.system_rows import FENCE_ROW
 
 R_co = TypeVar("R_co", covariant=True)
+S = TypeVar("S")
 
 PACE_SECONDS: Final = 0.5
 """Between two looks at a log."""
@@ -51,6 +52,8 @@ _NOT_WATCHED: Final = (
     "this view is not watched; declare for how long its changes are kept: watched = timedelta(hours=1)"
 )
 _NOT_KEPT: Final = "what follows this cursor is not kept any more; read the page again, and continue from a new cursor"
+_OTHER: Final = "not a cursor of the changes of this view; begin with one of changes_cursor"
+_REBUILT: Final = "the view was rebuilt since this cursor was made; read the page again, and continue from a new cursor"
 _AHEAD: Final = (
     "this cursor is ahead of the store, which was restored from a copy; read the page again, and continue from a new "
     "cursor"
@@ -70,6 +73,10 @@ class RowChange(msgspec.Struct, Generic[R_co], frozen=True):
     source: Ref[Any]
     key: tuple[Any, ...]
     row: R_co | None
+
+    def map(self, change: Callable[[R_co], S]) -> RowChange[S]:
+        """This change with another row, as `change.map(PublicPost)`; of a removed one there is none."""
+        return RowChange(self.source, self.key, None if self.row is None else change(self.row))
 
     @property
     def is_removed(self) -> bool:
@@ -244,7 +251,11 @@ class Watcher:
 
     def _opened(self, text: str) -> _Position:
         of = self._of
-        cursor = self._cipher.decode(text, view=of.view, generation=of.generation, equality=_PURPOSE)
+        cursor = self._cipher.decrypt(text)
+        if cursor.view != of.view or cursor.equality != _PURPOSE:
+            raise InvalidCursor(_OTHER, view=of.cls)
+        if cursor.generation != of.generation:
+            raise Expired(_REBUILT, view=of.cls)
         epoch, number, taken = _POSITION.unpack(cursor.key)
         if epoch != epoch_of(self._log.key):  # it was not watched for a while
             raise Expired(_NOT_KEPT, view=of.cls, kept=of.cls.watched)

@@ -7,7 +7,7 @@ docs/design/api.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from sys import maxsize
@@ -383,7 +383,7 @@ class Database:
         until: Asked = None,
         through: Asked = None,
         starts_with: str | bytes | None = None,
-    ) -> Iterator[Changes[W]]:
+    ) -> Generator[Changes[W]]:
         """What changes in a page's range, without an end: `for changes in db.changes(PurchasesOfBuyer, 12347)`.
 
         The view declares for how long its changes are kept: `watched = timedelta(hours=1)`. Take a cursor with
