@@ -40,7 +40,6 @@ from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
-from oneread.database.watching import LIMIT as CHANGES
 from oneread.database.watching import PACE_SECONDS, Changes, Watcher, check_seconds, watched_view
 from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
@@ -78,7 +77,7 @@ from oneread.plans.retry import backoff
 from oneread.plans.sync_driver import SyncDriver
 from oneread.plans.trace import Cost, Observer, Trace
 from oneread.store.engine import Copyable, LocalReads, Measured
-from oneread.store.limits import BUDGET, DEFAULT_LIMIT
+from oneread.store.limits import BUDGET, CHANGES, DEFAULT_LIMIT
 from oneread.transactions.outbox import BATCH as TASK_BATCH
 from oneread.transactions.tasks import TaskStepResult
 from oneread.transfer import checkpoints

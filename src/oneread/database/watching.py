@@ -38,8 +38,6 @@ PACE_SECONDS: Final = 0.5
 SHORTEST_PACE: Final = 0.01
 WAIT_SECONDS: Final = 15.0
 """After so long without a change a watcher returns a batch that is empty."""
-LIMIT: Final = 100
-"""Changes of one batch, and entries of the log that are read for it."""
 
 _MOST_ENTRIES: Final = 1000
 """Entries of a log that a process keeps for its watchers."""
