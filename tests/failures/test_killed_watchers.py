@@ -125,7 +125,7 @@ def started(program, *arguments):
     return process
 
 
-def test_a_follower_has_the_page_whoever_was_killed(tmp_path):
+def test_a_follower_has_the_page_after_all_kills(tmp_path):
     chance = random.Random(20260000)
     url, place = f"lmdb://{tmp_path}/store?durability=none", tmp_path / "rows.json"
     programs = {"writer": (WRITER, url, "1"), "other": (WRITER, url, "2"), "follower": (FOLLOWER, url, place)}

@@ -190,7 +190,7 @@ def test_an_entity_that_moves_is_removed_before_it_is_put(db):
     assert read(changes(db, PostsOfRoom, "b", cursor=batch.cursor)) == [(1, "one")]
 
 
-def test_what_no_row_shows_is_no_change(db):
+def test_what_no_row_shows_is_left_out(db):
     db.save(post(1))
     cursor = db.changes_cursor(PostsOfRoom)
     db.patch(Post, 1, note="!")

@@ -88,7 +88,7 @@ def test_watching_builds_nothing_again_and_refuses_older_writers(keep, url):
 
 
 @pytest.mark.usefixtures("keep")
-def test_a_different_time_to_keep_is_no_change_of_the_schema(url):
+def test_a_different_time_to_keep_leaves_the_schema_as_it_is(url):
     with opened(url, declared(HOUR)) as hour, opened(url, declared(2 * HOUR)) as two:
         cursor = hour.changes_cursor(hour.posts)
         two.save(two.post(number=1))
