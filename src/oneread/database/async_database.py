@@ -443,7 +443,7 @@ class AsyncDatabase:
                 await self.run(Sleep(pace).__iter__())
                 age, quiet = pace / 2, quiet + pace
 
-    async def changes_cursor(self, view: type[P]) -> str:
+    async def changes_cursor(self, view: type[View[Any]]) -> str:
         """A cursor from which `changes` returns everything that changes in a watched view from now on.
 
         It is good for each of its ranges. Take it before you read the page: what changes in between comes again. One

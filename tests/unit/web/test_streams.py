@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from datetime import timedelta
 from typing import Annotated
 
@@ -17,7 +18,7 @@ import pytest
 from fastapi import Depends, FastAPI
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 
 from oneread import AsyncDatabase, Index, Key, Model, Schema, by, connect_async, to_json
@@ -211,6 +212,38 @@ def test_a_database_that_is_closed_ends_the_stream():
         assert [piece async for piece in pieces] == []
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.4"])
+def test_a_client_that_goes_away_ends_its_stream(version):
+    """A server says so by a message, or by refusing what is sent."""
+
+    async def scenario():
+        async with await connect_async("memory://", SCHEMA) as db:
+            request = Request({"type": "http", "method": "GET", "headers": [], "query_string": b""})
+            response = await stream_changes(request, db, Posts, pace=0.01, heartbeat=0.01)
+            sent, gone = [], asyncio.Event()
+
+            async def receive():
+                await gone.wait()
+                return {"type": "http.disconnect"}
+
+            async def send(message):
+                sent.append(message)
+                if len(sent) == 3:
+                    gone.set()
+                if len(sent) > 3 and version == "2.4":
+                    raise OSError("the connection is closed")
+
+            scope = {"type": "http", "method": "GET", "asgi": {"spec_version": version}}
+            with suppress(ClientDisconnect):
+                await asyncio.wait_for(response(scope, receive, send), 10)
+            assert len(sent) < 20
+            for _ in range(20):  # nothing looks at the log any more
+                await asyncio.sleep(0.01)
+            return len(asyncio.all_tasks())
+
+    assert asyncio.run(scenario()) == 1
 
 
 def test_changes_have_a_json_form():
