@@ -14,7 +14,7 @@ import msgspec
 from oneread.counters.cache_first import CacheFirstPlans
 from oneread.counters.copying import CounterCopier
 from oneread.counters.counters import CounterPlans
-from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep
+from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep, SweepSteps
 from oneread.database.log_sweep import LogSweep, Sweep
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
@@ -111,15 +111,20 @@ class Operations:
         return tasks
 
     def begin_sweep(self, batch: int = BATCH, limit: int | None = None) -> Sweep:
-        """A sweep of what has expired; raises UsageError for a batch or a limit that it cannot have."""
-        expired = ExpirySweep(self.catalog, self.fence, self.commit, batch, limit)
-        return Sweep(expired, LogSweep(self.catalog, self.committer, batch))
+        """A sweep of what has expired, and of all change logs; raises UsageError for a batch or limit out of bounds."""
+        return Sweep(self._begin_expiry_sweep(batch, limit), LogSweep(self.catalog, self.committer, batch))
 
-    def _begin_background_sweep(self) -> Sweep | None:
-        """A sweep, unless there is nothing to sweep in this schema or an index that it needs is being built."""
+    def _begin_expiry_sweep(self, batch: int = BATCH, limit: int | None = None) -> ExpirySweep:
+        return ExpirySweep(self.catalog, self.fence, self.commit, batch, limit)
+
+    def _begin_background_sweep(self) -> SweepSteps | None:
+        """A sweep of what this schema has, if anything; None while an index that it needs is being built."""
         indexes = self.catalog.expiry_indexes()
-        is_needed = bool(indexes or self.catalog.logs)
-        return self.begin_sweep() if is_needed and all(self.fence.is_readable(view.cls) for view in indexes) else None
+        if not all(self.fence.is_readable(view.cls) for view in indexes):
+            return None
+        if self.catalog.logs:
+            return self.begin_sweep()
+        return self._begin_expiry_sweep() if indexes else None
 
     def save(
         self, entity: object, mode: Mode = "save", if_version: int | None = None

@@ -286,7 +286,9 @@ def check_seconds(pace: Any, wait: Any) -> None:
 def _source_of(view: CompiledView, kind: EntityKind) -> Callable[[bytes], Ref[Any]]:
     """From a row's key to what the row is of."""
     groups = view.groups
-    offset = next(each.offset for each in view.keyspaces(kind) if each.table == view.table)
+    offset = next(
+        each.offset for each in view.keyspaces(kind) if (each.table, each.prefix) == (view.table, view.prefix)
+    )
     assert offset is not None, "the rows of a watched view have owners"
     codec, made = (kind.codec, ref_class(view.model)) if groups is None else (groups.key.codec, ref_class(groups.cls))
     return lambda key: made(tuple(codec.decode(key[offset(key) :])))

@@ -1,5 +1,8 @@
 """The change log: its numbers, entries and keys, as they are stored."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from oneread.errors import Corrupt
@@ -18,6 +21,7 @@ from oneread.transactions.change_log import (
     stamp_of,
 )
 
+PAGE = Path(__file__).parents[3] / "docs" / "formats" / "rows.md"
 LOG = log_of(b"\x00\x07\x00\x01", 3)
 
 
@@ -34,6 +38,10 @@ def test_the_stored_form():
     assert rows == {
         LOG + bytes.fromhex("0000000000000001"): {b"d:b": Cell(bytes.fromhex("92c4026162c40100"), 1000)},
         LOG: {b"d:b": Cell(bytes.fromhex("0000000000000001"), 1000)},
+    }
+    lines = re.findall(r"^\| `(6368616e6765733a [0-9a-f ]+)` \| `([0-9a-f]+)` \|$", PAGE.read_text(), re.MULTILINE)
+    assert {bytes.fromhex(key): bytes.fromhex(value) for key, value in lines} == {
+        key: row[b"d:b"].value for key, row in rows.items()
     }
 
 
