@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
-from oneread.feeds.entries import Entries, MemberRow, entry, witnesses_of
+from oneread.feeds.entries import WITNESSES, Entries, ItemRow, MemberRow, witnesses_cell, witnesses_of
 from oneread.feeds.feed_view import FeedView
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import Cell, Row, RowRange
+from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.native import TaskStep
 from oneread.transactions.outbox import Task
@@ -86,7 +86,8 @@ class FeedFollower:
         feed = self._feed_of(key)
         step, group = _Step(unit, now, self._inline), feed.group_of(key)
         if feed.items == view_part(key):
-            step.give_item(feed, key, row, group, [feed.split_member(place, each, group) for place, each in partners])
+            members = [feed.split_member(place, each, group, now) for place, each in partners]
+            step.give_item(feed, key, row, group, members)
         elif row is None:
             step.take_entries(feed, key, group, partners)
         else:
@@ -181,7 +182,8 @@ class _Step:
         self._inline = inline
         self._changed = unit.changed("views")
         self._places = sorted(self._changed)
-        self._puts: dict[bytes, list[tuple[MemberRow, Entries, Row]]] = {}
+        self._oldest: dict[bytes, bytes | None] = {}
+        self._puts: dict[bytes, list[tuple[Entries, ItemRow, MemberRow]]] = {}
         self._removes: dict[bytes, list[bytes]] = {}
 
     def _scan(self, within: RowRange, limit: int) -> Plan[list[Found]]:
@@ -202,7 +204,7 @@ class _Step:
             for key in keys:
                 outbox.add_task(self._unit, outbox.feed_source(key), self._now)
             return
-        whose = [feed.split_member(key, row, group) for key, row in members]
+        whose = [feed.split_member(key, row, group, self._now) for key, row in members]
         for key in keys:
             self.give_item(feed, key, self._changed[key], group, whose)
 
@@ -213,9 +215,17 @@ class _Step:
         if item is None:
             for member in whose:
                 self._removes.setdefault(prefix + member.member + tail, []).append(member.witness)
-        elif not feed.is_expired(tail, self._now):
+        elif not self._is_expired(feed, tail):
+            row = feed.split_item(key, item, group)
             for member in whose:
-                self._puts.setdefault(prefix + member.member + tail, []).append((member, feed, item))
+                self._puts.setdefault(prefix + member.member + tail, []).append((feed, row, member))
+
+    def _is_expired(self, feed: Entries, tail: bytes) -> bool:
+        """Whether an item has left the feed, from its key behind the group."""
+        if feed.prefix not in self._oldest:
+            self._oldest[feed.prefix] = feed.oldest(self._now)
+        oldest = self._oldest[feed.prefix]
+        return oldest is not None and tail >= oldest
 
     def follow_membership(self, feed: Entries, key: bytes) -> Plan[None]:
         """Gives a new member the items of the group, newest first; takes them from one who left.
@@ -244,28 +254,32 @@ class _Step:
 
     def give_member(self, feed: Entries, key: bytes, row: Row, group: bytes, items: Iterable[Found]) -> None:
         """Gives a member items of the group."""
-        member = feed.split_member(key, row, group)
-        start, cut = feed.prefix + member.member, VIEW_BYTES + len(group)
+        member = feed.split_member(key, row, group, self._now)
+        start = feed.prefix + member.member
         for place, item in items:
-            if not feed.is_expired(place[cut:], self._now):
-                self._puts.setdefault(start + place[cut:], []).append((member, feed, item))
+            given = feed.split_item(place, item, group)
+            if not self._is_expired(feed, given.tail):
+                self._puts.setdefault(start + given.tail, []).append((feed, given, member))
 
     def write(self) -> Plan[None]:
         """Puts and removes the entries. One read."""
-        unit = self._unit
+        unit, now = self._unit, self._now
         yield from unit.load("views", [*self._puts, *self._removes])
+        known = unit.known("views")
+        rows: dict[bytes, Row | None] = {}
         for key, gone in self._removes.items():
-            row = unit.get("views", key)
+            row = known[key]
             if row is not None and key not in self._puts:
                 left = [each for each in witnesses_of(row) if each not in gone]
-                if left:
-                    unit.put("views", key, entry(row[VALUE], left, self._now))
-                else:
-                    unit.remove("views", key)
+                rows[key] = row | {WITNESSES: witnesses_cell(left, now)} if left else None
         for key, given in self._puts.items():
-            row = unit.get("views", key)
-            gone = self._removes.get(key, [])
-            known = [] if row is None else [each for each in witnesses_of(row) if each not in gone]
-            member, feed, item = given[-1]
-            seen = sorted({*known, *[each.witness for each, _feed, _item in given]})
-            unit.put("views", key, entry(Cell(feed.value(item, member), item[VALUE].stamp), seen, self._now))
+            row = known[key]
+            feed, item, member = given[-1]
+            seen = member.alone
+            if row is not None or len(given) > 1:
+                gone, stored = self._removes.get(key, []), [] if row is None else witnesses_of(row)
+                named = {each.witness for _feed, _item, each in given}
+                named.update([each for each in stored if each not in gone])
+                seen = witnesses_cell(sorted(named), now)
+            rows[key] = {VALUE: feed.shown(item, member), WITNESSES: seen}
+        unit.put_all("views", rows)
