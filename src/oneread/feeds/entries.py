@@ -59,6 +59,35 @@ class ItemRow(NamedTuple):
     """What follows them; None for a value with ints beyond 64 bits."""
 
 
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """How many entries a member has, in a feed with `at_most`.
+
+    `trimmed` is the time and item of the newest entry that was ever removed because there were more: all newer ones are
+    there, and of the older ones those that came later and found room.
+    """
+
+    entries: int = 0
+    trimmed: bytes = b""
+
+
+_decode_kept = msgspec.msgpack.Decoder(Kept).decode
+
+
+def read_kept(row: Row | None) -> Kept:
+    """What a row of `kept` says. Raises Corrupt."""
+    if row is None:
+        return Kept()
+    try:
+        return _decode_kept(row[VALUE].value)
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise Corrupt("the number of a member's entries cannot be read; repair the store") from error
+
+
+def kept_row(kept: Kept, now: int) -> Row:
+    """The row of a member's entries."""
+    return {VALUE: Cell(_encode(kept), now)}
+
+
 class Entries:
     """The rows of one feed."""
 
@@ -71,6 +100,7 @@ class Entries:
         group = view.members.key.parts[0]
         self._group = Codec(group.elements, max_length=VALUES_BYTES).decode_prefix
         self._member = view.member_codec.decode_prefix
+        self._cuts_expiry = view.items_expire and not view.has_expiries
         self._header = header(len(view.cls.__struct_fields__))
 
     def group_of(self, key: bytes) -> bytes:
@@ -101,10 +131,14 @@ class Entries:
         if self.view.expires_after is None:
             return None
         try:
-            at = _EPOCH + timedelta(milliseconds=now) - self.view.expires_after
+            at = _EPOCH + timedelta(milliseconds=now + 1, microseconds=-1) - self.view.expires_after
         except OverflowError:
             return None
         return self.view.key.codec.parts[-1].put(at)
+
+    def member_in(self, key: bytes) -> bytes:
+        """Whose feed an entry is in, from its key."""
+        return key[VIEW_BYTES : self._member(key, VIEW_BYTES)[1]]
 
     def member_of(self, key: bytes, group: bytes) -> bytes:
         """Whose feed a row of the memberships of a group is about."""
@@ -139,7 +173,8 @@ class Entries:
         tail = key[VIEW_BYTES + len(group) :]
         if framed is None:
             return ItemRow(tail, cell, b"", None)
-        return ItemRow(tail, cell, self._header + framed.source, framed.rest)
+        rest = framed.rest[:-EXPIRY_BYTES] if self._cuts_expiry else framed.rest
+        return ItemRow(tail, cell, self._header + framed.source, rest)
 
     def shown(self, item: ItemRow, member: MemberRow) -> Cell:
         """What an entry shows, under the stamp of the item."""
@@ -150,12 +185,12 @@ class Entries:
     def _wide_value(self, item: bytes, member: bytes) -> bytes:
         """The value with ints beyond 64 bits, which is not made of parts."""
         view = self.view
-        end = len(item) - EXPIRY_BYTES if view.has_expiries else len(item)
+        end = len(item) - EXPIRY_BYTES if view.items_expire else len(item)
         (shown,) = view.items.layout.decode_many(view.items.whole_values([item[:end]]))
         (whose,) = view.members.layout.decode_many(view.members.whole_values([member]))
         fields = {name: getattr(whose, name) for name in view.rules.member}
         fields |= {name: getattr(shown, name) for name in ("source", *view.rules.item)}
-        return view.layout.encode(view.cls(**fields)) + item[end:]
+        return view.layout.encode(view.cls(**fields)) + (item[end:] if view.has_expiries else b"")
 
 
 def until(within: RowRange, prefix: bytes, oldest: bytes | None) -> RowRange:

@@ -13,7 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
-from oneread.feeds.entries import WITNESSES, Entries, ItemRow, MemberRow, witnesses_cell, witnesses_of
+from oneread.feeds.entries import (
+    WITNESSES,
+    Entries,
+    ItemRow,
+    Kept,
+    MemberRow,
+    kept_row,
+    read_kept,
+    witnesses_cell,
+    witnesses_of,
+)
 from oneread.feeds.feed_view import FeedView
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
@@ -37,6 +47,7 @@ class FeedFollower:
         every = list(feeds)
         self._of_items = {each.items: each for each in every}
         self._of_members = {each.members: each for each in every}
+        self._trimmed = [each for each in every if each.view.at_most is not None]
         self._prefixes = frozenset((*self._of_items, *self._of_members))
 
     def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int) -> Plan[None]:
@@ -49,7 +60,7 @@ class FeedFollower:
         touched = [key for key in changed if view_part(key) in prefixes]
         if not touched:
             return
-        step = _Step(unit, now, self._inline)
+        step = _Step(unit, now, self._inline, self._trimmed)
         groups: dict[tuple[Entries, bytes], list[bytes]] = {}
         for key in touched:
             feed = self._of_items.get(view_part(key))
@@ -84,7 +95,7 @@ class FeedFollower:
         One read, and one more for a member who is back.
         """
         feed = self._feed_of(key)
-        step, group = _Step(unit, now, self._inline), feed.group_of(key)
+        step, group = _Step(unit, now, self._inline, self._trimmed), feed.group_of(key)
         if feed.items == view_part(key):
             members = [feed.split_member(place, each, group, now) for place, each in partners]
             step.give_item(feed, key, row, group, members)
@@ -176,13 +187,14 @@ def _task_of(key: bytes) -> bytes:
 class _Step:
     """The entries that one transaction puts and removes."""
 
-    def __init__(self, unit: UnitOfWork, now: int, inline: int) -> None:
+    def __init__(self, unit: UnitOfWork, now: int, inline: int, trimmed: Sequence[Entries]) -> None:
         self._unit = unit
         self._now = now
         self._inline = inline
         self._changed = unit.changed("views")
         self._places = sorted(self._changed)
         self._oldest: dict[bytes, bytes | None] = {}
+        self._trimmed = trimmed
         self._puts: dict[bytes, list[tuple[Entries, ItemRow, MemberRow]]] = {}
         self._removes: dict[bytes, list[bytes]] = {}
 
@@ -282,4 +294,40 @@ class _Step:
                 named.update([each for each in stored if each not in gone])
                 seen = witnesses_cell(sorted(named), now)
             rows[key] = {VALUE: feed.shown(item, member), WITNESSES: seen}
+        for feed in self._trimmed:
+            yield from self._trim(feed, {key: row for key, row in rows.items() if view_part(key) == feed.prefix}, rows)
         unit.put_all("views", rows)
+
+    def _trim(self, feed: Entries, own: Mapping[bytes, Row | None], rows: dict[bytes, Row | None]) -> Plan[None]:
+        """Counts the entries of each member, and removes the oldest where there are too many.
+
+        One read, and a scan for each member with too many.
+        """
+        kept_prefix, most = feed.view.kept, feed.view.at_most
+        assert kept_prefix is not None, "asked only of feeds with at_most"
+        assert most is not None, "asked only of feeds with at_most"
+        known = self._unit.known("views")
+        grown: dict[bytes, int] = {}
+        changed: dict[bytes, dict[bytes, Row | None]] = {}
+        for key, row in own.items():
+            member = feed.member_in(key)
+            grown[member] = grown.get(member, 0) + (row is not None) - (known[key] is not None)
+            changed.setdefault(member, {})[key] = row
+        yield from self._unit.load("views", [kept_prefix + member for member in grown])
+        for member, growth in grown.items():
+            place = kept_prefix + member
+            kept = read_kept(known[place])
+            count, trimmed = kept.entries + growth, kept.trimmed
+            if count > most:
+                oldest = yield from self._oldest_entries(feed.entries_of(member), changed[member], count - most)
+                rows.update(dict.fromkeys(oldest))
+                last = oldest[-1][len(feed.prefix) + len(member) :]
+                count, trimmed = most, min(last, trimmed) if trimmed else last
+            if (count, trimmed) != (kept.entries, kept.trimmed):
+                rows[place] = kept_row(Kept(count, trimmed), self._now) if count or trimmed else None
+
+    def _oldest_entries(self, within: RowRange, changed: dict[bytes, Row | None], count: int) -> Plan[list[bytes]]:
+        """The keys of a member's oldest entries, these changes included, the oldest first. One scan."""
+        stored = yield from Scan("views", within, count + len(changed), reverse=True)
+        merged: dict[bytes, Row | None] = {**dict(stored), **changed}
+        return [key for key in sorted(merged, reverse=True) if merged[key] is not None][:count]
