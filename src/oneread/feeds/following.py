@@ -259,9 +259,10 @@ class _Step:
 
     def take_entries(self, feed: Entries, key: bytes, group: bytes, entries: Iterable[Found]) -> None:
         """Takes entries from a member, as far as this membership shows them."""
-        witness = feed.witness_of(key, group)
+        witness, known = feed.witness_of(key, group), self._unit.known("views")
         for place, stored in entries:
             if witness in witnesses_of(stored):
+                known.setdefault(place, stored)  # not read again by `write`
                 self._removes.setdefault(place, []).append(witness)
 
     def give_member(self, feed: Entries, key: bytes, row: Row, group: bytes, items: Iterable[Found]) -> None:
