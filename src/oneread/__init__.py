@@ -34,10 +34,11 @@ from oneread.derivations.rules import (
     mean,
     newest,
     oldest,
+    on,
     shown,
     total,
 )
-from oneread.derivations.views import Aggregate, Index
+from oneread.derivations.views import Aggregate, Feed, Index
 from oneread.evolution.schema import Schema
 from oneread.models.evolving import renamed, retyped
 from oneread.models.expiry import expires
@@ -80,6 +81,7 @@ __all__ = [
     "CounterBatch",
     "CounterRules",
     "Database",
+    "Feed",
     "Index",
     "Key",
     "Model",
@@ -112,6 +114,7 @@ __all__ = [
     "migration",
     "newest",
     "oldest",
+    "on",
     "reference",
     "remove",
     "renamed",

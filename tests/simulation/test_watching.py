@@ -14,7 +14,7 @@ from oneread import Aggregate, Copy, Index, Key, Model, Schema, by, count, desce
 from oneread.database import watching
 from oneread.database.lists import listed
 from oneread.database.pages import Query, page
-from oneread.database.watching import Watcher
+from oneread.database.watching import Watcher, changes_cursor
 from oneread.errors import Expired
 from oneread.plans.trace import Trace
 from oneread.testing.simulator import Simulation
@@ -76,8 +76,7 @@ class Client:
     def read(self, operations):
         """A cursor first, then the page."""
         of = listed(operations, self.view)
-        watcher = Watcher(operations, of, Query(limit=1), CIPHER)
-        cursor = (yield from watcher.step()).cursor
+        cursor = yield from changes_cursor(operations, of, CIPHER)
         found = yield from page(of, Query(self.equal, limit=1000), CIPHER, Trace())
         self.rows = {self.key_of(row): row for row in found}
         self.sources = {row.source: row for row in found}
@@ -206,7 +205,7 @@ def test_a_cursor_taken_behind_the_page_is_found(monkeypatch):
         found = yield from page(of, Query(client.equal, limit=1000), CIPHER, Trace())
         client.rows = {client.key_of(row): row for row in found}
         client.sources = {row.source: row for row in found}
-        client.cursor = (yield from Watcher(operations, of, Query(limit=1), CIPHER).step()).cursor
+        client.cursor = yield from changes_cursor(operations, of, CIPHER)
         client.read_again += 1
 
     broken_by(monkeypatch, Client, "read", read)

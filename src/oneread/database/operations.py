@@ -32,6 +32,7 @@ from oneread.errors import (
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.evolution.schema import Schema
+from oneread.feeds.following import FeedHandler, follower_of
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
@@ -43,9 +44,9 @@ from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
 from oneread.transactions.jobs import JobRunner
 from oneread.transactions.native import NativeCommitter
-from oneread.transactions.outbox import FOLLOW, holds_on
+from oneread.transactions.outbox import FEED, FOLLOW, holds_on
 from oneread.transactions.root import BODY
-from oneread.transactions.tasks import FollowHandler, TaskRunner, TaskStepResult
+from oneread.transactions.tasks import FollowHandler, TaskHandler, TaskRunner, TaskStepResult
 from oneread.transactions.unit_of_work import UnitOfWork
 
 R = TypeVar("R")
@@ -86,9 +87,14 @@ class Operations:
         self.portable = schema.portable
         self.lists: dict[Any, Any] = {}
         self.logs: dict[Any, Any] = {}
-        new_unit = partial(UnitOfWork, catalog.name_of, catalog.claim_facts, catalog.logs)
-        self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), self.inline, new_unit)
-        self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
+        feeds = follower_of(catalog, self.inline)
+        follow = followers(catalog)._replace(of_views=feeds)
+        new_unit = partial(UnitOfWork, catalog.name_of, catalog.claim_facts, catalog.logs, follower=feeds)
+        self.committer = NativeCommitter(catalog.name_of, fence, follow, self.inline, new_unit)
+        handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
+        if feeds is not None:
+            handlers[FEED] = FeedHandler(feeds)
+        self.outbox = TaskRunner(self.committer, handlers)
         self.counters = CounterPlans(self.committer, schema.counters)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)

@@ -26,7 +26,7 @@ from oneread.plans.performer import elapsed
 from oneread.plans.plan import Plan
 from oneread.store.limits import LONGEST_SECONDS
 from oneread.store.requests import Read, Scan
-from oneread.store.rows import Row
+from oneread.store.rows import Row, RowRange
 from oneread.transactions.change_log import entries_from, epoch_of, last_entry, number_of, read_entry
 from oneread.transactions.system_rows import FENCE_ROW
 
@@ -173,8 +173,8 @@ class Watcher:
         self._of = of
         self._limit = query.limit
         self._cipher = cipher
-        bound = BoundQuery(of, msgspec.structs.replace(query, cursor=None), cipher)
-        self._ranges = [each.within for each in bound.branches]
+        self._bound = BoundQuery(of, msgspec.structs.replace(query, cursor=None), cipher)
+        self._ranges = [each.within for each in self._bound.branches]
         self._next = None if query.cursor is None else self._opened(query.cursor)
         self._values = key_values(view.key)
         self._source = _source_of(view, operations.catalog.kinds[view.model])
@@ -210,7 +210,7 @@ class Watcher:
         for keys in entries:
             for place in range(taken, len(keys)):
                 key = self._of.prefix + keys[place]
-                if key in wanted or not self._is_within(key):
+                if key in wanted or not _is_within(key, self._ranges):
                     continue
                 if len(wanted) == self._limit:
                     return list(wanted), _Position(number, place)
@@ -218,19 +218,19 @@ class Watcher:
             number, taken = number + 1, 0
         return list(wanted), _Position(number, 0)
 
-    def _is_within(self, key: bytes) -> bool:
-        return any(each.start <= key and (not each.stop or key < each.stop) for each in self._ranges)
-
     def _read(self, keys: Sequence[bytes]) -> Plan[list[RowChange[Any]]]:
         """The rows as they are now: those that are absent, and those that a page would show. One request."""
         keys = sorted(keys)
         of = self._of
-        now = 0 if of.is_living is None else (yield from Now())
+        now = 0 if of.is_living is None and of.feed is None else (yield from Now())
+        shown_ranges = self._bound.ranges(now)
         read = yield from Read(of.table, keys)
         found: dict[bytes, Row] = {
             key: row
             for key, row in zip(keys, read, strict=True)
-            if row is not None and (of.is_living is None or of.is_living((key, row), now))
+            if row is not None
+            and _is_within(key, shown_ranges)
+            and (of.is_living is None or of.is_living((key, row), now))
         }
         shown = yield from of.show(list(found.items()))
         removed = [self._change(key, None) for key in keys if key not in found]
@@ -241,11 +241,8 @@ class Watcher:
 
     def _batch(self, rows: Sequence[RowChange[Any]], *, more: bool) -> Changes[Any]:
         assert self._next is not None, "a batch ends at a position"
-        of = self._of
-        place = _POSITION.pack(epoch_of(self._log.key), *self._next)
-        return Changes(
-            rows, lambda: self._cipher.encode(Cursor(of.view, of.generation, False, _PURPOSE, place)), more=more
-        )
+        cursor = _cursor(self._log, self._of, self._next)
+        return Changes(rows, lambda: self._cipher.encode(cursor), more=more)
 
     def _opened(self, text: str) -> _Position:
         of = self._of
@@ -258,6 +255,23 @@ class Watcher:
         if epoch != epoch_of(self._log.key):  # it was not watched for a while
             raise Expired(_NOT_KEPT, view=of.cls, kept=of.cls.watched)
         return _Position(number, taken)
+
+
+def _is_within(key: bytes, ranges: Sequence[RowRange]) -> bool:
+    return any(each.start <= key and (not each.stop or key < each.stop) for each in ranges)
+
+
+def _cursor(log: SharedLog, of: Listed, position: _Position) -> Cursor:
+    """Where a watcher continues; good for every range of the view."""
+    place = _POSITION.pack(epoch_of(log.key), *position)
+    return Cursor(of.view, of.generation, False, _PURPOSE, place)
+
+
+def changes_cursor(operations: Operations, of: Listed, cipher: CursorCipher) -> Plan[str]:
+    """The cursor of now. One request, two rows."""
+    _view, log = watched_view(operations, of.cls)
+    last = yield from log.look(0.0)
+    return cipher.encode(_cursor(log, of, _Position(last + 1, 0)))
 
 
 def watched_view(operations: Operations, cls: Any) -> tuple[CompiledView, SharedLog]:

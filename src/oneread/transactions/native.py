@@ -194,6 +194,17 @@ class NativeCommitter(NativeSystem):
 
         return _until_written(attempt)
 
+    def follow_rows(self, keys: Sequence[bytes]) -> Plan[None]:
+        """One unit of work, which writes these rows again."""
+        unit = self.new_unit()
+        now = yield from Now()
+        yield from unit.load("views", keys)
+        for key in keys:
+            row = unit.get("views", key)
+            if row is not None:
+                unit.put("views", key, row)
+        yield from unit.flush(now)
+
     def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
         """One unit of work."""
         unit = self.new_unit()

@@ -78,6 +78,14 @@ class GroupIndexes(Protocol):
         ...
 
 
+class ViewFollower(Protocol):
+    """Makes the rows that follow from other rows of `views`: the entries of feeds."""
+
+    def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int, /) -> Plan[None]:
+        """Adds to a unit that is about to be written what follows from its changed rows of `views`."""
+        ...
+
+
 class CounterRows(NamedTuple):
     """Where a named counter is that entities show; all of it in `counts`."""
 
@@ -209,11 +217,13 @@ class UnitOfWork:
         logs: Mapping[bytes, bytes] = NO_LOGS,
         *,
         is_consistent: bool = True,
+        follower: ViewFollower | None = None,
     ) -> None:
         self.name_of = name_of
         self._logs = logs
         self.is_consistent = is_consistent
         self._claim_facts = claim_facts
+        self._follower = follower
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
         self.followed: dict[bytes, None] = {}
@@ -346,6 +356,17 @@ class UnitOfWork:
         """Stores a row, replacing the one before."""
         self._put(table, key, row)
 
+    def put_all(self, table: Table, rows: Mapping[bytes, Row | None]) -> None:
+        """Stores and removes many rows."""
+        self._log_values(self._known[table], rows)
+        self._log_values(self._changed[table], rows)
+        known = self._known[table]
+        known.update(rows)
+        if known.made:
+            for key in rows:
+                known.made.pop(key, None)
+        self._changed[table].update(rows)
+
     def remove(self, table: Table, key: bytes) -> None:
         """Removes a row."""
         self._put(table, key, None)
@@ -361,6 +382,10 @@ class UnitOfWork:
     def has_put(self, table: Table, key: bytes) -> bool:
         """Whether this unit stores or removes a row."""
         return key in self._changed[table]
+
+    def changed(self, table: Table) -> Mapping[bytes, Row | None]:
+        """The rows of a table that this unit stores, and None for those that it removes."""
+        return self._changed[table]
 
     def known(self, table: Table) -> RowCache:
         """Every row of a table that was read or written so far."""
@@ -436,7 +461,13 @@ class UnitOfWork:
             raise HoldersRefused(refused)
 
     def write(self, now: int) -> Plan[None]:
-        """Writes everything that changed, one request a table; one more to read the logs of watched views."""
+        """Writes everything that changed, the entries of feeds that follow from it, and the logs of watched views.
+
+        One request a table; one more to read the logs.
+        """
+        changed = self._changed["views"]
+        if self._follower is not None and changed:
+            yield from self._follower.follow(self, changed, now)
         if self._logs:
             yield from self._log_changes(now)
         for table in TABLES:

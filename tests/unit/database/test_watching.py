@@ -9,6 +9,7 @@ import pytest
 from oneread import (
     Aggregate,
     Copy,
+    Feed,
     Index,
     Key,
     Model,
@@ -21,6 +22,7 @@ from oneread import (
     descending,
     expires,
     newest,
+    on,
     shown,
 )
 from oneread.database import watching
@@ -237,6 +239,61 @@ def test_an_index_over_groups_is_followed(db):
         (Ref(("a",)), (2,), 2),
     ]
     assert batch.rows[0].source.refers_to is Rooms
+
+
+class Member(Model[int]):
+    number: Key[int]
+
+
+class Group(Model[int]):
+    number: Key[int]
+
+
+class Membership(Model[int, int]):
+    group: Key[int]
+    who: Key[int]
+    member: Ref[Member]
+    of: Ref[Group]
+
+
+class Item(Model[int]):
+    number: Key[int]
+    group: Ref[Group]
+    at: datetime
+    title: str = ""
+
+
+class Home(Feed[Item]):
+    watched = timedelta(hours=1)
+
+    member: Ref[Member] = by(Membership.member)
+    at: datetime = newest(Item.at)
+    title: str = shown(Item.title)
+
+    joined = on(Item.group, Membership.of)
+    expires_after = timedelta(days=1)
+
+
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+def test_a_feed_is_followed_and_leaves_out_what_its_page_does(face, url, clock):
+    db = face(url, Schema(Member, Group, Membership, Item, Home), workers=0, clock=clock)
+    db.save_all([Member(number=1), Member(number=2), Group(number=1)])
+    cursor = db.changes_cursor(Home)
+    db.save(Membership(group=1, who=1, member=Member.at(1), of=Group.at(1)))
+    db.save(Item(number=7, group=Group.at(1), at=clock.now, title="one"))
+    batch = changes(db, Home, Member.at(1), cursor=cursor)
+    assert read(batch) == [(7, "one")]
+    assert [each.row for each in batch] == list(db.page(Home, Member.at(1)))
+    assert not changes(db, Home, Member.at(2), cursor=cursor)
+    clock.tick(2 * 86_400)  # not swept yet
+    assert read(changes(db, Home, Member.at(1), cursor=cursor)) == [(7, None)]
+    cursor = db.changes_cursor(Home)
+    db.save(Item(number=8, group=Group.at(1), at=clock.now, title="two"))
+    db.delete(Membership, 1, 1)
+    assert (8, None) in read(changes(db, Home, 1, cursor=cursor))
+    with pytest.raises(InvalidQuery, match="say whose"):
+        changes(db, Home)
+    db.close()
 
 
 def test_the_key_of_a_hashed_value_is_its_digest(db):

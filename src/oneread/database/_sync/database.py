@@ -41,7 +41,14 @@ from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
-from oneread.database.watching import PACE_SECONDS, Changes, Watcher, check_seconds, watched_view
+from oneread.database.watching import (
+    PACE_SECONDS,
+    Changes,
+    Watcher,
+    changes_cursor,
+    check_seconds,
+    watched_view,
+)
 from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
@@ -357,7 +364,7 @@ class Database:
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if self._local is not None:
-            found = read_page(self._local, of, query, self._cipher)
+            found = read_page(self._local, of, query, self._cipher, self._driver.now)
             if found is not None:
                 return found
         trace = Trace(self._observers)
@@ -395,7 +402,7 @@ class Database:
         for the rows that changed in this range.
 
         Arguments:
-            view: a watched index.
+            view: a watched index or feed.
             equal: values of the first key fields, as for `page`.
             cursor: of `changes_cursor`, or `changes.cursor`; without one, the first batch is empty, comes at once and
                 has the cursor of now.
@@ -459,8 +466,7 @@ class Database:
         """
         watched_view(self.operations, view)
         of = self._lists.get(view) or self._list(view)
-        watcher = Watcher(self.operations, of, Query(limit=1), self._cipher)
-        return (self.run(watcher.step())).cursor
+        return self.run(changes_cursor(self.operations, of, self._cipher))
 
     def scan(
         self,
