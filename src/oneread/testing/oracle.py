@@ -26,7 +26,7 @@ from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import Named, types_of
-from oneread.testing.naive import FOLDS, key_value, look, sort_by_keys
+from oneread.testing.naive import FOLDS, comparable, key_value, look, sort_by_keys
 from oneread.testing.naive_counters import NaiveCounters
 from oneread.testing.naive_entities import (
     CHILD_OF,
@@ -98,10 +98,10 @@ class Oracle:
                         self._want(cls, (field.name, name))
         for view in self.views:
             for rule in () if self.lists_groups(view) else _rules(view).values():
-                if rule.field is not None:
+                for given in rule.given_fields:
                     for cls in self.models:
                         if issubclass(cls, self._viewed(view)):
-                            self._want(cls, path_of(rule.field).names)
+                            self._want(cls, path_of(given).names)
 
     def _want(self, cls: type, route: Route) -> None:
         name, *rest = route
@@ -520,11 +520,22 @@ class Oracle:
                 fields[name] = self._as_declared(view, name, next(rest))
             elif rule.field is None:
                 fields[name] = len(several)
+            elif rule.fold == "newest_values":
+                fields[name] = self._newest(rule, several)
             else:
                 given = [self.value(held, path_of(rule.field).names) for held in several]
                 declared = self._declared(view, name)
                 fields[name] = FOLDS[rule.fold or ""]([each for each in given if each is not None], declared)
         return view(**fields)
+
+    def _newest(self, rule: Rule, several: list[Held]) -> list[Any]:
+        """The values of the newest of several entities; of one instant in the order of their keys."""
+        field, by = path_of(rule.field).names, path_of(rule.by).names
+        given = [(self.value(held, by), place_of(held.entity)[1], self.value(held, field)) for held in several]
+        there = [each for each in given if each[0] is not None and each[2] is not None]
+        there.sort(key=lambda each: [comparable(part) for part in each[1]])
+        there.sort(key=lambda each: each[0], reverse=True)
+        return [value for _instant, _key, value in there[: rule.most]]
 
     # The rows of a store.
 
@@ -581,10 +592,11 @@ def _count_aggregate(oracle: Oracle, view: type[Aggregate[Any]]) -> dict[tuple[s
     members = oracle.members(view)
     counted = {("counts", view.__name__): len(members)}
     for name, rule in _rules(view).items():
-        if rule.fold in ("least", "greatest"):
-            route = path_of(rule.field).names
-            values = [oracle.value(held, route) for _group, several in members for held in several]
-            counted["views", f"{view.__name__}.{name}"] = len([each for each in values if each is not None])
+        if rule.fold in ("least", "greatest", "newest_values"):
+            routes = [path_of(given).names for given in rule.given_fields]
+            held = [each for _group, several in members for each in several]
+            kept = [each for each in held if None not in [oracle.value(each, route) for route in routes]]
+            counted["views", f"{view.__name__}.{name}"] = len(kept)
     return counted
 
 

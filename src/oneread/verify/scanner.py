@@ -23,6 +23,7 @@ from oneread.transactions.unit_of_work import (
     Group,
     GroupNumbers,
     counter_numbers,
+    values_of,
 )
 
 BATCH: Final = 500
@@ -95,11 +96,11 @@ class Scanner:
                 if row is None:
                     yield from self._read_counter(group.key, group.counter, found)
                 continue
-            extrema: list[bytes | None] = []
-            for within in group.extrema:
-                first = yield from self._fetch("views", within, 1)
+            extrema: list[tuple[bytes, ...]] = []
+            for within, most in group.extrema:
+                first = yield from self._fetch("views", within, most)
                 self.rows += len(first)
-                extrema.append(first[0][1][VALUE].value if first and VALUE in first[0][1] else None)
+                extrema.append(values_of([(key, row) for key, row in first if VALUE in row]))
             if row is None or VALUE in row:
                 found[group.key] = GroupNumbers(None if row is None else row[VALUE].value, tuple(extrema))
         return found
