@@ -24,7 +24,7 @@ from oneread.derivations.derivation import (
     owner_offset,
 )
 from oneread.derivations.emitted_record import SUMS
-from oneread.derivations.extrema import EXTREMA, Extremum, Fold, check_most, compile_least_or_greatest, compile_newest
+from oneread.derivations.extrema import EXTREMA, Extremum, Fold, check_newest, compile_least_or_greatest, compile_newest
 from oneread.derivations.indexes import check_type, compile_where, copy_shown
 from oneread.derivations.keyed import Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
@@ -337,10 +337,12 @@ def keyspace_fields(view: type[Aggregate[Any]]) -> list[str]:
 
 def _check_fold(view: type, name: str, rule: Rule, annotation: object, names: Names) -> None:
     bare, optional, _metadata = unwrap(annotation)
+    if rule.fold != "count" and rule.field is None:
+        raise InvalidDeclaration("this fold takes a field: total(Purchase.quantity)", view=view, field=name)
     if rule.fold == "count" and (bare is not int or optional):
         raise InvalidDeclaration("count(): expected int", view=view, field=name, type=bare)
     if rule.fold == "newest_values":
-        check_most(view, name, rule)
+        check_newest(view, name, rule)
     if rule.fold in ("mean", "least", "greatest") and not optional:
         raise InvalidDeclaration("the value of an empty group is None: declare it as `| None`", view=view, field=name)
     if rule.fold == "mean":

@@ -34,6 +34,8 @@ EXTREMA: Final = ("least", "greatest", "newest_values")
 PackValue: TypeAlias = Callable[[Any], tuple[bytes, bytes]]
 """A value to what a row holds, and to what the record keeps of that."""
 
+_NO_INSTANT: Final = "newest_values(..., by=Membership.joined_at): expected the field of an instant"
+
 _pack: Final = msgspec.msgpack.Encoder(uuid_format="bytes").encode
 
 
@@ -181,8 +183,10 @@ def compile_newest(fold: Fold, access: Access, by: Access, names: Names) -> Extr
     )  # fmt: skip
 
 
-def check_most(view: type, field: str, rule: Rule) -> None:
-    """Raises InvalidDeclaration unless `most` of newest values is a number that an index row can show."""
+def check_newest(view: type, field: str, rule: Rule) -> None:
+    """Raises InvalidDeclaration unless newest values have an order, and are as many as an index row can show."""
+    if rule.by is None:
+        raise InvalidDeclaration(_NO_INSTANT, view=view, field=field)
     if type(rule.most) is not int or not 1 <= rule.most <= MOST_NEWEST:
         raise InvalidDeclaration(
             f"newest_values(..., most=3): expected a whole number from 1 to {MOST_NEWEST}",
@@ -193,9 +197,7 @@ def check_most(view: type, field: str, rule: Rule) -> None:
 def _check_newest(fold: Fold, access: Access, by: Access, names: Names) -> None:
     facts = {"view": fold.view, "field": fold.field}
     if by.many or by.type is not datetime:
-        raise InvalidDeclaration(
-            "newest_values(..., by=Membership.joined_at): expected the field of an instant", type=by.type, **facts
-        )
+        raise InvalidDeclaration(_NO_INSTANT, type=by.type, **facts)
     if access.copy is not None or access.stands_for is not None:
         raise InvalidDeclaration(
             "newest values are never copies: take the reference, or one of the fields, as "
