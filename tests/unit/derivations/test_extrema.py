@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import types
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -26,6 +27,7 @@ from oneread import (
     greatest,
     least,
     newest_values,
+    renamed,
     rollup,
     shown,
     to_json,
@@ -37,6 +39,8 @@ from oneread.costs.budgets import budget
 from oneread.errors import InvalidDeclaration, InvalidValue
 from oneread.models.json_form import form
 from oneread.store.limits import NEWEST_BYTES
+from oneread.store.requests import Scan
+from oneread.store.rows import RowRange
 from oneread.testing.oracle import Oracle, look
 
 DAY = datetime(2019, 5, 1, tzinfo=UTC)
@@ -353,6 +357,59 @@ def test_another_number_of_values_is_another_view(tmp_path):
     kept, lines, schema = line_of(4)
     with connect(url, schema, workers=0) as db:  # the same again: nothing to build
         assert db.page(lines)[0].words == ["w4", "w3", "w2", "w1"]
+
+
+def called(*, field="word", instant="joined_at", values="words", changed=()):
+    """A model and its aggregate, with fields that may be called otherwise; the same names in the store."""
+
+    class Joined(Model[int]):
+        stored_as = "Joined"
+        evolution = changed
+        number: Key[int]
+        __annotations__ |= {field: str, instant: datetime}
+
+    space = {
+        "__annotations__": {values: list[str], "number": int},
+        "__module__": __name__,
+        "number": by(Joined.number),
+        values: newest_values(getattr(Joined, field), by=getattr(Joined, instant), most=2),
+    }
+    kept = types.new_class("Kept", (Aggregate[Joined],), exec_body=lambda given: given.update(space))
+    return Joined, kept, Schema(Joined, kept)
+
+
+RENAMED = [
+    ({"field": "term"}, (renamed("word", to="term"),)),
+    ({"instant": "since"}, (renamed("joined_at", to="since"),)),
+    ({"values": "terms"}, ()),
+]
+
+
+@pytest.mark.parametrize(("names", "changed"), RENAMED)
+def test_fields_that_are_called_otherwise_keep_the_rows(tmp_path, names, changed):
+    url = f"lmdb://{tmp_path}/store"
+    joined, kept, schema = called()
+    with connect(url, schema, workers=0) as db:
+        db.save(joined(number=1, word="a", joined_at=DAY))
+        before = db.operations.catalog.views[kept].extrema[0].prefix
+    joined, kept, schema = called(**names, changed=changed)
+    with connect(url, schema, workers=0) as db:
+        assert db.operations.catalog.views[kept].extrema[0].prefix == before
+        assert getattr(db.get(kept, 1), names.get("values", "words")) == ["a"]
+        assert db.verify().clean
+
+
+def test_the_bytes_of_a_row():
+    with connect("memory://", LISTED, workers=0, clock=lambda: 1_000) as db:
+        db.save(Membership(number=3, word="ab", joined_at=DAY))
+        db.save(Membership(number=4, word="a longer word than that", joined_at=DAY))
+        (view,) = db.operations.catalog.views[WordsOf].extrema
+        rows = db.run(Scan("views", RowRange.under(view.prefix), 9, families="dm").__iter__())
+        group, instant = "1501", "cd7ffa7837cd249fff"
+        assert [(key[4:].hex(), row[b"d:b"].value) for key, row in rows] == [
+            (f"{group}{instant}1503", b"\x91\xa2ab"),
+            (f"{group}{instant}1504", b"\x91\xb7a longer word than that"),
+        ]
 
 
 # What may be declared.
