@@ -40,7 +40,7 @@ from oneread.store.engine import LocalReads
 from oneread.store.keys import row_part
 from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found, Read
-from oneread.store.rows import Row, Table
+from oneread.store.rows import Row, RowRange, Table
 from oneread.transactions.deltas import Number, decode_amounts, digits_of, exact_number, plain
 from oneread.transactions.unit_of_work import VALUE, GroupNumbers, first_values
 
@@ -268,6 +268,7 @@ class AggregateView:
 
     def local_find(self, engine: LocalReads) -> LocalFind | None:
         prefix, encode, point, column = self.prefix, self.key.codec.encode, engine.point, engine.column
+        hidden = [(each.field, each.prefix, each.most, each.read) for each in self.extrema]
 
         def find(values: tuple[Any, ...]) -> tuple[Any, int, int]:
             group = encode(values)
@@ -277,11 +278,13 @@ class AggregateView:
                 packed = cell.value
                 size = len(packed)
             extrema: dict[str, Any] = {}
-            for each in self.extrema:
-                found = column("views", *each.first_rows(group), VALUE)
-                extrema[each.field] = each.read([value for _key, value in found])
-                rows += len(found)
-                size += sum([len(key) + len(value) for key, value in found])
+            for field, behind, most, read in hidden:
+                values: list[bytes] = []
+                for key, value in column("views", RowRange.under(behind + group), most, VALUE):
+                    values.append(value)
+                    size += len(key) + len(value)
+                extrema[field] = read(values)
+                rows += len(values)
             return self.make_row(values, decode_amounts(packed), extrema), rows, size
 
         return find

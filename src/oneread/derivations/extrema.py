@@ -128,11 +128,13 @@ def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:
     codec = Codec((element(fold.field, access.type, fold.view, descending=word == "greatest"),))
     decode_plain = msgspec.msgpack.Decoder(tuple[access.type]).decode  # type: ignore[name-defined]
 
-    def decode(packed: bytes) -> Any:
+    def read(values: Sequence[bytes]) -> Any:
+        if not values:
+            return None
         try:
-            return decode_plain(packed)[0]
+            return decode_plain(values[0])[0]
         except msgspec.MsgspecError:  # an int beyond 64 bits
-            return msgspec.convert(unpack_wide(packed), tuple[access.type])[0]  # type: ignore[name-defined]
+            return msgspec.convert(unpack_wide(values[0]), tuple[access.type])[0]  # type: ignore[name-defined]
 
     form = RowForm(
         f"{fold.view.__name__}.{fold.field}", "extremum rows", "extremum", "extremum", "views",
@@ -140,8 +142,7 @@ def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:
     )  # fmt: skip
     return Extremum(
         fold.field, fold.prefix, 1, codec, access, access, f"{access.code} {word}",
-        _packed if has_one_form(access.type) else _packed_in_digits, decode,
-        lambda values: decode(values[0]) if values else None, form,
+        _packed if has_one_form(access.type) else _packed_in_digits, lambda packed: read((packed,)), read, form,
     )  # fmt: skip
 
 
