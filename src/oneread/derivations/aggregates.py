@@ -279,12 +279,12 @@ class AggregateView:
                 size = len(packed)
             extrema: dict[str, Any] = {}
             for field, behind, most, read in hidden:
-                values: list[bytes] = []
+                first: list[bytes] = []
                 for key, value in column("views", RowRange.under(behind + group), most, VALUE):
-                    values.append(value)
+                    first.append(value)
                     size += len(key) + len(value)
-                extrema[field] = read(values)
-                rows += len(values)
+                extrema[field] = read(first)
+                rows += len(first)
             return self.make_row(values, decode_amounts(packed), extrema), rows, size
 
         return find

@@ -88,7 +88,11 @@ class Extremum(NamedTuple):
 
     def checks(self) -> list[tuple[str, Access, Callable[[Any], object]]]:
         """The checks of new values, as `CompiledView.probed_values` gives them."""
-        ordering = (self.field, self.order, lambda value: self.codec.encode((value,)))
+
+        def encode(value: Any) -> bytes:
+            return self.codec.encode((value,))
+
+        ordering = (self.field, self.order, encode)
         return [ordering] if self.order is self.value else [ordering, (self.field, self.value, self.pack)]
 
     def scope(self, place: int) -> dict[str, Any]:
@@ -136,13 +140,16 @@ def compile_least_or_greatest(fold: Fold, access: Access) -> Extremum:
         except msgspec.MsgspecError:  # an int beyond 64 bits
             return msgspec.convert(unpack_wide(values[0]), tuple[access.type])[0]  # type: ignore[name-defined]
 
+    def decode(packed: bytes) -> Any:
+        return read((packed,))
+
     form = RowForm(
         f"{fold.view.__name__}.{fold.field}", "extremum rows", "extremum", "extremum", "views",
         fold.place | {path.names}, frozenset(), "value", found="scan", paged="each", ends=(access.type, path),
     )  # fmt: skip
     return Extremum(
         fold.field, fold.prefix, 1, codec, access, access, f"{access.code} {word}",
-        _packed if has_one_form(access.type) else _packed_in_digits, lambda packed: read((packed,)), read, form,
+        _packed if has_one_form(access.type) else _packed_in_digits, decode, read, form,
     )  # fmt: skip
 
 
@@ -172,6 +179,12 @@ def compile_newest(fold: Fold, access: Access, by: Access, names: Names) -> Extr
             )  # fmt: skip
         return doc, short_hash(doc)
 
+    def decode(packed: bytes) -> Any:
+        return layout.decode(packed).value
+
+    def read(values: Sequence[bytes]) -> list[Any]:
+        return [each.value for each in layout.decode_many(values)]
+
     form = RowForm(
         f"{fold.view.__name__}.{fold.field}", "rows of newest values", "newest values", "newest values", "views",
         fold.place | {path.names}, frozenset({value_path.names}), "short value", found="scan", paged="each",
@@ -179,8 +192,7 @@ def compile_newest(fold: Fold, access: Access, by: Access, names: Names) -> Extr
     )  # fmt: skip
     return Extremum(
         fold.field, fold.prefix, rule.most, codec, by, access, f"{by.code} newest {access.code}", pack,
-        lambda packed: layout.decode(packed).value,
-        lambda values: [each.value for each in layout.decode_many(values)], form,
+        decode, read, form,
     )  # fmt: skip
 
 

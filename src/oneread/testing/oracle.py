@@ -17,6 +17,7 @@ import msgspec
 
 from oneread.database.patches import FieldStep
 from oneread.derivations.expiry import ExpiryIndex
+from oneread.derivations.extrema import EXTREMA
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
@@ -26,7 +27,7 @@ from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import Named, types_of
-from oneread.testing.naive import FOLDS, comparable, key_value, look, sort_by_keys
+from oneread.testing.naive import comparable, fold, key_value, look, sort_by_keys
 from oneread.testing.naive_counters import NaiveCounters
 from oneread.testing.naive_entities import (
     CHILD_OF,
@@ -520,22 +521,16 @@ class Oracle:
                 fields[name] = self._as_declared(view, name, next(rest))
             elif rule.field is None:
                 fields[name] = len(several)
-            elif rule.fold == "newest_values":
-                fields[name] = self._newest(rule, several)
             else:
-                given = [self.value(held, path_of(rule.field).names) for held in several]
-                declared = self._declared(view, name)
-                fields[name] = FOLDS[rule.fold or ""]([each for each in given if each is not None], declared)
+                fields[name] = fold(rule, self.folded(rule, several), self._declared(view, name))
         return view(**fields)
 
-    def _newest(self, rule: Rule, several: list[Held]) -> list[Any]:
-        """The values of the newest of several entities; of one instant in the order of their keys."""
-        field, by = path_of(rule.field).names, path_of(rule.by).names
-        given = [(self.value(held, by), place_of(held.entity)[1], self.value(held, field)) for held in several]
-        there = [each for each in given if each[0] is not None and each[2] is not None]
-        there.sort(key=lambda each: [comparable(part) for part in each[1]])
-        there.sort(key=lambda each: each[0], reverse=True)
-        return [value for _instant, _key, value in there[: rule.most]]
+    def folded(self, rule: Rule, several: list[Held]) -> list[list[Any]]:
+        """What a rule names of several entities, in the order of their keys; not of those that lack any of it."""
+        routes = [path_of(given).names for given in rule.given_fields]
+        ordered = sorted(several, key=lambda held: [comparable(part) for part in place_of(held.entity)[1]])
+        rows = [[self.value(held, route) for route in routes] for held in ordered]
+        return [row for row in rows if all(each is not None for each in row)]
 
     # The rows of a store.
 
@@ -592,11 +587,9 @@ def _count_aggregate(oracle: Oracle, view: type[Aggregate[Any]]) -> dict[tuple[s
     members = oracle.members(view)
     counted = {("counts", view.__name__): len(members)}
     for name, rule in _rules(view).items():
-        if rule.fold in ("least", "greatest", "newest_values"):
-            routes = [path_of(given).names for given in rule.given_fields]
-            held = [each for _group, several in members for each in several]
-            kept = [each for each in held if None not in [oracle.value(each, route) for route in routes]]
-            counted["views", f"{view.__name__}.{name}"] = len(kept)
+        if rule.fold in EXTREMA:
+            folded = [oracle.folded(rule, several) for _group, several in members]
+            counted["views", f"{view.__name__}.{name}"] = sum(map(len, folded))
     return counted
 
 
