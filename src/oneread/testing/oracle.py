@@ -514,15 +514,11 @@ class Oracle:
         return groups
 
     def _fold(self, view: type[V], values: tuple[Any, ...], several: list[Held]) -> V:
-        fields: dict[str, Any] = {}
-        rest = iter(values)
-        for name, rule in _rules(view).items():
-            if rule.kind == "key":
-                fields[name] = self._as_declared(view, name, next(rest))
-            elif rule.field is None:
-                fields[name] = len(several)
-            else:
-                fields[name] = fold(rule, self.folded(rule, several), self._declared(view, name))
+        rules = _rules(view).items()
+        keys = [name for name, rule in rules if rule.kind == "key"]
+        fields = {name: self._as_declared(view, name, value) for name, value in zip(keys, values, strict=True)}
+        for name, rule in [each for each in rules if each[0] not in fields]:
+            fields[name] = fold(rule, self.folded(rule, several), self._declared(view, name))
         return view(**fields)
 
     def folded(self, rule: Rule, several: list[Held]) -> list[list[Any]]:
@@ -588,8 +584,9 @@ def _count_aggregate(oracle: Oracle, view: type[Aggregate[Any]]) -> dict[tuple[s
     counted = {("counts", view.__name__): len(members)}
     for name, rule in _rules(view).items():
         if rule.fold in EXTREMA:
-            folded = [oracle.folded(rule, several) for _group, several in members]
-            counted["views", f"{view.__name__}.{name}"] = sum(map(len, folded))
+            counted["views", f"{view.__name__}.{name}"] = sum(
+                len(oracle.folded(rule, held)) for _group, held in members
+            )
     return counted
 
 
