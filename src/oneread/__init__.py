@@ -34,10 +34,11 @@ from oneread.derivations.rules import (
     newest,
     newest_values,
     oldest,
+    on,
     shown,
     total,
 )
-from oneread.derivations.views import Aggregate, Index
+from oneread.derivations.views import Aggregate, Feed, Index
 from oneread.evolution.schema import Schema
 from oneread.models.evolving import renamed, retyped
 from oneread.models.expiry import expires
@@ -79,6 +80,7 @@ __all__ = [
     "CounterBatch",
     "CounterRules",
     "Database",
+    "Feed",
     "Index",
     "Key",
     "Model",
@@ -111,6 +113,7 @@ __all__ = [
     "newest",
     "newest_values",
     "oldest",
+    "on",
     "reference",
     "remove",
     "renamed",

@@ -17,6 +17,8 @@ from oneread.derivations.derivation import CompiledView
 from oneread.derivations.expiry import row_expiries
 from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
+from oneread.feeds.entries import Entries
+from oneread.feeds.feed_view import FeedView
 from oneread.models.condition_checks import ConditionChecks
 from oneread.models.expiry import ExpiryRule, is_living_row
 from oneread.models.model import Model
@@ -61,13 +63,23 @@ class Copied(Protocol[E]):
     def _same(self, at: Ref[E], /) -> Ref[E]: ...
 
 
+class FeedLimits(NamedTuple):
+    """What a page of a feed is limited to: one member's entries, and those that have not expired."""
+
+    members: int
+    """The elements of the key that say whose feed it is; a page gives all of them."""
+    oldest: Callable[[int], bytes | None]
+    """The next element from which entries have expired at a clock; None if none has."""
+
+
 class Listed(NamedTuple):
     """Something that can be paged.
 
     `flat` turns arguments into values of the codec's elements; cursors are bound to `view` and `generation`; `is_shown`
     is None when every row is; `is_living` says at which clocks a row counts as present, None when it always does;
     `decode_rows` is None unless rows hold what they show in one cell; `encoders` encode the
-    first 0, 1, ... elements of the key; `hashed` elements are digests, which have no order.
+    first 0, 1, ... elements of the key; `hashed` elements are digests, which have no order; `feed` is None for what is
+    not a feed.
     """
 
     cls: Any
@@ -85,6 +97,7 @@ class Listed(NamedTuple):
     conditions: ConditionChecks
     hashed: frozenset[int] = frozenset()
     is_living: Callable[[Found, int], bool] | None = None
+    feed: FeedLimits | None = None
 
     @property
     def width(self) -> int:
@@ -114,10 +127,14 @@ def _of_view(view: CompiledView, names: Names) -> Listed:
     referring = view.referring.union(each.field for each in key.parts if each.access.copy or each.access.stands_for)
     conditions = ConditionChecks(names, view.cls, referring)
     is_expiring = view.groups is None and bool(row_expiries(view.cls, view.model))
+    feed = None
+    if isinstance(view, FeedView):
+        is_expiring = view.has_expiries
+        feed = FeedLimits(len(view.member_codec.elements), Entries(view).oldest)
     return Listed(
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
         view.show, None, None if is_expiring else view.decode_rows, _encoders(key.codec), conditions, key.hashed,
-        _is_living if is_expiring else None,
+        _is_living if is_expiring else None, feed,
     )  # fmt: skip
 
 

@@ -180,13 +180,14 @@ def page(of: Listed, query: Query, cipher: CursorCipher, trace: Trace) -> Plan[P
 
 
 class _Branch:
-    """One range of a list: all rows with the same values in the first key fields."""
+    """One range of a list: all rows with the same values in the first key fields; of a feed, of one member."""
 
-    __slots__ = ("prefix", "within")
+    __slots__ = ("member", "prefix", "within")
 
-    def __init__(self, prefix: bytes, within: RowRange) -> None:
+    def __init__(self, prefix: bytes, within: RowRange, member: bytes) -> None:
         self.prefix = prefix
         self.within = within
+        self.member = member
 
 
 def _branches(of: Listed, query: Query) -> list[_Branch]:
@@ -221,7 +222,18 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     else:
         bounds = (query.bounds or KeyBounds[Any]()).map(lambda bound: _edge(of, equal, bound))
         start, stop = of.codec.bounded_range(values, bounds, prefix=of.prefix, starts_with=query.starts_with)
-    return _Branch(prefix, RowRange(start, stop or b""))
+    return _Branch(prefix, RowRange(start, stop or b""), _member(of, values))
+
+
+def _member(of: Listed, values: tuple[Any, ...]) -> bytes:
+    """What the keys of a feed's entries of one member begin with; b"" for other lists."""
+    if of.feed is None:
+        return b""
+    count = of.feed.members
+    if len(values) < count:
+        fields = [each.name for each in of.codec.elements[:count]]
+        raise InvalidQuery("a page of a feed is that of one member: say whose", view=of.cls, fields=fields)
+    return of.prefix + of.encoders[count](values[:count])
 
 
 def bounds_of(since: Any, after: Any, until: Any, through: Any) -> KeyBounds[Any] | None:
@@ -260,11 +272,21 @@ class BoundQuery:
         self._cursor = None if query.cursor is None else self._opened(query.cursor)
         self.backward = query.backward if self._cursor is None else self._cursor.backward
 
-    def ranges(self) -> list[RowRange]:
-        """What each branch has left on the far side of the cursor.
+    def ranges(self, now: int = 0) -> list[RowRange]:
+        """What each branch has left on the far side of the cursor, without entries of a feed that have expired.
 
         Rows of all branches are ordered by what follows their prefix (the suffix), then by branch.
         """
+        ranges, feed = self._ranges(), self.of.feed
+        oldest = None if feed is None else feed.oldest(now)
+        if oldest is None:
+            return ranges
+        return [
+            _cut(within, branch.member + oldest, backward=True)
+            for branch, within in zip(self.branches, ranges, strict=True)
+        ]
+
+    def _ranges(self) -> list[RowRange]:
         cursor = self._cursor
         if cursor is None or not cursor.key:
             return [branch.within for branch in self.branches]
@@ -321,9 +343,9 @@ def _cut(within: RowRange, edge: bytes, *, backward: bool) -> RowRange:
 def _read(bound: BoundQuery, trace: Trace) -> Plan[PageRows]:
     of, query, backward = bound.of, bound.query, bound.backward
     passes = None if query.where is None else compiled_condition(query.where)
-    now = 0 if of.is_living is None else (yield from Now())
+    now = 0 if of.is_living is None and of.feed is None else (yield from Now())
     sources = [
-        _Source(within, len(branch.prefix)) for branch, within in zip(bound.branches, bound.ranges(), strict=True)
+        _Source(within, len(branch.prefix)) for branch, within in zip(bound.branches, bound.ranges(now), strict=True)
     ]
     most = query.limit + query.budget
     keys: list[bytes] = []

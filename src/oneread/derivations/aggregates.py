@@ -28,7 +28,7 @@ from oneread.derivations.extrema import EXTREMA, Extremum, Fold, check_newest, c
 from oneread.derivations.indexes import check_type, compile_where, copy_shown
 from oneread.derivations.keyed import Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
-from oneread.derivations.views import Aggregate
+from oneread.derivations.views import Aggregate, View
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded, shown
 from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, ref_class
@@ -71,6 +71,7 @@ class AggregateView:
     table: Table = "counts"
     can_find = True
     groups: CompiledView | None = None
+    parts: tuple[type[View[Any]], ...] = ()
     decode_rows: Callable[[list[bytes]], list[Any]] | None = None
 
     def __init__(self, cls: type[Aggregate[Any]], compiling: Compiling) -> None:

@@ -49,6 +49,25 @@ class Rule(msgspec.Struct, frozen=True):
         return tuple(each for each in (self.field, self.by) if each is not _NOTHING)
 
 
+class FeedJoin(msgspec.Struct, frozen=True):
+    """The class option `joined` of a feed, as `on(...)` makes it."""
+
+    item: Any
+    membership: Any
+
+
+def on(item: T | None, membership: T | None) -> FeedJoin:
+    """Joins the items and the memberships of a feed: those whose fields refer to the same group.
+
+    A mistake raises InvalidDeclaration when the schema is built.
+
+    Arguments:
+        item: a field of the item: `Post.group`, or `each(Post.groups)`.
+        membership: a field of the membership's model: `Membership.group`.
+    """
+    return FeedJoin(item, membership)
+
+
 @overload
 def by(field: T | None, *, hashed: bool = False) -> T: ...
 @overload

@@ -55,7 +55,7 @@ class NativeCommitter(NativeSystem):
         claim_facts: ClaimFacts = no_claim_facts,
     ) -> None:
         self.name_of = name_of
-        self.new_unit = partial(UnitOfWork, name_of, claim_facts)
+        self.new_unit = partial(UnitOfWork, name_of, claim_facts, follower=followers.of_views)
         self._fence = fence
         self._followers = followers
         self._inline = inline
@@ -195,6 +195,17 @@ class NativeCommitter(NativeSystem):
             return None
 
         return _until_written(attempt)
+
+    def follow_rows(self, keys: Sequence[bytes]) -> Plan[None]:
+        """One unit of work, which writes these rows again."""
+        unit = self.new_unit()
+        now = yield from Now()
+        yield from unit.load("views", keys)
+        for key in keys:
+            row = unit.get("views", key)
+            if row is not None:
+                unit.put("views", key, row)
+        yield from unit.flush(now)
 
     def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
         """One unit of work."""
