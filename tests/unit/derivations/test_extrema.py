@@ -11,6 +11,7 @@ import pytest
 from oneread import (
     Aggregate,
     Copy,
+    Feed,
     Index,
     Key,
     Model,
@@ -26,7 +27,9 @@ from oneread import (
     field,
     greatest,
     least,
+    newest,
     newest_values,
+    on,
     renamed,
     rollup,
     shown,
@@ -523,4 +526,56 @@ def test_they_equal_what_the_oracle_folds(seed, inline):
             db.drain()
             assert look(db.page(JoinLines).rows) == look(oracle.rows(JoinLines))
             assert look(db.page(JoinsOfDay).rows) == look(oracle.groups(JoinsOfDay))
+        assert db.verify().clean
+
+
+# In a feed of groups.
+
+
+class Attendance(Model[int]):
+    number: Key[int]
+    group: Ref["Club"]
+    member: Ref[Member]
+    joined_at: datetime
+
+
+class JoinsOfClub(Aggregate[Attendance]):
+    group: Ref["Club"] = by(Attendance.group)
+    day: datetime = bucket(Attendance.joined_at, "day")
+    people: int = count()
+    last: datetime | None = greatest(Attendance.joined_at)
+    names: list[str] = newest_values(within(Attendance.member, Member.name), by=Attendance.joined_at, most=2)
+
+
+class Lines(Feed[JoinsOfClub]):
+    member: Ref[Member] = by(Attendance.member)
+    at: datetime = newest(JoinsOfClub.last)
+    people: int = shown(JoinsOfClub.people)
+    names: list[str] = shown(JoinsOfClub.names)
+
+    joined = on(JoinsOfClub.group, Attendance.group)
+    expires_after = None
+
+
+class Club(Model[int]):
+    number: Key[int]
+
+
+@pytest.mark.parametrize("inline", [2, 1000])
+def test_a_feed_of_groups_has_one_line_for_many(inline):
+    def lines(number):
+        db.drain()
+        return [(row.people, row.names) for row in db.page(Lines, Member.at(number))]
+
+    with connect("memory://", Schema(Member, Club, Attendance, JoinsOfClub, Lines, inline=inline), workers=0) as db:
+        db.save_all([*(Member(number=number, name=f"m{number}") for number in range(5)), Club(number=1)])
+        for number in range(5):
+            at = DAY + timedelta(hours=number)
+            db.save(Attendance(number=number, group=Club.at(1), member=Member.at(number), joined_at=at))
+        assert lines(0) == [(5, ["m4", "m3"])]
+        db.patch(Member, 4, name="Zed")
+        assert lines(0) == lines(4) == [(5, ["Zed", "m3"])]
+        db.delete(Attendance, 3)
+        assert lines(0) == [(4, ["Zed", "m2"])]
+        assert lines(3) == []
         assert db.verify().clean
