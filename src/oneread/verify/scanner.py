@@ -132,11 +132,13 @@ class Scanner:
             broken = failure.facts.get("key")
             if not isinstance(broken, bytes) or broken < within.start:
                 raise
-        found = yield from fetch_rows(table, RowRange(within.start, broken), limit - 1)
-        if len(found) < limit - 1:  # else more rows may be in front of the broken one
+        found = yield from fetch_rows(table, RowRange(within.start, broken), limit)
+        if len(found) < limit:  # else more rows may be in front of the broken one
             found.append((broken, {}))
-        rest = yield from self._fetch(table, within.behind(found[-1][0]), limit)
-        return [*found, *rest][:limit]
+        if len(found) == limit:
+            return found
+        rest = yield from self._fetch(table, within.behind(found[-1][0]), limit - len(found))
+        return [*found, *rest]
 
     def _advance(self, rows: int) -> Plan[None]:
         """Reports progress, and sleeps when the scan is faster than its pace."""
