@@ -129,6 +129,16 @@ def decode_value(table: Table, key: bytes, value: bytes, column: bytes) -> bytes
     return None if cell is None else cell.value
 
 
+unpack_cell = _CELL.unpack_from
+"""Where a cell's value starts, its stamp, and where it ends."""
+
+
+def place_of(table: Table, key: bytes, value: bytes, column: bytes) -> tuple[bytes, int, int]:
+    """The head of a row that has a column, where the numbers of that column are, and where the values start."""
+    shape = _read_shapes.get(value[: value[0]]) or _parsed_shape(table, key, value)
+    return shape.head, shape.at[column], shape.values
+
+
 def _new_shape(table: Table, row: Row) -> Shape:
     """The shape of a row that is about to be written for the first time."""
     for column in row:
