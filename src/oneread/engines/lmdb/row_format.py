@@ -57,14 +57,15 @@ def encode(table: Table, key: bytes, row: Row) -> bytes:
             if end > embedded.MAX_VALUE:
                 embedded.check_row(table, key, row)
             return shape.opening + _STAMPED(cell.stamp, end) + value
-        cells = [row[column] for column in shape.columns]
-        values = [cell.value for cell in cells]
+        values: list[bytes] = []
         numbers: list[int] = [values_at]
         end = values_at
-        for cell in cells:
-            end += len(cell.value)
-            numbers.append(cell.stamp)
-            numbers.append(end)
+        for column in shape.columns:
+            cell = row[column]
+            value = cell.value
+            values.append(value)
+            end += len(value)
+            numbers += (cell.stamp, end)
         if end > embedded.MAX_VALUE:
             embedded.check_row(table, key, row)
         return b"".join((shape.head, shape.unpack.pack(*numbers), *values))
