@@ -34,7 +34,7 @@ PAGES = Goal(3)
 DIFFERENT = Goal(0, "<=", "figure", " feeds")
 CHUNKS = 10
 """Into how many rounds the load is cut."""
-BATCH = 1_000
+BATCH = 250
 """Posts of one batch of the load, on every side."""
 ITEMS = 200
 """Posts of a group that is joined: the most that a group of the data has."""
