@@ -226,7 +226,7 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
 
 
 def _member(of: Listed, values: tuple[Any, ...], prefix: bytes) -> bytes:
-    """What the keys of a feed's entries of one member begin with; b"" for other lists. `prefix` is that of all values."""
+    """What the keys of a feed's entries of one member begin with; b"" for other lists. All values have `prefix`."""
     if of.feed is None:
         return b""
     count = of.feed.members
