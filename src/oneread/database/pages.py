@@ -222,18 +222,18 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     else:
         bounds = (query.bounds or KeyBounds[Any]()).map(lambda bound: _edge(of, equal, bound))
         start, stop = of.codec.bounded_range(values, bounds, prefix=of.prefix, starts_with=query.starts_with)
-    return _Branch(prefix, RowRange(start, stop or b""), _member(of, values))
+    return _Branch(prefix, RowRange(start, stop or b""), _member(of, values, prefix))
 
 
-def _member(of: Listed, values: tuple[Any, ...]) -> bytes:
-    """What the keys of a feed's entries of one member begin with; b"" for other lists."""
+def _member(of: Listed, values: tuple[Any, ...], prefix: bytes) -> bytes:
+    """What the keys of a feed's entries of one member begin with; b"" for other lists. All values have `prefix`."""
     if of.feed is None:
         return b""
     count = of.feed.members
     if len(values) < count:
         fields = [each.name for each in of.codec.elements[:count]]
         raise InvalidQuery("a page of a feed is that of one member: say whose", view=of.cls, fields=fields)
-    return of.prefix + of.encoders[count](values[:count])
+    return prefix if len(values) == count else of.prefix + of.encoders[count](values[:count])
 
 
 def bounds_of(since: Any, after: Any, until: Any, through: Any) -> KeyBounds[Any] | None:
