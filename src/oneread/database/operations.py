@@ -14,6 +14,7 @@ from oneread.counters.cache_first import CacheFirstPlans
 from oneread.counters.copying import CounterCopier
 from oneread.counters.counters import CounterPlans
 from oneread.database.expiry_sweep import BATCH, BackgroundSweeper, ExpirySweep
+from oneread.database.marking import Marking
 from oneread.database.patches import patching
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import ChangeResult, Delete, Mode, Patch, Save, followers
@@ -73,7 +74,8 @@ class Operations:
 
     `committer` commits, `outbox` does the tasks that commits leave, `jobs` what comes again and again; `counters` and
     `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
-    `meter` records how the worker does, under telemetry. `lists` belongs to the faces: what can be paged, by its class.
+    `marking` marks what members have seen of feeds. `meter` records how the worker does, under telemetry. `lists`
+    belongs to the faces: what can be paged, by its class.
     `inline` and `portable` are the schema's.
     """
 
@@ -95,6 +97,7 @@ class Operations:
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)
         self.jobs = JobRunner(self.committer, [self.counters.sweeper, self.sweeper], self.outbox.leases)
         self.copies = CounterCopier(self.committer, catalog.counters)
+        self.marking = Marking(catalog, fence, self.find, self.commit)
         self.meter: WorkerMeter | None = None
         # Values for references without a default that are left out, by name.
         self._blank: dict[type, dict[str, Any]] = {
