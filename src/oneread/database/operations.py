@@ -32,6 +32,7 @@ from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.evolution.schema import Schema
 from oneread.feeds.following import FeedHandler, follower_of
+from oneread.feeds.own_writes import OwnWrites
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
@@ -74,8 +75,8 @@ class Operations:
 
     `committer` commits, `outbox` does the tasks that commits leave, `jobs` what comes again and again; `counters` and
     `cache_counters` are those of the store, and `copies` gives the values of the former to the entities that show them.
-    `marking` marks what members have seen of feeds. `meter` records how the worker does, under telemetry. `lists`
-    belongs to the faces: what can be paged, by its class.
+    `marking` marks what members have seen of feeds, `own_writes` lets a page of a feed include a write. `meter` records
+    how the worker does, under telemetry. `lists` belongs to the faces: what can be paged, by its class.
     `inline` and `portable` are the schema's.
     """
 
@@ -92,6 +93,7 @@ class Operations:
         if feeds is not None:
             handlers[FEED] = FeedHandler(feeds)
         self.outbox = TaskRunner(self.committer, handlers)
+        self.own_writes = OwnWrites(self.committer, feeds)
         self.counters = CounterPlans(self.committer, schema.counters)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)

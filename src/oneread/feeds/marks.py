@@ -15,6 +15,7 @@ import msgspec
 
 from oneread.derivations.access import Access, Accesses
 from oneread.derivations.changes import Patch
+from oneread.derivations.keyed import ViewKey, in_utc
 from oneread.derivations.views import Feed
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidQuery
 from oneread.feeds.entries import Entries
@@ -157,6 +158,11 @@ class MarkedFeed:
         self._item_of = items.suffix if groups is None else lambda key: groups.key.codec.encode(groups.key.flat(key))
 
     @property
+    def parts(self) -> frozenset[bytes]:
+        """The prefixes of the items and the memberships that the feed is made of."""
+        return frozenset((self.entries.items, self.entries.members))
+
+    @property
     def kind(self) -> EntityKind:
         """The model of the marks. Raises InvalidQuery if the feed has none."""
         if self._kind is None:
@@ -187,7 +193,8 @@ class MarkedFeed:
     def position_at(self, key: bytes) -> Position:
         """The position of an entry."""
         values, end = self.view.key.codec.decode_prefix(key, VIEW_BYTES)
-        return Position(values[-1], key[end:])
+        at: Any = values[-1]
+        return Position(at, key[end:])
 
     def position_of(self, entry: Any) -> Position:
         """The position of an entry as a page shows it.
@@ -196,11 +203,12 @@ class MarkedFeed:
             InvalidQuery: it is not an entry of this feed.
         """
         view = self.view
-        if not isinstance(entry, view.cls) or not isinstance(entry.source, Ref):
+        key: Any = getattr(getattr(entry, "source", None), "key", None)
+        at: Any = getattr(entry, view.rules.time, None)
+        if not isinstance(entry, view.cls) or type(key) is not tuple or not isinstance(at, datetime):
             raise InvalidQuery("expected an entry of this feed, a row of its page", view=view.cls, given=type(entry))
-        at: Any = getattr(entry, view.rules.time)
-        self._put_time(at)  # refuses what is not an instant
-        return Position(at, self._item_of(entry.source.key))
+        self._put_time(at)  # refuses an instant without a time zone
+        return Position(in_utc(at), self._item_of(key))
 
     def whose(self, entry: Any) -> tuple[Any, ...]:
         """The values of the member in whose feed an entry is."""
@@ -222,6 +230,12 @@ class MarkedFeed:
         marks = Marks() if entity is None else Marks(entity.seen, entity.read)
         marks.__dict__[POSITION_OF] = self.position_of
         return marks
+
+
+def _group_suffix(key: ViewKey) -> Callable[[tuple[Any, ...]], bytes]:
+    """From the key of a group to what the keys of entries have of it."""
+    encode: Callable[[tuple[Any, ...]], bytes] = key.codec.encode
+    return lambda group: encode(key.flat(group))
 
 
 class MarkChange(Patch):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from sys import maxsize
 from types import TracebackType
@@ -34,6 +35,7 @@ from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
 from oneread.database.expiry_sweep import Swept
 from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
+from oneread.database.freshness import Freshness, fresh_page
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.marking import MOST_COUNTED, Unread
 from oneread.database.operations import Children, Operations
@@ -312,6 +314,8 @@ class Database:
         starts_with: str | bytes | None = None,
         where: Expression | None = None,
         budget: int = BUDGET,
+        includes: object = None,
+        lag: bool = False,
     ) -> Page[P]:
         """A page of an index, of entities by first parts of their key, or of an aggregate's groups, in stored order.
 
@@ -330,13 +334,21 @@ class Database:
             where: a condition on the rows; rows that fail it are read all the same, within `budget`.
             budget: rows that may be read beyond `limit`; once they are used up, `page.truncated` is true and
                 `page.next` continues.
+            includes: of a feed, what a write returned: the page shows what this write made of the member's feed, even
+                while its fan-out waits. The newest `limit` items of a group that the member has just joined.
+            lag: of a feed, whether `page.lag` is asked for: how many seconds ago the oldest change was that entries may
+                still lack, 0.0 if none.
 
         Costs one request and at most limit + 1 rows; with `any_of`, that for each value. Where tombstones, other
         variants or `where` leave rows out, up to `budget` rows more, in requests of at most limit + 1 rows. For groups
-        of an aggregate, what `get` costs for each `least`, `greatest` and `newest_values` of each group.
+        of an aggregate, what `get` costs for each `least`, `greatest` and `newest_values` of each group. `includes`
+        costs nothing more unless the write left a task about this feed; then one transaction for each: a read of the
+        task, and while that waits two reads, a scan and a write of this member's rows. `lag` costs one request, of at
+        most 500 of the tasks that wait; with more it is that of the first 500.
 
         Raises:
             InvalidQuery: the limit is out of bounds, or the view cannot answer this.
+            UsageError: `includes` is not what a write of this database returned.
             InvalidCursor: the cursor was tampered with or belongs to another page.
             NotReady: the view is still being built.
 
@@ -357,6 +369,10 @@ class Database:
         limit = min(DEFAULT_LIMIT, of.max_limit) if limit is None else limit
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
+        if includes is not None or lag is not False:
+            trace, fresh = Trace(self._observers), Freshness(includes, lag)
+            fresh_read = partial(fresh_page, self.operations, of, query, self._cipher, trace, fresh)
+            return self._driver.run(self.operations.reading(fresh_read), trace)
         if self._local is not None:
             found = read_page(self._local, of, query, self._cipher, self._driver.now)
             if found is not None:
