@@ -17,12 +17,14 @@ from oneread.evolution.fence import Fence
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.marks import MARKS, FeedMarks, MarkChange, MarkedFeed, Marks, Position, moving
+from oneread.models.expiry import is_living_row
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.limits import BUDGET
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
 from oneread.transactions.commit import Change
+from oneread.transactions.unit_of_work import VALUE
 
 MOST_COUNTED: Final = 99
 """Entries that are counted unless a call says otherwise."""
@@ -83,7 +85,7 @@ def newest_entries(feed: Entries, member: bytes, size: int, before: bytes | None
     """
     now = yield from Now()
     within = feed.living_entries_of(member, now)
-    cut = len(feed.prefix) + len(member)
+    cut, expire = len(feed.prefix) + len(member), feed.view.has_expiries
     if before is not None:
         within = RowRange(within.start, min(within.stop, within.start + before))
     tails, rows = list[bytes](), 0
@@ -93,7 +95,7 @@ def newest_entries(feed: Entries, member: bytes, size: int, before: bytes | None
             return Newest(tails, truncated=True)
         found = yield from Scan("views", within, wanted)
         rows += len(found)
-        tails += [key[cut:] for key, row in found if feed.is_living((key, row), now)]
+        tails += [key[cut:] for key, row in found if not expire or is_living_row(row[VALUE].value, now)]
         if len(found) < wanted:
             break
         within = within.behind(found[-1][0])

@@ -93,7 +93,7 @@ def test_true_marks_the_newest_entry(db):
     assert db.mark(Home, 1, seen=True, read=True) == Marks()
     publish(db, "a", "b")
 
-    assert db.mark(Home, 1, seen=True).seen == Position(START, b"\x30a\x00")
+    assert db.mark(Home, 1, seen=True).seen == Position(START, b"\x03a\x00")
     assert numbers(db.unread(Home, 1)) == (0, 2)
     db.save(post("later", hours=-1))
     assert numbers(db.unread(Home, 1)) == (1, 3)
@@ -210,27 +210,23 @@ def test_entries_that_have_expired_are_not_counted(db, clock):
     assert db.mark(Home, 1, read=True).read is None
 
 
-def notices(db, count, until):
-    db.save_all(
-        [
-            Notice(number=number, topic="t", at=START + timedelta(minutes=number), until=until)
-            for number in range(len(db.page(Notice)), len(db.page(Notice)) + count)
-        ]
-    )
+def notices(db, numbers, until):
+    db.save_all([Notice(number=each, topic="t", at=START + timedelta(minutes=each), until=until) for each in numbers])
 
 
 def test_items_that_expired_and_were_not_swept_are_not_counted(db, clock, meter, monkeypatch):
     monkeypatch.setattr(marking, "BUDGET", 4)
     db.save(Address(email="e", topic="t"))
-    notices(db, 3, None)
-    notices(db, 4, START + timedelta(hours=1))
+    notices(db, range(3), None)
+    notices(db, range(3, 7), START + timedelta(hours=1))
     assert numbers(db.unread(Inbox, "e")) == (7, 7)
     clock.tick(3600)
 
     assert db.unread(Inbox, "e") == Unread(3, 3)
-    with meter(requests=3, rows=5):  # marks, 3 entries, and the 2 that are left of limit + 1 + 4
+    with meter(requests=4, rows=8):  # the marks, and at most 3 + 4 entries
         assert db.unread(Inbox, "e", limit=2) == Unread(2, 2, more_unseen=True, more_unread=True)
-    notices(db, 8, START + timedelta(hours=1))
+    notices(db, range(7, 15), START + timedelta(hours=2))
+    clock.tick(3600)
     assert str(db.unread(Inbox, "e", limit=2)) == "0+"
     db.mark(Inbox, "e", seen=db.page(Inbox, "e", budget=1000)[0])
     assert db.unread(Inbox, "e", limit=4) == Unread(0, 0, more_unseen=True, more_unread=True)
@@ -241,7 +237,7 @@ def test_items_that_expired_and_were_not_swept_are_not_counted(db, clock, meter,
 def test_costs(db, meter):
     publish(db, *"abcdef")
     entries = db.page(Home, 1).rows
-    with meter(requests=2, rows=6):  # no mark yet, and the entries
+    with meter(requests=2, rows=7):  # the marks, which are absent, and the entries
         db.unread(Home, 1)
     with meter(requests=4, rows=5):  # the fence; marks and member; the entity, and its reference
         db.mark(Home, 1, seen=entries[1], read=entries[2])
@@ -307,11 +303,11 @@ def test_a_feed_of_groups_has_marks(db):
     assert db.unread(Lines, 1) == Unread(2, 1)
 
 
-def test_marks_are_in_dumps(db, tmp_path):
+def test_marks_are_in_dumps(db, clock, tmp_path):
     publish(db, "a", "b", "c")
     db.mark(Home, 1, seen=True, read=db.page(Home, 1)[2])
     db.save(Address(email="e", topic="t"))
-    notices(db, 2, None)
+    notices(db, range(2), None)
     db.mark(Inbox, "e", seen=True)
     before = [db.marks(Home, 1), db.marks(Inbox, "e")]
     lines = dumped(db)
@@ -320,7 +316,7 @@ def test_marks_are_in_dumps(db, tmp_path):
     class Before(Model[int]):  # so that every model gets another number
         number: Key[int]
 
-    with connect(f"lmdb://{tmp_path}/other", Schema(Before, *reversed(declared)), workers=0) as to:
+    with connect(f"lmdb://{tmp_path}/other", Schema(Before, *reversed(declared)), workers=0, clock=clock) as to:
         load(to, lines)
         assert [to.marks(Home, 1), to.marks(Inbox, "e")] == before
         assert numbers(to.unread(Home, 1)) == (0, 2)
