@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from sys import maxsize
 from types import TracebackType
@@ -38,7 +37,7 @@ from oneread.database.freshness import Freshness, fresh_page
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.marking import MOST_COUNTED, Unread
 from oneread.database.operations import Children, Operations
-from oneread.database.pages import Page, Query, bounds_of, page
+from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
 from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
@@ -96,6 +95,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
+F = TypeVar("F", bound="Feed[Any]")
 R = TypeVar("R")
 
 Body: TypeAlias = Callable[["AsyncTransaction"], Awaitable[R]]  # async only
@@ -371,9 +371,9 @@ class AsyncDatabase:
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if includes is not None or lag is not False:
-            trace, fresh = Trace(self._observers), Freshness(includes, lag)
-            fresh_read = partial(fresh_page, self.operations, of, query, self._cipher, trace, fresh)
-            return await self._driver.run(self.operations.reading(fresh_read), trace)
+            bound, fresh, trace = BoundQuery(of, query, self._cipher), Freshness(includes, lag), Trace(self._observers)
+            plan = self.operations.reading(lambda: fresh_page(self.operations, bound, fresh, trace))
+            return await self._driver.run(plan, trace)
         if self._local is not None:
             found = read_page(self._local, of, query, self._cipher, self._driver.now)
             if found is not None:
@@ -697,7 +697,12 @@ class AsyncDatabase:
             batches += bool(result)
 
     async def mark(
-        self, feed: type[Feed[Any]], *member: Any, seen: Asked = None, read: Asked = None, back: bool = False
+        self,
+        feed: type[F],
+        *member: Any,
+        seen: F | bool | None = None,
+        read: F | bool | None = None,
+        back: bool = False,
     ) -> Marks:
         """Marks what a member has seen and read of a feed; returns both marks.
 

@@ -22,6 +22,7 @@ from oneread.models.references import Copy, Ref
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
+F = TypeVar("F", bound="Feed[Any]")
 R = TypeVar("R")
 
 UNGIVEN: Any = UNSET
@@ -101,7 +102,12 @@ class AsyncTransaction:
         await self._runner.run(self._work.delete(model, key, if_version))
 
     async def mark(
-        self, feed: type[Feed[Any]], *member: Any, seen: Asked = None, read: Asked = None, back: bool = False
+        self,
+        feed: type[F],
+        *member: Any,
+        seen: F | bool | None = None,
+        read: F | bool | None = None,
+        back: bool = False,
     ) -> Marks:
         """Like the database's `mark`; what is newest, for True, is read as it is now."""
         return await self._runner.run(self._work.mark(feed, member, {"seen": seen, "read": read}, back=back))

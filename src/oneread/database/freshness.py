@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from oneread.database.cursors import CursorCipher
-from oneread.database.lists import Listed
 from oneread.database.operations import Operations
-from oneread.database.pages import BoundQuery, Page, Query, page
+from oneread.database.pages import BoundQuery, Page, bound_page
 from oneread.database.results import tasks_of
 from oneread.derivations.pending_tasks import lag_of_feed
 from oneread.errors import InvalidQuery
@@ -26,19 +24,18 @@ class Freshness(NamedTuple):
     lag: bool
 
 
-def fresh_page(
-    operations: Operations, of: Listed, query: Query, cipher: CursorCipher, trace: Trace, fresh: Freshness
-) -> Plan[Page[Any]]:
+def fresh_page(operations: Operations, bound: BoundQuery, fresh: Freshness, trace: Trace) -> Plan[Page[Any]]:
     """The page, behind what it includes; its lag is read before it, so that a page with lag 0.0 lacks nothing."""
+    of, query = bound.of, bound.query
     if type(fresh.lag) is not bool:
         raise InvalidQuery("lag is True or False", view=of.cls, lag=fresh.lag)
     feed = operations.marking.feed(of.cls)
-    BoundQuery(of, query, cipher)  # refuses what cannot be answered before anything is written
     if fresh.includes is not None:
         tasks = tasks_of(fresh.includes)
-        member = feed.member(feed.values(query.equal))
-        yield from operations.own_writes.include(feed.entries, member, tasks, query.limit)
+        for prefix in {branch.member: None for branch in bound.branches}:
+            member = prefix[len(of.prefix) :]
+            yield from operations.own_writes.include(feed.entries, member, tasks, query.limit)
     seconds = (yield from lag_of_feed(feed.parts)) if fresh.lag else None
-    found = yield from page(of, query, cipher, trace)
+    found = yield from bound_page(bound, trace)
     found.lag = seconds
     return found

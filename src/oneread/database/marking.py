@@ -10,30 +10,28 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from oneread.database.expiry_sweep import CommitChanges
 from oneread.derivations.catalog import Catalog
 from oneread.derivations.changes import Delete
 from oneread.errors import InvalidQuery
 from oneread.evolution.fence import Fence
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.marks import MARKS, FeedMarks, MarkChange, MarkedFeed, Marks, Position, moving
+from oneread.feeds.marks import MARKS, FeedMarks, FeedPosition, MarkChange, MarkedFeed, Marks, moving
 from oneread.models.expiry import is_living_row
 from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.limits import BUDGET
 from oneread.store.requests import Scan
 from oneread.store.rows import RowRange
-from oneread.transactions.commit import Change
 from oneread.transactions.unit_of_work import VALUE
 
 MOST_COUNTED: Final = 99
 """Entries that are counted unless a call says otherwise."""
 
 
-Find: TypeAlias = Callable[[Any, tuple[Any, ...]], Plan[tuple[Any, int]]]
+FindEntity: TypeAlias = Callable[[Any, tuple[Any, ...]], Plan[tuple[Any, int]]]
 """Finds an entity and its version by its class and key."""
-Commit: TypeAlias = Callable[[Sequence[Change]], Plan[list[bytes]]]
-"""Commits changes; returns the tasks that this left."""
 
 
 class Unread(msgspec.Struct, frozen=True, dict=True):
@@ -105,7 +103,7 @@ def newest_entries(feed: Entries, member: bytes, size: int, before: bytes | None
 class Marking:
     """What the verbs about marks do, for one open database."""
 
-    def __init__(self, catalog: Catalog, fence: Fence, find: Find, commit: Commit) -> None:
+    def __init__(self, catalog: Catalog, fence: Fence, find: FindEntity, commit: CommitChanges) -> None:
         self._catalog = catalog
         self._fence = fence
         self._find = find
@@ -166,8 +164,8 @@ class Marking:
         catalog, key = self._catalog, feed.kind.key(values)
         if all(given.get(name) is False for name in MARKS):
             return feed, Delete(catalog, key)
-        positions: dict[str, Position | None] = {}
-        newest: Position | None = None
+        positions: dict[str, FeedPosition | None] = {}
+        newest: FeedPosition | None = None
         if any(value is True for value in given.values()):
             newest = yield from self._newest(feed, values)
         for name, value in given.items():
@@ -182,13 +180,13 @@ class Marking:
         otherwise = feed.entity(values, positions)
         return feed, MarkChange(catalog, key, moving(positions, back=back), otherwise=otherwise)
 
-    def _newest(self, feed: MarkedFeed, values: tuple[Any, ...]) -> Plan[Position | None]:
+    def _newest(self, feed: MarkedFeed, values: tuple[Any, ...]) -> Plan[FeedPosition | None]:
         yield from self._fence.check_readable(feed.view.cls)
         member = feed.member(values)
         found = yield from newest_entries(feed.entries, member, 1)
         return feed.position_at(feed.entries.prefix + member + found.tails[0]) if found.tails else None
 
-    def _position(self, feed: MarkedFeed, values: tuple[Any, ...], entry: Any) -> Position:
+    def _position(self, feed: MarkedFeed, values: tuple[Any, ...], entry: Any) -> FeedPosition:
         position = feed.position_of(entry)
         if feed.whose(entry) != values:
             raise InvalidQuery("this entry is of the feed of another member", view=feed.view.cls, given=entry)

@@ -179,7 +179,11 @@ def _check_condition(of: Listed, where: Expression) -> None:
 
 def page(of: Listed, query: Query, cipher: CursorCipher, trace: Trace) -> Plan[Page[Any]]:
     """Reads one page: one scan for each value of `any_of`, as a rule; more only where rows were skipped."""
-    bound = BoundQuery(of, query, cipher)
+    return (yield from bound_page(BoundQuery(of, query, cipher), trace))
+
+
+def bound_page(bound: BoundQuery, trace: Trace) -> Plan[Page[Any]]:
+    """`page` of a query that is checked."""
     return bound.page((yield from _read(bound, trace)), trace)
 
 

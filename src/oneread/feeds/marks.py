@@ -37,7 +37,7 @@ POSITION_OF: Final = "_position_of"
 """The entry in the `__dict__` of Marks: from an entry of the feed to its position."""
 
 
-class Position(msgspec.Struct, frozen=True):
+class FeedPosition(msgspec.Struct, frozen=True):
     """A place in a feed: that of the entry of this time and item.
 
     Arguments:
@@ -48,7 +48,7 @@ class Position(msgspec.Struct, frozen=True):
     at: Annotated[datetime, msgspec.Meta(tz=True)]
     item: bytes
 
-    def is_newer(self, other: Position | None) -> bool:
+    def is_newer(self, other: FeedPosition | None) -> bool:
         """Whether this place is before the other one in the feed, which begins with the newest; None is its end."""
         return other is None or self.at > other.at or (self.at == other.at and self.item < other.item)
 
@@ -61,8 +61,8 @@ class Marks(msgspec.Struct, frozen=True, dict=True):
         read: the entry up to which everything is read.
     """
 
-    seen: Position | None = None
-    read: Position | None = None
+    seen: FeedPosition | None = None
+    read: FeedPosition | None = None
 
     def has_seen(self, entry: Feed[Any]) -> bool:
         """Whether an entry of the feed, a row of a page, is at or behind the mark. Costs no request."""
@@ -72,12 +72,12 @@ class Marks(msgspec.Struct, frozen=True, dict=True):
         """The same of the other mark."""
         return not self._position_of(entry).is_newer(self.read)
 
-    def _position_of(self, entry: Feed[Any]) -> Position:
+    def _position_of(self, entry: Feed[Any]) -> FeedPosition:
         position_of: PositionOf = self.__dict__[POSITION_OF]
         return position_of(entry)
 
 
-PositionOf: TypeAlias = Callable[[Any], Position]
+PositionOf: TypeAlias = Callable[[Any], FeedPosition]
 
 
 class FeedMarks(Model[*tuple[Any, ...]]):
@@ -118,7 +118,7 @@ def _model_of(feed: type[Feed[Any]], accesses: Accesses) -> type[FeedMarks]:
         keys |= _elements(field, access, accesses.names)
         if access.target is not None:
             references[field] = Ref[access.target]  # type: ignore[name-defined]
-    marks = dict.fromkeys(MARKS, Position | None)
+    marks = dict.fromkeys(MARKS, FeedPosition | None)
 
     def declare(space: dict[str, Any]) -> None:
         space |= {
@@ -186,17 +186,17 @@ class MarkedFeed:
         """Whose feed it is, as it is in an entry's key."""
         return self._member_of(values)
 
-    def tail(self, position: Position) -> bytes:
+    def tail(self, position: FeedPosition) -> bytes:
         """What the key of an entry at this position has behind the member."""
         return self._put_time(position.at) + position.item
 
-    def position_at(self, key: bytes) -> Position:
+    def position_at(self, key: bytes) -> FeedPosition:
         """The position of an entry."""
         values, end = self.view.key.codec.decode_prefix(key, VIEW_BYTES)
         at: Any = values[-1]
-        return Position(at, key[end:])
+        return FeedPosition(at, key[end:])
 
-    def position_of(self, entry: Any) -> Position:
+    def position_of(self, entry: Any) -> FeedPosition:
         """The position of an entry as a page shows it.
 
         Raises:
@@ -208,13 +208,13 @@ class MarkedFeed:
         if not isinstance(entry, view.cls) or type(key) is not tuple or not isinstance(at, datetime):
             raise InvalidQuery("expected an entry of this feed, a row of its page", view=view.cls, given=type(entry))
         self._put_time(at)  # refuses an instant without a time zone
-        return Position(in_utc(at), self._item_of(key))
+        return FeedPosition(in_utc(at), self._item_of(key))
 
     def whose(self, entry: Any) -> tuple[Any, ...]:
         """The values of the member in whose feed an entry is."""
         return self.values([getattr(entry, name) for name in self.view.rules.member])
 
-    def entity(self, values: tuple[Any, ...], marks: Mapping[str, Position | None]) -> Any:
+    def entity(self, values: tuple[Any, ...], marks: Mapping[str, FeedPosition | None]) -> Any:
         """The entity that holds these marks of a member."""
         kind = self.kind
         fields: dict[str, Any] = dict(zip(kind.names, values, strict=True))
@@ -249,7 +249,7 @@ class MarkChange(Patch):
         return NO_CHANGE
 
 
-def moving(wanted: Mapping[str, Position | None], *, back: bool) -> Callable[[Any], Any]:
+def moving(wanted: Mapping[str, FeedPosition | None], *, back: bool) -> Callable[[Any], Any]:
     """The function from stored marks to those that are wanted: forwards only, unless `back`; None takes one away."""
 
     def move(entity: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oneread import Schema, to_json
+from oneread import Schema, any_of, to_json
 from oneread.errors import InvalidQuery, UsageError
 from oneread.testing.clock import START, Clock
 from oneread.testing.meter import Meter
@@ -120,6 +120,13 @@ def test_a_page_includes_a_membership_that_came_back_or_went_elsewhere(db):
     assert db.verify().clean
 
 
+def test_a_page_of_two_members_includes_it_for_both(db):
+    saved = db.save(post("a"))
+    assert names(db.page(Home, any_of(4, 5, 10), includes=saved)) == ["a", "a"]
+    assert names(db.page(Home, 6, START, includes=saved)) == ["a"]
+    assert names(db.page(Home, 7)) == []
+
+
 def test_a_write_in_a_transaction_is_included(db):
     (saved,) = db.transact([("save", (post("a"),), {})])
     assert names(db.page(Home, 4, includes=saved)) == ["a"]
@@ -148,7 +155,7 @@ def test_lag_is_asked_for(db, clock, meter):
     assert db.survey().feeds["Home"].waiting == 0
 
 
-def test_what_is_no_feed_or_no_result_is_refused(db):
+def test_other_lists_and_other_objects_are_refused(db):
     saved = db.save(post("a"))
     with pytest.raises(InvalidQuery, match="not a feed"):
         db.page(Post, includes=saved)

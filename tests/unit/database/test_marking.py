@@ -8,7 +8,7 @@ from oneread import Feed, Key, Model, Ref, Schema, by, connect, newest, on, show
 from oneread.database import marking
 from oneread.database.marking import MOST_COUNTED, Unread
 from oneread.errors import InvalidKey, InvalidQuery, MissingReference, NotReady
-from oneread.feeds.marks import Marks, Position
+from oneread.feeds.marks import FeedPosition, Marks
 from oneread.testing.clock import START, Clock
 from oneread.testing.meter import Meter
 from tests.properties.test_dump_round_trip import dumped, load
@@ -93,7 +93,7 @@ def test_true_marks_the_newest_entry(db):
     assert db.mark(Home, 1, seen=True, read=True) == Marks()
     publish(db, "a", "b")
 
-    assert db.mark(Home, 1, seen=True).seen == Position(START, b"\x03a\x00")
+    assert db.mark(Home, 1, seen=True).seen == FeedPosition(START, b"\x03a\x00")
     assert numbers(db.unread(Home, 1)) == (0, 2)
     db.save(post("later", hours=-1))
     assert numbers(db.unread(Home, 1)) == (1, 3)
@@ -166,7 +166,7 @@ def test_the_marked_item_may_be_deleted_or_move(db):
     assert db.unread(Home, 1).unseen == 1
 
 
-def test_entries_of_one_instant_are_told_apart(db):
+def test_entries_of_one_instant_are_marked_apart(db):
     for name in "abcde":
         db.save(post(name))
     entries = db.page(Home, 1).rows

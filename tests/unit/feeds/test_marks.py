@@ -9,7 +9,7 @@ import pytest
 
 from oneread import Feed, Key, Model, Ref, Schema, by, connect, newest, on
 from oneread.errors import InvalidDeclaration
-from oneread.feeds.marks import MARKS, FeedMarks, Position, moving
+from oneread.feeds.marks import MARKS, FeedMarks, FeedPosition, moving
 from oneread.models.model import key_names
 from oneread.testing.clock import START
 from tests.unit.feeds.marked import PLAIN, SCHEMA, Group, Member, Membership, Post
@@ -99,7 +99,11 @@ def test_a_field_called_like_a_mark_is_refused(name):
 
 
 def test_newer_is_before_in_the_feed():
-    later, first, second = Position(START + timedelta(1), b"z"), Position(START, b"a"), Position(START, b"b")
+    later, first, second = (
+        FeedPosition(START + timedelta(1), b"z"),
+        FeedPosition(START, b"a"),
+        FeedPosition(START, b"b"),
+    )
     ordered = [later, first, second, None]
     for place, one in enumerate(ordered[:-1]):
         assert [one.is_newer(other) for other in ordered] == [other > place for other in range(4)]
@@ -107,10 +111,10 @@ def test_newer_is_before_in_the_feed():
 
 def test_marks_move_forwards():
     class Kept(msgspec.Struct):
-        seen: Position | None = None
-        read: Position | None = None
+        seen: FeedPosition | None = None
+        read: FeedPosition | None = None
 
-    old, new = Position(START, b"a"), Position(START + timedelta(1), b"a")
+    old, new = FeedPosition(START, b"a"), FeedPosition(START + timedelta(1), b"a")
     kept = Kept(seen=new, read=old)
     assert moving({"seen": old, "read": new}, back=False)(kept) == Kept(new, new)
     assert moving({"seen": old, "read": new}, back=True)(kept) == Kept(old, new)

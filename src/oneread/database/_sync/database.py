@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from sys import maxsize
 from types import TracebackType
@@ -39,7 +38,7 @@ from oneread.database.freshness import Freshness, fresh_page
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
 from oneread.database.marking import MOST_COUNTED, Unread
 from oneread.database.operations import Children, Operations
-from oneread.database.pages import Page, Query, bounds_of, page
+from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
 from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
@@ -97,6 +96,7 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
+F = TypeVar("F", bound="Feed[Any]")
 R = TypeVar("R")
 
 Body: TypeAlias = Callable[["Transaction"], R]
@@ -370,9 +370,9 @@ class Database:
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if includes is not None or lag is not False:
-            trace, fresh = Trace(self._observers), Freshness(includes, lag)
-            fresh_read = partial(fresh_page, self.operations, of, query, self._cipher, trace, fresh)
-            return self._driver.run(self.operations.reading(fresh_read), trace)
+            bound, fresh, trace = BoundQuery(of, query, self._cipher), Freshness(includes, lag), Trace(self._observers)
+            plan = self.operations.reading(lambda: fresh_page(self.operations, bound, fresh, trace))
+            return self._driver.run(plan, trace)
         if self._local is not None:
             found = read_page(self._local, of, query, self._cipher, self._driver.now)
             if found is not None:
@@ -690,7 +690,12 @@ class Database:
             batches += bool(result)
 
     def mark(
-        self, feed: type[Feed[Any]], *member: Any, seen: Asked = None, read: Asked = None, back: bool = False
+        self,
+        feed: type[F],
+        *member: Any,
+        seen: F | bool | None = None,
+        read: F | bool | None = None,
+        back: bool = False,
     ) -> Marks:
         """Marks what a member has seen and read of a feed; returns both marks.
 

@@ -23,6 +23,7 @@ from oneread.models.references import Copy, Ref
 
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
+F = TypeVar("F", bound="Feed[Any]")
 R = TypeVar("R")
 
 UNGIVEN: Any = UNSET
@@ -96,7 +97,12 @@ class Transaction:
         self._runner.run(self._work.delete(model, key, if_version))
 
     def mark(
-        self, feed: type[Feed[Any]], *member: Any, seen: Asked = None, read: Asked = None, back: bool = False
+        self,
+        feed: type[F],
+        *member: Any,
+        seen: F | bool | None = None,
+        read: F | bool | None = None,
+        back: bool = False,
     ) -> Marks:
         """Like the database's `mark`; what is newest, for True, is read as it is now."""
         return self._runner.run(self._work.mark(feed, member, {"seen": seen, "read": read}, back=back))
