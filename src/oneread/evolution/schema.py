@@ -18,7 +18,7 @@ from oneread.derivations.views import Feed, Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.evolution.declare import DeclaredSchema, declare_schema
 from oneread.feeds.adding import feed_parts
-from oneread.feeds.marks import marks_models
+from oneread.feeds.marks import FeedMarks, marks_models
 from oneread.models.evolving import steps_of
 from oneread.models.model import Model, stored_name
 from oneread.models.references import Copy
@@ -79,7 +79,7 @@ class Schema:
         for each in declarations:
             if not (_is(each, Model) or _is(each, View)):
                 raise InvalidDeclaration("a schema takes classes of models and views", given=each)
-        named = [each for each in declarations if not getattr(each, "is_added", False)]
+        named = [each for each in declarations if not _is_added(each)]
         for names in ([each.__name__ for each in named], [stored_name(each) for each in named]):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
@@ -141,7 +141,12 @@ class Schema:
 
 def _is_declared(given: object, base: type) -> bool:
     """Whether this is a model, or a view; those that a schema adds, which another schema may bring, are made again."""
-    return _is(given, base) and not getattr(given, "is_added", False)
+    return _is(given, base) and not _is_added(given)
+
+
+def _is_added(given: object) -> bool:
+    """Whether a schema adds this class; a model may have a field called `is_added`."""
+    return _is(given, FeedMarks) or (_is(given, View) and bool(getattr(given, "is_added", False)))
 
 
 def _is(given: object, base: type) -> bool:

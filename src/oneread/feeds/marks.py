@@ -83,7 +83,6 @@ PositionOf: TypeAlias = Callable[[Any], FeedPosition]
 class FeedMarks(Model[*tuple[Any, ...]]):
     """The base class of the models that hold marks; `feed` is the feed whose they are."""
 
-    is_added: ClassVar[bool] = True
     feed: ClassVar[type[Feed[Any]]]
 
 
@@ -154,8 +153,7 @@ class MarkedFeed:
         self._member_of = view.member_codec.encode
         self._width = len(view.member_codec.elements)
         self._put_time: Callable[[Any], bytes] = view.key.codec.parts[-1].put
-        groups = view.groups
-        self._item_of = items.suffix if groups is None else lambda key: groups.key.codec.encode(groups.key.flat(key))
+        self._item_of = items.suffix if view.groups is None else _group_suffix(view.groups.key)
 
     @property
     def parts(self) -> frozenset[bytes]:
@@ -227,9 +225,10 @@ class MarkedFeed:
 
     def shown(self, entity: Any) -> Marks:
         """Marks as users see them; `entity` is None for a member without."""
-        marks = Marks() if entity is None else Marks(entity.seen, entity.read)
+        marks: Any = Marks() if entity is None else Marks(entity.seen, entity.read)
         marks.__dict__[POSITION_OF] = self.position_of
-        return marks
+        found: Marks = marks
+        return found
 
 
 def _group_suffix(key: ViewKey) -> Callable[[tuple[Any, ...]], bytes]:

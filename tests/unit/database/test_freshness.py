@@ -7,9 +7,20 @@ from oneread.errors import InvalidQuery, UsageError
 from oneread.testing.clock import START, Clock
 from oneread.testing.meter import Meter
 from tests.unit.database.faces import FACES
-from tests.unit.feeds.marked import SCHEMA, Group, Home, Inbox, Joins, Member, Membership, Post, fill, membership, post
+from tests.unit.feeds.marked import (
+    DECLARED,
+    Group,
+    Home,
+    Inbox,
+    Joins,
+    Member,
+    Membership,
+    Post,
+    fill,
+    membership,
+    post,
+)
 
-DECLARED = [each for each in (*SCHEMA.models, *SCHEMA.views) if not getattr(each, "is_added", False)]
 JOINED = [(group, member) for group in (1, 2) for member in range(1, 10) if group == 1 or member == 1]
 
 

@@ -14,6 +14,7 @@ from oneread.testing.meter import Meter
 from tests.properties.test_dump_round_trip import dumped, load
 from tests.unit.database.faces import FACES
 from tests.unit.feeds.marked import (
+    DECLARED,
     PLAIN,
     SCHEMA,
     Address,
@@ -311,12 +312,11 @@ def test_marks_are_in_dumps(db, clock, tmp_path):
     db.mark(Inbox, "e", seen=True)
     before = [db.marks(Home, 1), db.marks(Inbox, "e")]
     lines = dumped(db)
-    declared = [each for each in (*SCHEMA.models, *SCHEMA.views) if not getattr(each, "is_added", False)]
 
     class Before(Model[int]):  # so that every model gets another number
         number: Key[int]
 
-    with connect(f"lmdb://{tmp_path}/other", Schema(Before, *reversed(declared)), workers=0, clock=clock) as to:
+    with connect(f"lmdb://{tmp_path}/other", Schema(Before, *reversed(DECLARED)), workers=0, clock=clock) as to:
         load(to, lines)
         assert [to.marks(Home, 1), to.marks(Inbox, "e")] == before
         assert numbers(to.unread(Home, 1)) == (0, 2)

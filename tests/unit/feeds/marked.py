@@ -73,7 +73,8 @@ class Lines(Feed[Joins]):
 
 
 PLAIN = (Member, Group, Membership, Post, Home)
-SCHEMA = Schema(*PLAIN, Address, Notice, Inbox, Joins, Lines)
+DECLARED = (*PLAIN, Address, Notice, Inbox, Joins, Lines)
+SCHEMA = Schema(*DECLARED)
 
 
 def membership(group, member):
