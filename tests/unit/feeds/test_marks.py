@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from oneread import Feed, Key, Model, Ref, Schema, by, connect, newest, on
+from oneread.costs.declared import of as costs_of
 from oneread.errors import InvalidDeclaration
 from oneread.feeds.marks import MARKS, FeedMarks, FeedPosition, moving
 from oneread.models.model import key_names
 from oneread.testing.clock import START
-from tests.unit.feeds.marked import PLAIN, SCHEMA, Group, Member, Membership, Post
+from tests.unit.feeds.marked import PLAIN, SCHEMA, Group, Lines, Member, Membership, Post
 
 
 class Part(Model[str, int]):
@@ -67,6 +68,13 @@ def test_a_member_of_several_fields_and_parts_has_marks():
         db.mark(Wide, Part.at("p", 1), "a", read=db.page(Wide, "p", 1, "a")[1])
         assert db.unread(Wide, "p", 1, "a").unread == 1
         assert db.find(model, "p", 1, "a").part == Part.at("p", 1)
+
+
+def test_costs_know_marks_and_feeds_of_groups():
+    costs = costs_of(SCHEMA)
+    bound = costs.save(models(SCHEMA)["Home.marks"])
+    assert bound.requests >= 4
+    assert costs.page(Lines, limit=20).requests == 1
 
 
 def with_marks(given):
