@@ -103,6 +103,15 @@ class Entries:
         start = VIEW_BYTES + len(group)
         return key[start : self._member(key, start)[1]]
 
+    def tail_of(self, key: bytes) -> bytes:
+        """An entry's key behind the member: the time and the item."""
+        return key[self._member(key, VIEW_BYTES)[1] :]
+
+    def sides_of(self, key: bytes, witness: bytes) -> tuple[bytes, bytes]:
+        """The keys of the item and the membership that a witness of an entry names, whether they are there or not."""
+        end, group = self._member(key, VIEW_BYTES)[1], witness[: self._group(witness, 0)[1]]
+        return self.items + group + key[end:], self.members + group + key[VIEW_BYTES:end] + witness[len(group) :]
+
     def witness_of(self, key: bytes, group: bytes) -> bytes:
         """The group and the membership of a row of memberships."""
         return group + key[self._member(key, VIEW_BYTES + len(group))[1] :]
@@ -112,7 +121,7 @@ class Entries:
         key, row = found
         if self.view.has_expiries and not is_living_row(row[VALUE].value, now):
             return False
-        return not self.is_expired(key[self._member(key, VIEW_BYTES)[1] :], now)
+        return not self.is_expired(self.tail_of(key), now)
 
     def split_member(self, key: bytes, row: Row, group: bytes) -> MemberRow:
         """Takes a row of the memberships of a group apart. Raises Corrupt."""

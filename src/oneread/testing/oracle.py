@@ -17,8 +17,9 @@ import msgspec
 
 from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
-from oneread.derivations.views import Aggregate, Index, View
+from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
+from oneread.feeds.feed_rules import feed_rules
 from oneread.models.fields import GENERATED
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -50,6 +51,7 @@ from oneread.testing.naive_entities import (
     totals_of,
     written_at,
 )
+from oneread.testing.naive_feeds import FeedSides, Subjects, has_left, sides_of
 
 __all__ = ["Oracle", "look", "written_at"]
 
@@ -96,11 +98,23 @@ class Oracle:
                     for name in copied_names(field.copy):
                         self._want(cls, (field.name, name))
         for view in self.views:
-            for rule in () if self.lists_groups(view) else _rules(view).values():
-                if rule.field is not None:
-                    for cls in self.models:
-                        if issubclass(cls, self._viewed(view)):
-                            self._want(cls, path_of(rule.field).names)
+            for of, path in self._paths(view):
+                for cls in self.models:
+                    if issubclass(cls, of):
+                        self._want(cls, path.names)
+
+    def _paths(self, view: type[View[Any]]) -> Iterable[tuple[type, Path]]:
+        """The paths that a view reads, each with the model that it begins at."""
+        of = self._viewed(view)
+        paths = {name: path_of(rule.field) for name, rule in _rules(view).items() if rule.field is not None}
+        if not issubclass(view, Feed):
+            yield from [(of, path) for path in paths.values()]
+            return
+        rules, joined = feed_rules(view, self._names), view.joined
+        assert joined is not None, "feed_rules refuses a feed without it"
+        yield from [(rules.membership if name in rules.member else of, path) for name, path in paths.items()]
+        yield of, path_of(joined.item)
+        yield rules.membership, path_of(joined.membership)
 
     def _want(self, cls: type, route: Route) -> None:
         name, *rest = route
@@ -389,8 +403,8 @@ class Oracle:
 
     # Views.
 
-    def rows(self, view: type[Index[Any]], *equal: object) -> list[Any]:
-        """The rows of an index, in order, whose first key fields are these; a reference is given as its `Ref`.
+    def rows(self, view: type[Index[Any] | Feed[Any]], *equal: object) -> list[Any]:
+        """The rows of an index or a feed, in order, whose first key fields are these; a reference is a `Ref`.
 
         Rows that differ only in a hashed field have no defined order.
         """
@@ -405,30 +419,56 @@ class Oracle:
 
         Of an index over groups: in the order of the groups, with a place for each group.
         """
+        if issubclass(view, Feed):
+            return self._feed_entries(view)
         rules = self._sized(view)
         found: list[Entry] = []
-        for place, held in self._listed(view):
-            if view.where is not None and not view.where.test(held.entity):
-                continue
+        for place, held in self._subjects(view):
             for values in self._keys(held, {name: rule for name, rule in rules.items() if rule.kind == "key"}):
                 row = self._row(view, (place, held), values)
                 found.append((tuple(values.values()), place, row))
         return found
 
+    def _feed_entries(self, feed: type[Feed[Any]]) -> list[Entry]:
+        """The same of a feed: each item once for each member, those that have expired too."""
+        names = [name for name, rule in _rules(feed).items() if rule.kind == "key"]
+        found: list[Entry] = []
+        for (whose, place), item in self.sides(feed).joined().items():
+            values = (*whose, item.time)
+            found.append((values, place, self._row(feed, (place, item.held), dict(zip(names, values, strict=True)))))
+        return found
+
+    def sides(self, feed: type[Feed[Any]]) -> FeedSides:
+        """What a feed joins."""
+        subjects = Subjects(self._subjects(feed), self.held, self._keys)
+        return sides_of(feed, self._sized(feed), self._names, subjects)
+
     def _living(self, view: Any) -> list[Entry]:
-        """The entries of an index whose rows have not expired."""
+        """The entries of an index or a feed whose rows have not expired."""
+        if issubclass(view, Feed):
+            return [entry for entry in self.entries(view) if self._is_in_feed(view, entry)]
         if self.lists_groups(view):
             return self.entries(view)
         ttl = view.ttl if issubclass(view, Index) else None
         entries = [(entry, self.held[entry[1]].entity) for entry in self.entries(view)]
         return [entry for entry, of in entries if not (self.is_expired(of) or has_expired(ttl, of, self.now))]
 
+    def _is_in_feed(self, feed: type[Feed[Any]], entry: Entry) -> bool:
+        values, place, _row = entry
+        if not self.lists_groups(feed) and self.is_expired(self.held[place].entity):
+            return False
+        return not has_left(feed, values[-1], self.now)
+
     def lists_groups(self, view: type[View[Any]]) -> bool:
-        """Whether a view is an index over the groups of an aggregate."""
+        """Whether a view lists the groups of an aggregate."""
         return issubclass(self._viewed(view), Aggregate)
 
+    def _subjects(self, view: type[View[Any]]) -> Iterable[tuple[Place, Held]]:
+        """What a view lists: entities, or groups that have entities, for which its `where` holds."""
+        where = view.where
+        return [each for each in self._listed(view) if where is None or where.test(each[1].entity)]
+
     def _listed(self, view: type[View[Any]]) -> Iterable[tuple[Place, Held]]:
-        """What a view is about: entities, or groups that have entities."""
         of = self._viewed(view)
         if not self.lists_groups(view):
             return [(place, held) for place, held in self.held.items() if isinstance(held.entity, of)]
@@ -469,7 +509,7 @@ class Oracle:
 
     def _row(self, view: type[View[Any]], of: tuple[Place, Held], values: dict[str, Any]) -> object:
         place, held = of
-        if not issubclass(view, Index):
+        if not issubclass(view, Index | Feed):
             return held
         fields = dict(values)
         for name, rule in _rules(view).items():
@@ -587,8 +627,15 @@ def _count_aggregate(oracle: Oracle, view: type[Aggregate[Any]]) -> dict[tuple[s
     return counted
 
 
+def _count_feed(oracle: Oracle, view: type[Feed[Any]]) -> dict[tuple[str, str], int]:
+    sides, name = oracle.sides(view), view.__name__
+    counts = {name: len(sides.joined()), f"{name}.items": len(sides.items), f"{name}.members": len(sides.memberships)}
+    return {("views", keyspace): count for keyspace, count in counts.items()}
+
+
 NAIVE_VIEWS: Final[dict[type, NaiveView]] = {
     Index: NaiveView(Oracle.rows, _count_index),
+    Feed: NaiveView(Oracle.rows, _count_feed),
     Aggregate: NaiveView(Oracle.groups, _count_aggregate),
 }
 """By the base class of declarations; a test that registers a new kind of view adds the naive way to compute it."""

@@ -71,6 +71,7 @@ class Proof:
             Disagreement: one refuses a step that the other does, or they return different entities.
         """
         self.oracle.now = self.clock()
+        self._audit.clock = max(self._audit.clock, self.clock())
         if isinstance(step, TickStep):
             self.clock.tick(step.seconds)
         elif isinstance(step, SweepStep):
@@ -128,6 +129,7 @@ class Proof:
         """
         self._run_tasks()
         self.oracle.now = self.clock()
+        self._audit.clock = max(self._audit.clock, self.clock())
         compare(self.oracle, self._rows)
         for entity in [each for model in self.oracle.models for each in self.oracle.all(model)]:
             variant: Any = type(entity)

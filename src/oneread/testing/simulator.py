@@ -170,6 +170,7 @@ class Simulation:
 
     def _check_at_rest(self) -> None:
         self.oracle.now = self.now
+        self.audit.clock = max(self.audit.clock, self.now)
         self._check(lambda: run_tasks(self.audit, self._driver, self.operations))
         self.oracle.delete_with_sources()
         self._check(lambda: check_waiting(self.oracle, self.audit, self.operations))
@@ -416,6 +417,7 @@ class Simulation:
 
     def _check_commit(self, process: _Process, *, lagging: bool) -> None:
         """After a commit: audits the store, and does the step to the oracle."""
+        self.audit.clock = max(self.audit.clock, self._clock(process))
         self._check(self.audit.check)
         step = process.step
         assert step is not None
