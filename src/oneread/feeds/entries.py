@@ -7,7 +7,7 @@ entry however many there are. See "Feeds" of docs/formats/rows.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -44,6 +44,17 @@ class MemberRow(NamedTuple):
     shown: bytes | None
     """The fields of an entry that it fills; None for a value with ints beyond 64 bits."""
     stamp: int
+
+
+class ItemRow(NamedTuple):
+    """A row of a feed's items, taken apart."""
+
+    tail: bytes
+    """The time and the item, as they are in an entry's key."""
+    row: Row
+    before: bytes | None
+    """What an entry shows in front of the fields of the membership; None for a value with ints beyond 64 bits."""
+    behind: bytes
 
 
 class Entries:
@@ -131,6 +142,28 @@ class Entries:
         framed = frame(cell.value)
         shown = None if framed is None else framed.rest
         return MemberRow(key[start:end], group + key[end:], cell.value, shown, cell.stamp)
+
+    def split_item(self, key: bytes, row: Row, group: bytes) -> ItemRow:
+        """Takes a row of the items of a group apart."""
+        framed = frame(row[VALUE].value)
+        tail = key[VIEW_BYTES + len(group) :]
+        return (
+            ItemRow(tail, row, None, b"")
+            if framed is None
+            else ItemRow(tail, row, self._header + framed.source, framed.rest)
+        )
+
+    def join(self, items: Iterable[ItemRow], member: MemberRow) -> list[tuple[bytes, bytes, bytes]]:
+        """The key and the value of the entry of each item for a member of its group, and the witness."""
+        start, shown, witness = self.prefix + member.member, member.shown, member.witness
+        return [
+            (
+                start + tail,
+                self.value(row, member) if before is None or shown is None else before + shown + behind,
+                witness,
+            )
+            for tail, row, before, behind in items
+        ]
 
     def value(self, item: Row, member: MemberRow) -> bytes:
         """What an entry shows."""

@@ -94,7 +94,7 @@ class FeedView:
         return found
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        offset = owner_offset(self.key.codec)
+        offset = owner_offset(self.key.codec) if self.groups is None else None
         return (
             Keyspace(
                 self.prefix, "views", self.cls.__name__, kind, key_values(self.key), offset, fields=self._named_values,
