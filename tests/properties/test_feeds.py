@@ -299,6 +299,8 @@ def test_any_interleaving_comes_to_the_naive_join(engine, inline, seed, tmp_path
             else:
                 feeds.change()
             feeds.check()
+            if number % 25 == 0:
+                assert feeds.db.verify().clean
             if number % 50 == 49:
                 feeds.finish()
                 feeds.check()

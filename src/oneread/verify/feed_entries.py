@@ -79,18 +79,11 @@ class EntriesCheck:
             yield from _Locating(feed, self._scanner, self._reporter, differing).run(side, self._left_out, now)
 
     def _leave_out_tasks(self) -> Plan[None]:
-        """Leaves out the rows that a task is for, also one that was set aside."""
+        """Leaves out the rows that a task is for; what was set aside is a fault until it is done."""
         yield from self._scanner.scan_all("system", outbox.TASKS, self._add_tasks)
-        yield from self._scanner.scan_all("system", outbox.SET_ASIDE, self._add_set_aside)
 
     def _add_tasks(self, found: list[Found]) -> None:
-        self._add_sources([outbox.source_of(key) for key, _row in found])
-
-    def _add_set_aside(self, found: list[Found]) -> None:
-        shown = [outbox.read_aside(each).shown for each in found]
-        self._add_sources([each.source for each in shown if each is not None])
-
-    def _add_sources(self, sources: Iterable[bytes]) -> None:
+        sources = [outbox.source_of(key) for key, _row in found]
         self._left_out |= {outbox.feed_row(each) for each in sources if outbox.kind_of(each) == outbox.FEED}
 
 

@@ -291,13 +291,16 @@ class Mender:
     # The outbox.
 
     def _restart_task(self, finding: Finding) -> Plan[bool]:
-        """Starts a task again from the first holder, or deletes one whose source was never written."""
+        """Starts a task again from its beginning, or deletes one whose source was never written."""
         key, source = finding.fault.key, finding.owner
         (root,) = yield from self._scanner.read("roots", [source or b"\x00"])
         now = yield from Now()
         unit = UnitOfWork(self._catalog.name_of)
         unit.remove("system", key)
-        if root is not None:
+        if outbox.kind_of(source) == outbox.FEED:
+            if self._keyspaces.keyspace_of("views", outbox.feed_row(source)) is not None:
+                outbox.add_task(unit, source, now, again=True)
+        elif root is not None:
             outbox.add_task(unit, source, now)
         yield from unit.flush(now)
         return True
