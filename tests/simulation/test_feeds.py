@@ -155,7 +155,7 @@ def coming_back(batches):
         *[DrainStep(1)] * batches,
         SaveStep(Membership(number=1, member=1, group="a")),
     ]
-    simulation.process("everybody", steps)
+    simulation.process("a program", steps)
     simulation.run()
 
 
@@ -249,8 +249,8 @@ def who_left_loses_only_what_is_still_in_the_group(patch):
     patch.setattr(FeedFollower, "partners_of", alive)
 
 
-def an_entry_has_one_witness(patch):
-    patch.setattr(following, "witnesses_of", lambda _row: [])
+def an_entry_has_one_membership(patch):
+    patch.setattr(following, "shown_by", lambda _row: [])
 
 
 def a_commit_sees_no_change_of_its_own(patch):
@@ -268,7 +268,7 @@ def a_task_ends_with_its_first_batch(patch):
 
 
 def what_a_task_gives_is_always_too_old(patch):
-    patch.setattr(following.Entries, "is_expired", lambda _feed, _tail, _now: True)
+    patch.setattr(following._Step, "_is_expired", lambda _step, _feed, _tail: True)
 
 
 MUTATIONS = (
@@ -276,7 +276,7 @@ MUTATIONS = (
     a_batch_does_not_read_its_row_again,
     a_batch_never_takes,
     who_left_loses_only_what_is_still_in_the_group,
-    an_entry_has_one_witness,
+    an_entry_has_one_membership,
     a_commit_sees_no_change_of_its_own,
     what_is_above_the_bound_is_forgotten,
     a_task_ends_with_its_first_batch,

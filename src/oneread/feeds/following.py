@@ -10,20 +10,36 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
-from oneread.feeds.entries import Entries, MemberRow, entry, witnesses_of
+from oneread.feeds.entries import (
+    SHOWN_BY,
+    Entries,
+    ItemRow,
+    Kept,
+    MemberRow,
+    kept_row,
+    read_kept,
+    shown_by,
+    shown_by_cell,
+)
 from oneread.feeds.feed_view import FeedView
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import Cell, Row, RowRange
+from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.native import TaskStep
 from oneread.transactions.outbox import Task
 from oneread.transactions.tasks import TaskRows
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork
+
+_ENTRIES: Final = 50_000
+"""Entries that follow in one commit of many changes, at most, unless the inline bound is greater; tasks do the rest."""
+_ROWS_OF_A_PART: Final = 5
+"""Entries that a task writes in place of one holder of copies, which costs more."""
 
 
 class FeedFollower:
@@ -37,6 +53,7 @@ class FeedFollower:
         every = list(feeds)
         self._of_items = {each.items: each for each in every}
         self._of_members = {each.members: each for each in every}
+        self._trimmed = [each for each in every if each.view.at_most is not None]
         self._prefixes = frozenset((*self._of_items, *self._of_members))
 
     def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int) -> Plan[None]:
@@ -49,7 +66,7 @@ class FeedFollower:
         touched = [key for key in changed if view_part(key) in prefixes]
         if not touched:
             return
-        step = _Step(unit, now, self._inline)
+        step = _Step(unit, now, self._inline, self._trimmed)
         groups: dict[tuple[Entries, bytes], list[bytes]] = {}
         for key in touched:
             feed = self._of_items.get(view_part(key))
@@ -84,9 +101,10 @@ class FeedFollower:
         One read, and one more for a member who is back.
         """
         feed = self._feed_of(key)
-        step, group = _Step(unit, now, self._inline), feed.group_of(key)
+        step, group = _Step(unit, now, self._inline, self._trimmed), feed.group_of(key)
         if feed.items == view_part(key):
-            step.give_item(feed, key, row, group, [feed.split_member(place, each, group) for place, each in partners])
+            members = [feed.split_member(place, each, group, now) for place, each in partners]
+            step.give_item(feed, key, row, group, members)
         elif row is None:
             step.take_entries(feed, key, group, partners)
         else:
@@ -128,6 +146,7 @@ class FeedHandler:
         if begun:  # else the cursor is of another range: the row has changed
             ranges = [ranges[begun[0]].behind(task.cursor), *ranges[begun[0] + 1 :]]
         found: list[Found] = []
+        size *= _ROWS_OF_A_PART
         for within in ranges:
             if len(found) < size and not within.is_empty:
                 found += yield from step.unit.scan("views", within, size - len(found))
@@ -175,13 +194,16 @@ def _task_of(key: bytes) -> bytes:
 class _Step:
     """The entries that one transaction puts and removes."""
 
-    def __init__(self, unit: UnitOfWork, now: int, inline: int) -> None:
+    def __init__(self, unit: UnitOfWork, now: int, inline: int, trimmed: Sequence[Entries]) -> None:
         self._unit = unit
         self._now = now
         self._inline = inline
+        self._room = max(inline, _ENTRIES)
         self._changed = unit.changed("views")
         self._places = sorted(self._changed)
-        self._puts: dict[bytes, list[tuple[MemberRow, Entries, Row]]] = {}
+        self._oldest: dict[bytes, bytes | None] = {}
+        self._trimmed = trimmed
+        self._puts: dict[bytes, list[tuple[Entries, ItemRow, MemberRow]]] = {}
         self._removes: dict[bytes, list[bytes]] = {}
 
     def _scan(self, within: RowRange, limit: int) -> Plan[list[Found]]:
@@ -198,12 +220,13 @@ class _Step:
     def give_items(self, feed: Entries, group: bytes, keys: Sequence[bytes]) -> Plan[None]:
         """Gives changed items of a group to its members, or takes them away; by tasks if there are too many members."""
         members = yield from self._scan(feed.members_of(group), self._inline + 1)
-        if len(members) > self._inline:
-            for key in keys:
-                outbox.add_task(self._unit, outbox.feed_source(key), self._now)
-            return
-        whose = [feed.split_member(key, row, group) for key, row in members]
+        count = 0 if len(members) > self._inline else self._room // max(1, len(members))
+        now, keys = keys[:count], keys[count:]
         for key in keys:
+            outbox.add_task(self._unit, outbox.feed_source(key), self._now)
+        self._room -= len(now) * len(members)
+        whose = [feed.split_member(key, row, group, self._now) for key, row in members] if now else []
+        for key in now:
             self.give_item(feed, key, self._changed[key], group, whose)
 
     def give_item(self, feed: Entries, key: bytes, item: Row | None, group: bytes, whose: Sequence[MemberRow]) -> None:
@@ -212,10 +235,18 @@ class _Step:
         prefix = feed.prefix
         if item is None:
             for member in whose:
-                self._removes.setdefault(prefix + member.member + tail, []).append(member.witness)
-        elif not feed.is_expired(tail, self._now):
+                self._removes.setdefault(prefix + member.member + tail, []).append(member.membership)
+        elif not self._is_expired(feed, tail):
+            row = feed.split_item(key, item, group)
             for member in whose:
-                self._puts.setdefault(prefix + member.member + tail, []).append((member, feed, item))
+                self._puts.setdefault(prefix + member.member + tail, []).append((feed, row, member))
+
+    def _is_expired(self, feed: Entries, tail: bytes) -> bool:
+        """Whether an item has left the feed, from its key behind the group."""
+        if feed.prefix not in self._oldest:
+            self._oldest[feed.prefix] = feed.oldest(self._now)
+        oldest = self._oldest[feed.prefix]
+        return oldest is not None and tail >= oldest
 
     def follow_membership(self, feed: Entries, key: bytes) -> Plan[None]:
         """Gives a new member the items of the group, newest first; takes them from one who left.
@@ -224,8 +255,10 @@ class _Step:
         """
         row, group = self._changed[key], feed.group_of(key)
         within = feed.items_of(group, self._now) if row is not None else feed.entries_of(feed.member_of(key, group))
-        found = yield from self._scan(within, self._inline + 1)
-        more, found = len(found) > self._inline, found[: self._inline]
+        room = min(self._inline, self._room)
+        found = yield from self._scan(within, room + 1)
+        more, found = len(found) > room, found[:room]
+        self._room -= len(found)
         again = row is not None and self._unit.get("system", _task_of(key)) is not None
         if more or again:
             cursor = found[-1][0] if found and not again else b""
@@ -237,35 +270,76 @@ class _Step:
 
     def take_entries(self, feed: Entries, key: bytes, group: bytes, entries: Iterable[Found]) -> None:
         """Takes entries from a member, as far as this membership shows them."""
-        witness = feed.witness_of(key, group)
+        membership, known = feed.membership_of(key, group), self._unit.known("views")
         for place, stored in entries:
-            if witness in witnesses_of(stored):
-                self._removes.setdefault(place, []).append(witness)
+            if membership in shown_by(stored):
+                known.setdefault(place, stored)  # not read again by `write`
+                self._removes.setdefault(place, []).append(membership)
 
     def give_member(self, feed: Entries, key: bytes, row: Row, group: bytes, items: Iterable[Found]) -> None:
         """Gives a member items of the group."""
-        member = feed.split_member(key, row, group)
-        start, cut = feed.prefix + member.member, VIEW_BYTES + len(group)
+        member = feed.split_member(key, row, group, self._now)
+        start = feed.prefix + member.member
         for place, item in items:
-            if not feed.is_expired(place[cut:], self._now):
-                self._puts.setdefault(start + place[cut:], []).append((member, feed, item))
+            given = feed.split_item(place, item, group)
+            if not self._is_expired(feed, given.tail):
+                self._puts.setdefault(start + given.tail, []).append((feed, given, member))
 
     def write(self) -> Plan[None]:
         """Puts and removes the entries. One read."""
-        unit = self._unit
+        unit, now = self._unit, self._now
         yield from unit.load("views", [*self._puts, *self._removes])
+        known = unit.known("views")
+        rows: dict[bytes, Row | None] = {}
         for key, gone in self._removes.items():
-            row = unit.get("views", key)
+            row = known[key]
             if row is not None and key not in self._puts:
-                left = [each for each in witnesses_of(row) if each not in gone]
-                if left:
-                    unit.put("views", key, entry(row[VALUE], left, self._now))
-                else:
-                    unit.remove("views", key)
+                left = [each for each in shown_by(row) if each not in gone]
+                rows[key] = row | {SHOWN_BY: shown_by_cell(left, now)} if left else None
         for key, given in self._puts.items():
-            row = unit.get("views", key)
-            gone = self._removes.get(key, [])
-            known = [] if row is None else [each for each in witnesses_of(row) if each not in gone]
-            member, feed, item = given[-1]
-            seen = sorted({*known, *[each.witness for each, _feed, _item in given]})
-            unit.put("views", key, entry(Cell(feed.value(item, member), item[VALUE].stamp), seen, self._now))
+            row = known[key]
+            feed, item, member = given[-1]
+            seen = member.alone
+            if row is not None or len(given) > 1:
+                gone, stored = self._removes.get(key, []), [] if row is None else shown_by(row)
+                named = {each.membership for _feed, _item, each in given}
+                named.update([each for each in stored if each not in gone])
+                seen = shown_by_cell(sorted(named), now)
+            rows[key] = {VALUE: feed.shown(item, member), SHOWN_BY: seen}
+        for feed in self._trimmed:
+            yield from self._trim(feed, {key: row for key, row in rows.items() if view_part(key) == feed.prefix}, rows)
+        unit.put_all("views", rows)
+
+    def _trim(self, feed: Entries, own: Mapping[bytes, Row | None], rows: dict[bytes, Row | None]) -> Plan[None]:
+        """Counts the entries of each member, and removes the oldest where there are too many.
+
+        One read, and a scan for each member with too many.
+        """
+        kept_prefix, most = feed.view.kept, feed.view.at_most
+        assert kept_prefix is not None, "asked only of feeds with at_most"
+        assert most is not None, "asked only of feeds with at_most"
+        known = self._unit.known("views")
+        grown: dict[bytes, int] = {}
+        changed: dict[bytes, dict[bytes, Row | None]] = {}
+        for key, row in own.items():
+            member = feed.member_in(key)
+            grown[member] = grown.get(member, 0) + (row is not None) - (known[key] is not None)
+            changed.setdefault(member, {})[key] = row
+        yield from self._unit.load("views", [kept_prefix + member for member in grown])
+        for member, growth in grown.items():
+            place = kept_prefix + member
+            kept = read_kept(known[place])
+            count, trimmed = kept.entries + growth, kept.trimmed
+            if count > most:
+                oldest = yield from self._oldest_entries(feed.entries_of(member), changed[member], count - most)
+                rows.update(dict.fromkeys(oldest))
+                last = oldest[-1][len(feed.prefix) + len(member) :]
+                count, trimmed = most, min(last, trimmed) if trimmed else last
+            if (count, trimmed) != (kept.entries, kept.trimmed):
+                rows[place] = kept_row(Kept(count, trimmed), self._now) if count or trimmed else None
+
+    def _oldest_entries(self, within: RowRange, changed: dict[bytes, Row | None], count: int) -> Plan[list[bytes]]:
+        """The keys of a member's oldest entries, these changes included, the oldest first. One scan."""
+        stored = yield from Scan("views", within, count + len(changed), reverse=True)
+        merged: dict[bytes, Row | None] = {**dict(stored), **changed}
+        return [key for key in sorted(merged, reverse=True) if merged[key] is not None][:count]

@@ -165,7 +165,7 @@ class Audit:
     def _check_views(self, entities: dict[bytes, _Entity]) -> None:
         expected = {place: shown for each in entities.values() for place, shown in each.derived.puts.items()}
         expected |= self._group_rows()
-        entries = {each.prefix for each in self._feeds}
+        entries = {prefix for each in self._feeds for prefix in (each.prefix, each.view.kept)}
         found = {
             place: row[VALUE].value for place, row in self.stored["views"].items() if view_part(place) not in entries
         }

@@ -60,7 +60,7 @@ class Digests:
         self._unreadable: set[int] = set()
 
     def expect(self, rows: Iterable[tuple[bytes, bytes] | tuple[bytes, bytes, bytes]]) -> None:
-        """Adds expected rows: (key, value), or (key, value, witness) for each witness of a feed's entry."""
+        """Adds expected rows: (key, value), or (key, value, membership) for each that shows a feed's entry."""
         into = self.rows
         for row in rows:
             into[hash(row[0]) & _MASK] += hash(row)

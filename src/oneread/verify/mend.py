@@ -244,7 +244,7 @@ class Mender:
         """Makes an entry of a feed what the items and memberships say; removes one that none shows."""
         key, now = finding.fault.key, (yield from Now())
         (row,) = yield from self._scanner.read("views", [key])
-        expected = yield from self._entries.expected(key, row, finding.witness, now)
+        expected = yield from self._entries.expected(key, row, finding.membership, now)
         is_right = expected is None if row is None else expected is not None and _shows(row) == _shows(expected)
         return True if is_right else (yield from self._write("views", key, expected))
 

@@ -40,7 +40,7 @@ class Finding(NamedTuple):
     found: bytes | None = None
     """What the row showed; None when it was absent or could not be read."""
 
-    witness: bytes = b""
+    membership: bytes = b""
     """Of an entry of a feed: the group and the membership that must show it."""
 
 
@@ -59,7 +59,7 @@ class EntryRow(NamedTuple):
     """An entry of a feed, and a group and membership that must show it; empty for one that nothing must show."""
 
     key: bytes
-    witness: bytes = b""
+    membership: bytes = b""
 
 
 class Side(NamedTuple):
@@ -163,7 +163,7 @@ class FaultReporter:
             text, kind, self._view_of("views", row.key), name, of, wanted.text, has.text, differences, mendable=True,
             droppable=False, table="views", key=row.key,
         )  # fmt: skip
-        self._report(Finding(fault, owner or b"", found=shown, witness=row.witness))
+        self._report(Finding(fault, owner or b"", found=shown, membership=row.membership))
 
     def _side(self, row: DerivedRow, shown: bytes | None) -> Side:
         values = fields_of(self._keyspaces, row.table, row.key, shown)

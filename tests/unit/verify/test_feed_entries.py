@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from oneread import Feed, Ref, Schema, by, connect, newest, on
-from oneread.feeds.entries import WITNESSES, Entries
+from oneread.feeds.entries import SHOWN_BY, Entries
 from oneread.store.requests import Replace, Scan
 from oneread.store.rows import Cell, RowRange
 from oneread.testing.audit import Audit
@@ -115,33 +115,33 @@ def value_that_cannot_be_read(row):
 
 
 def no_value(row):
-    return {WITNESSES: row[WITNESSES]}
+    return {SHOWN_BY: row[SHOWN_BY]}
 
 
-def no_witnesses(row):
+def no_memberships(row):
     return {VALUE: row[VALUE]}
 
 
-def empty_witnesses(row):
-    return row | {WITNESSES: Cell(b"\x90", 1)}
+def empty_memberships(row):
+    return row | {SHOWN_BY: Cell(b"\x90", 1)}
 
 
-def witnesses_that_cannot_be_read(row):
-    return row | {WITNESSES: Cell(b"\xc1", 1)}
+def memberships_that_cannot_be_read(row):
+    return row | {SHOWN_BY: Cell(b"\xc1", 1)}
 
 
-def one_witness_less(row):
-    return row | {WITNESSES: Cell(msgspec.msgpack.encode(msgspec.msgpack.decode(row[WITNESSES].value)[1:]), 1)}
+def one_membership_less(row):
+    return row | {SHOWN_BY: Cell(msgspec.msgpack.encode(msgspec.msgpack.decode(row[SHOWN_BY].value)[1:]), 1)}
 
 
-def one_witness_twice(row):
-    known = msgspec.msgpack.decode(row[WITNESSES].value)
-    return row | {WITNESSES: Cell(msgspec.msgpack.encode([*known, known[0]]), 1)}
+def one_membership_twice(row):
+    known = msgspec.msgpack.decode(row[SHOWN_BY].value)
+    return row | {SHOWN_BY: Cell(msgspec.msgpack.encode([*known, known[0]]), 1)}
 
 
-def one_witness_more(row):
-    known = msgspec.msgpack.decode(row[WITNESSES].value)
-    return row | {WITNESSES: Cell(msgspec.msgpack.encode([*known, known[0] + b"\x00"]), 1)}
+def one_membership_more(row):
+    known = msgspec.msgpack.decode(row[SHOWN_BY].value)
+    return row | {SHOWN_BY: Cell(msgspec.msgpack.encode([*known, known[0] + b"\x00"]), 1)}
 
 
 def one_more_cell(row):
@@ -153,19 +153,21 @@ DAMAGES = {
     other_value: "different",
     value_that_cannot_be_read: "different",
     no_value: "unreadable",
-    no_witnesses: "unreadable",
-    empty_witnesses: "different",
-    witnesses_that_cannot_be_read: "unreadable",
-    one_witness_less: None,
-    one_witness_twice: "dangling",
-    one_witness_more: "dangling",
+    no_memberships: "unreadable",
+    empty_memberships: "different",
+    memberships_that_cannot_be_read: "unreadable",
+    one_membership_less: None,
+    one_membership_twice: "dangling",
+    one_membership_more: "dangling",
     one_more_cell: "unreadable",
 }
-"""Each with the fault that is found; one witness less is a fault of its own kind where none is left."""
+"""Each with the fault that is found; one membership less is a fault of its own kind where none is left."""
 
 
 EVERY = [(HomeFeed, damage) for damage in DAMAGES]
-SOME = [(view, damage) for view in (EachFeed, PopularFeed, JoinFeed) for damage in (no_row, other_value, no_witnesses)]
+SOME = [
+    (view, damage) for view in (EachFeed, PopularFeed, JoinFeed) for damage in (no_row, other_value, no_memberships)
+]
 
 
 @pytest.mark.parametrize(("view", "damage"), [*EVERY, *SOME], ids=lambda given: given.__name__)
