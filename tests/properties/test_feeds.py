@@ -80,7 +80,7 @@ def test_a_mask_left_out_is_found(monkeypatch):
         with pytest.raises(Disagreement, match=f"{RecentFeed.__name__}: too many"):
             prove(FEED_SCHEMA, old)
     with monkeypatch.context() as broken:
-        broken.setattr("oneread.database.pages.is_living_row", lambda _row, _now: True)
+        broken.setattr("oneread.database.lists.is_living_row", lambda _row, _now: True)
         with pytest.raises(Disagreement, match=f"{NoticeFeed.__name__}: too many"):
             prove(FEED_SCHEMA, expired)
 

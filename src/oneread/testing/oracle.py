@@ -567,9 +567,15 @@ class Oracle:
 
     # The rows of a store.
 
-    def listing(self, view: type[View[Any]]) -> list[Any]:
-        """All rows of a view as a page shows them, in order."""
-        return _naive(view).rows(self, view)
+    def lists(self, view: type[View[Any]]) -> list[tuple[Any, ...]]:
+        """The values with which a view is paged: of a feed each member's, else none."""
+        if not issubclass(view, Feed):
+            return [()]
+        return list(dict.fromkeys([each.member for each in self.sides(view).memberships]))
+
+    def listing(self, view: type[View[Any]], *equal: object) -> list[Any]:
+        """All rows of a view as pages show them, in order; of a feed, those of one member."""
+        return _naive(view).rows(self, view, *equal)
 
     def expected_rows(self) -> dict[tuple[str, str], int]:
         """How many raw rows there are, by table and name of the keyspace; two further names are of table `views`.
@@ -604,7 +610,7 @@ class Oracle:
 class NaiveView(NamedTuple):
     """How the oracle computes one kind of view: its rows in order, and its raw rows by table and keyspace."""
 
-    rows: Callable[[Oracle, Any], list[Any]]
+    rows: Callable[..., list[Any]]
     counted: Callable[[Oracle, Any], dict[tuple[str, str], int]]
 
 

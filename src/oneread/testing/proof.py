@@ -138,8 +138,8 @@ class Proof:
         self._audit.check()
         check_waiting(self.oracle, self._audit, self.database.operations)
 
-    def _rows(self, view: Any) -> list[Any]:
-        return [row for page in self.database.scan(view, batch=3) for row in page]
+    def _rows(self, view: Any, equal: tuple[Any, ...]) -> list[Any]:
+        return [row for page in self.database.scan(view, *equal, batch=3) for row in page]
 
     def _run_tasks(self) -> None:
         while self.database.run(self.database.operations.drain_step(_BATCH)):

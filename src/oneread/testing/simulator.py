@@ -177,8 +177,8 @@ class Simulation:
         blurred = self.blurred or bool(self.audit.set_aside())
         self._check(lambda: compare(self.oracle, self._rows, blurred=blurred))
 
-    def _rows(self, declaration: type) -> list[Any]:
-        return read_all(self._driver, self.operations, declaration)
+    def _rows(self, declaration: type, equal: tuple[Any, ...]) -> list[Any]:
+        return read_all(self._driver, self.operations, declaration, equal)
 
     @property
     def digest(self) -> str:
