@@ -13,9 +13,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from oneread.derivations.rules import Rule, by
 from oneread.derivations.views import Feed
 from oneread.feeds.feed_rules import feed_rules
+from oneread.models.paths import Path, path_of
 from oneread.models.references import Ref
 from oneread.models.types import Names
-from oneread.testing.naive_entities import Held, KeyParts, Place
+from oneread.testing.naive_entities import Entry, Held, KeyParts, Place
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -45,13 +46,14 @@ class FeedSides(NamedTuple):
     items: list[FeedItem]
     memberships: list[FeedMembership]
 
-    def joined(self) -> dict[tuple[tuple[Any, ...], Place], FeedItem]:
-        """Each item once for each member who is in one of its groups, by member and place of the item."""
-        return {
+    def entries(self) -> list[Entry]:
+        """Each item once for each member who is in one of its groups, those that have expired too."""
+        joined = {
             (whose.member, item.place): item
             for item, whose in product(self.items, self.memberships)
             if item.group == whose.group
         }
+        return [((*whose, item.time), place, item.held) for (whose, place), item in joined.items()]
 
 
 class Subjects(NamedTuple):
@@ -83,6 +85,16 @@ def sides_of(feed: type[Feed[Any]], rules: Mapping[str, Rule], names: Names, sub
             for values in subjects.keys(held, of_member)
         ],
     )
+
+
+def feed_paths(feed: type[Feed[Any]], of: type, names: Names) -> Iterable[tuple[type, Path]]:
+    """The paths that a feed of items of a model reads, each with the model that it begins at."""
+    found, joined = feed_rules(feed, names), feed.joined
+    assert joined is not None, "feed_rules refuses a feed without it"
+    for rules, model in ((found.item, of), (found.member, found.membership)):
+        yield from [(model, path_of(rule.field)) for rule in rules.values()]
+    yield of, path_of(joined.item)
+    yield found.membership, path_of(joined.membership)
 
 
 def _joint(value: object) -> KeyParts:

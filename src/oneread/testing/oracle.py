@@ -19,7 +19,6 @@ from oneread.database.patches import FieldStep
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
-from oneread.feeds.feed_rules import feed_rules
 from oneread.models.fields import GENERATED
 from oneread.models.model import Model, key_names
 from oneread.models.paths import Path, path_of
@@ -51,7 +50,7 @@ from oneread.testing.naive_entities import (
     totals_of,
     written_at,
 )
-from oneread.testing.naive_feeds import FeedSides, Subjects, has_left, sides_of
+from oneread.testing.naive_feeds import FeedSides, Subjects, feed_paths, has_left, sides_of
 
 __all__ = ["Oracle", "look", "written_at"]
 
@@ -106,15 +105,9 @@ class Oracle:
     def _paths(self, view: type[View[Any]]) -> Iterable[tuple[type, Path]]:
         """The paths that a view reads, each with the model that it begins at."""
         of = self._viewed(view)
-        paths = {name: path_of(rule.field) for name, rule in _rules(view).items() if rule.field is not None}
-        if not issubclass(view, Feed):
-            yield from [(of, path) for path in paths.values()]
-            return
-        rules, joined = feed_rules(view, self._names), view.joined
-        assert joined is not None, "feed_rules refuses a feed without it"
-        yield from [(rules.membership if name in rules.member else of, path) for name, path in paths.items()]
-        yield of, path_of(joined.item)
-        yield rules.membership, path_of(joined.membership)
+        if issubclass(view, Feed):
+            return feed_paths(view, of, self._names)
+        return [(of, path_of(rule.field)) for rule in _rules(view).values() if rule.field is not None]
 
     def _want(self, cls: type, route: Route) -> None:
         name, *rest = route
@@ -420,22 +413,17 @@ class Oracle:
         Of an index over groups: in the order of the groups, with a place for each group.
         """
         if issubclass(view, Feed):
-            return self._feed_entries(view)
+            names = [name for name, rule in _rules(view).items() if rule.kind == "key"]
+            return [
+                (values, place, self._row(view, (place, held), dict(zip(names, values, strict=True))))
+                for values, place, held in self.sides(view).entries()
+            ]
         rules = self._sized(view)
         found: list[Entry] = []
         for place, held in self._subjects(view):
             for values in self._keys(held, {name: rule for name, rule in rules.items() if rule.kind == "key"}):
                 row = self._row(view, (place, held), values)
                 found.append((tuple(values.values()), place, row))
-        return found
-
-    def _feed_entries(self, feed: type[Feed[Any]]) -> list[Entry]:
-        """The same of a feed: each item once for each member, those that have expired too."""
-        names = [name for name, rule in _rules(feed).items() if rule.kind == "key"]
-        found: list[Entry] = []
-        for (whose, place), item in self.sides(feed).joined().items():
-            values = (*whose, item.time)
-            found.append((values, place, self._row(feed, (place, item.held), dict(zip(names, values, strict=True)))))
         return found
 
     def sides(self, feed: type[Feed[Any]]) -> FeedSides:
@@ -446,18 +434,14 @@ class Oracle:
     def _living(self, view: Any) -> list[Entry]:
         """The entries of an index or a feed whose rows have not expired."""
         if issubclass(view, Feed):
-            return [entry for entry in self.entries(view) if self._is_in_feed(view, entry)]
+            recent = [each for each in self.entries(view) if not has_left(view, each[0][-1], self.now)]
+            groups = self.lists_groups(view)
+            return [each for each in recent if groups or not self.is_expired(self.held[each[1]].entity)]
         if self.lists_groups(view):
             return self.entries(view)
         ttl = view.ttl if issubclass(view, Index) else None
         entries = [(entry, self.held[entry[1]].entity) for entry in self.entries(view)]
         return [entry for entry, of in entries if not (self.is_expired(of) or has_expired(ttl, of, self.now))]
-
-    def _is_in_feed(self, feed: type[Feed[Any]], entry: Entry) -> bool:
-        values, place, _row = entry
-        if not self.lists_groups(feed) and self.is_expired(self.held[place].entity):
-            return False
-        return not has_left(feed, values[-1], self.now)
 
     def lists_groups(self, view: type[View[Any]]) -> bool:
         """Whether a view lists the groups of an aggregate."""
@@ -635,7 +619,7 @@ def _count_aggregate(oracle: Oracle, view: type[Aggregate[Any]]) -> dict[tuple[s
 
 def _count_feed(oracle: Oracle, view: type[Feed[Any]]) -> dict[tuple[str, str], int]:
     sides, name = oracle.sides(view), view.__name__
-    counts = {name: len(sides.joined()), f"{name}.items": len(sides.items), f"{name}.members": len(sides.memberships)}
+    counts = {name: len(sides.entries()), f"{name}.items": len(sides.items), f"{name}.members": len(sides.memberships)}
     return {("views", keyspace): count for keyspace, count in counts.items()}
 
 
