@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from oneread import Feed, Key, Model, Ref, Schema, by, connect, each, newest, on, reference, shown
 from oneread.engines.memory import forget
 from oneread.errors import InvalidDeclaration
+from oneread.feeds import following
 from oneread.feeds.entries import Entries
 from oneread.models.expiry import expires
 from oneread.store.requests import Scan
@@ -49,6 +50,13 @@ from tests.properties.schema_of_feeds import (
 )
 
 FEW = settings(max_examples=max(10, settings().max_examples // 4), deadline=None)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_batches():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(following, "_ROWS_OF_A_PART", 1)
+        yield
 
 
 @FEW

@@ -32,6 +32,11 @@ WRITERS = 2
 BEGINNING = datetime.fromtimestamp(START / 1000, UTC)
 
 
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(following, "_ROWS_OF_A_PART", 1)
+
+
 class Membership(Model[int]):
     number: Key[int]
     member: int

@@ -46,6 +46,10 @@ class FeedSides(NamedTuple):
     items: list[FeedItem]
     memberships: list[FeedMembership]
 
+    def counts(self) -> dict[str, int]:
+        """How many rows there are, by what the name of their keyspace ends in."""
+        return {"": len(self.entries()), ".items": len(self.items), ".members": len(self.memberships)}
+
     def entries(self) -> list[Entry]:
         """Each item once for each member who is in one of its groups, those that have expired too."""
         joined = {

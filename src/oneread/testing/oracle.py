@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -25,8 +25,9 @@ from oneread.models.paths import Path, path_of
 from oneread.models.references import Copy, Ref, copied_names
 from oneread.models.registry import reference_target, root_model
 from oneread.models.types import Named, types_of
-from oneread.testing.naive import FOLDS, key_value, look, sort_by_keys
+from oneread.testing.naive import FOLDS, in_buckets, key_value, look, sort_by_keys
 from oneread.testing.naive_counters import NaiveCounters
+from oneread.testing.naive_counts import count_aggregate, count_feed, count_index
 from oneread.testing.naive_entities import (
     CHILD_OF,
     AnyModel,
@@ -428,15 +429,13 @@ class Oracle:
 
     def sides(self, feed: type[Feed[Any]]) -> FeedSides:
         """What a feed joins."""
-        subjects = Subjects(self._subjects(feed), self.held, self._keys)
-        return sides_of(feed, self._sized(feed), self._names, subjects)
+        return sides_of(feed, self._sized(feed), self._names, Subjects(self._subjects(feed), self.held, self._keys))
 
     def _living(self, view: Any) -> list[Entry]:
         """The entries of an index or a feed whose rows have not expired."""
         if issubclass(view, Feed):
             recent = [each for each in self.entries(view) if not has_left(view, each[0][-1], self.now)]
-            groups = self.lists_groups(view)
-            return [each for each in recent if groups or not self.is_expired(self.held[each[1]].entity)]
+            return [each for each in recent if self.lists_groups(view) or self._present(each[1]) is not None]
         if self.lists_groups(view):
             return self.entries(view)
         ttl = view.ttl if issubclass(view, Index) else None
@@ -469,16 +468,9 @@ class Oracle:
             parts += [value] if target is None else [None] * len(key_names(target[0])) if value is None else value.key
         return tuple(parts)
 
-    def _sized(self, view: type[View[Any]]) -> dict[str, Rule]:
+    def _sized(self, view: type[View[Any]]) -> Mapping[str, Rule]:
         """The rules of a view; those that take a time bucket of groups are of its size."""
-        rules = dict(_rules(view))
-        if self.lists_groups(view):
-            sizes = {name: rule.size for name, rule in _rules(cast("Any", self._viewed(view))).items()}
-            for name, rule in rules.items():
-                size = sizes.get(path_of(rule.field).names[0])
-                if rule.kind == "key" and rule.size is None and size is not None and not rule.hashed:
-                    rules[name] = msgspec.structs.replace(rule, size=size)
-        return rules
+        return in_buckets(_rules(view), _rules(self._viewed(view))) if self.lists_groups(view) else _rules(view)
 
     def _keys(self, held: Held, rules: Mapping[str, Rule]) -> Iterable[dict[str, Any]]:
         """The values of the key rules: once, never, or once for each distinct element of each(...)."""
@@ -598,35 +590,10 @@ class NaiveView(NamedTuple):
     counted: Callable[[Oracle, Any], dict[tuple[str, str], int]]
 
 
-def _count_index(oracle: Oracle, view: type[Index[Any]]) -> dict[tuple[str, str], int]:
-    entries = oracle.entries(view)
-    counted = {("views", view.__name__): len(entries)}
-    if view.unique:
-        counted["counts", view.__name__] = len({values for values, *_ in entries if None not in values})
-    return counted
-
-
-def _count_aggregate(oracle: Oracle, view: type[Aggregate[Any]]) -> dict[tuple[str, str], int]:
-    members = oracle.members(view)
-    counted = {("counts", view.__name__): len(members)}
-    for name, rule in _rules(view).items():
-        if rule.fold in ("least", "greatest"):
-            route = path_of(rule.field).names
-            values = [oracle.value(held, route) for _group, several in members for held in several]
-            counted["views", f"{view.__name__}.{name}"] = len([each for each in values if each is not None])
-    return counted
-
-
-def _count_feed(oracle: Oracle, view: type[Feed[Any]]) -> dict[tuple[str, str], int]:
-    sides, name = oracle.sides(view), view.__name__
-    counts = {name: len(sides.entries()), f"{name}.items": len(sides.items), f"{name}.members": len(sides.memberships)}
-    return {("views", keyspace): count for keyspace, count in counts.items()}
-
-
 NAIVE_VIEWS: Final[dict[type, NaiveView]] = {
-    Index: NaiveView(Oracle.rows, _count_index),
-    Feed: NaiveView(Oracle.rows, _count_feed),
-    Aggregate: NaiveView(Oracle.groups, _count_aggregate),
+    Index: NaiveView(Oracle.rows, count_index),
+    Feed: NaiveView(Oracle.rows, count_feed),
+    Aggregate: NaiveView(Oracle.groups, count_aggregate),
 }
 """By the base class of declarations; a test that registers a new kind of view adds the naive way to compute it."""
 

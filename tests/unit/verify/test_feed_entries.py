@@ -245,7 +245,7 @@ def test_what_followed_from_damage_is_mended_too(store):
     assert [row.source.key for row in store.db.page(HomeFeed, 1).rows].count((20,)) == 1
 
 
-def test_pairs_that_wait_for_a_task_are_no_fault():
+def test_pairs_that_wait_for_a_task_are_left_out():
     schema = Schema(Membership, Member, Group, Post, HomeFeed, EachFeed, inline=1)
     store = Store("memory://", schema)
     for number in range(1, 5):
