@@ -331,7 +331,8 @@ class EntryMaker:
         stored = None if row is None else read_entry(row)
         known = [] if stored is None else list(stored.memberships)
         made: dict[bytes, tuple[ItemRow, MemberRow]] = {}
-        for each in sorted({*known, *([shows] if shows else [])}):
+        named: set[bytes] = {*known, shows} if shows else set(known)
+        for each in sorted(named):
             try:
                 item, membership = feed.sides_of(key, each)
                 group = feed.group_of(membership)
