@@ -19,6 +19,7 @@ from examples.community.__main__ import main as community_main
 from examples.qa import loading, source, stores
 from examples.qa.__main__ import main as qa_main
 from examples.shop.__main__ import main
+from tests.examples import browsing
 
 HEADER = "InvoiceNo,StockCode,Description,Quantity,InvoiceDate,UnitPrice,CustomerID,Country"
 DIRTY = """
@@ -107,6 +108,20 @@ def shop(capsys, monkeypatch):
     monkeypatch.delenv("ONEREAD_DATA", raising=False)
 
     return partial(run_command, main, capsys)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    with browsing.chrome(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+@pytest.fixture
+def browser(chromium):
+    """The browser at the size of a desktop; nothing in its console so far."""
+    browsing.resize(chromium, browsing.DESKTOP)
+    chromium.get_log("browser")
+    return chromium
 
 
 SITE = "generated:7:40"
