@@ -70,9 +70,9 @@ class Site:
             "X-Frame-Options": "DENY",
         }
         self._words = WORDS | (words or {})
-        self._environment = _environment(folder / "templates")
-        self._environment.globals.update(values or {})
-        self._templates = Jinja2Templates(env=self._environment)
+        self.environment = _environment(folder / "templates")
+        self.environment.globals.update(values or {})
+        self._templates = Jinja2Templates(env=self.environment)
         self._log = logging.getLogger(f"examples.{folder.name}")
         self.handlers: dict[Any, Any] = {
             OnereadError: self.refuse,
@@ -98,7 +98,7 @@ class Site:
 
     def part(self, template: str, name: str, *values: object) -> str:
         """The HTML that one macro of a template makes."""
-        made: str = getattr(self._environment.get_template(template).module, name)(*values)
+        made: str = getattr(self.environment.get_template(template).module, name)(*values)
         return str(made)
 
     async def refuse(self, request: Request, error: Exception) -> Response:

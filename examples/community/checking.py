@@ -36,6 +36,7 @@ def check(db: Database, clock: Clock, data: Data) -> list[Compared]:
         ),
         *_comments(db, expected),
         *_polls(db, expected),
+        *_groups(db, expected, data),
         *_lists(db, expected, data),
     ]
     for log in data.logs:
@@ -91,6 +92,25 @@ def _polls(db: Database, expected: Expected) -> Iterator[Compared]:
         "polls: ballots, score, favourites, comments",
         expected.polls,
         {each.post: (each.ballots, each.score, each.favourites, each.comments) for each in all_rows(db, schema.Poll)},
+    )
+
+
+def _groups(db: Database, expected: Expected, data: Data) -> Iterator[Compared]:
+    """The groups with what they show, who is in which, and who has written in which thread."""
+    yield compare(
+        "groups: name, members, activities",
+        expected.groups,
+        {each.group: (each.name, each.members, each.activities) for each in all_rows(db, schema.Group)},
+    )
+    yield compare_in_order(
+        "memberships: member, group, since",
+        ((each.member, each.group, each.since) for each in data.meetups.memberships),
+        ((each.person, each.place, each.joined_at) for each in all_rows(db, schema.Membership)),
+    )
+    yield compare_in_order(
+        "participations: thread, member",
+        sorted({(number, f"lean:{message[1]}") for number, several in expected.threads.items() for message in several}),
+        ((each.thread, each.person) for each in all_rows(db, schema.Participation)),
     )
 
 

@@ -12,6 +12,7 @@ from msgspec import Meta
 from oneread import (
     GENERATED,
     Aggregate,
+    Copy,
     CounterRules,
     Index,
     Key,
@@ -23,6 +24,7 @@ from oneread import (
     counter,
     descending,
     field,
+    newest,
     oldest,
     rollup,
     shown,
@@ -42,7 +44,8 @@ class Message(Model[int, int]):
     sender: Ref["Member"]
     sent_at: datetime
     length: int
-    id: int  # in the program that it was sent with
+    id: int  # in the program that it was sent with, 0 for a message of this site
+    text: Annotated[str, Meta(max_length=2_000)] = ""  # the data of others have none
 
 
 class MessagesOfThread(Aggregate[Message]):
@@ -55,11 +58,22 @@ class MessagesOfMember(Aggregate[Message]):
     messages: int = count()
 
 
+class Participation(Model[int, str]):
+    """Who has written in a thread: the message and this are one commit, of the thread."""
+
+    child_of = "Thread"
+
+    thread: Key[int]
+    person: Key[str]
+    member: Ref["Member"]
+
+
 class Thread(Model[int]):
     thread: Key[int]
     stream: str
     title: str
     messages: int = rollup(MessagesOfThread.messages)
+    active_at: datetime | None = None  # of the newest message, whose commit sets it: they are one group
 
 
 class TopThreads(Index[Thread]):
@@ -159,6 +173,79 @@ class TopPolls(Index[Poll]):
     comments: int = shown(Poll.comments)
 
 
+# --- Groups: what they publish is in the home page of each of their members ------------------------------------------
+
+
+class Membership(Model[str, str]):
+    """Both parts of the key are references as well: a member is in a group once, and both must be there."""
+
+    person: Key[str]
+    place: Key[str]
+    member: Ref["Member"]
+    group: Ref["Group"]
+    joined_at: datetime | None  # where it is known
+
+
+class MembersOfGroup(Aggregate[Membership]):
+    group: Ref["Group"] = by(Membership.group)
+    members: int = count()
+
+
+class GroupName(Copy["Group"]):
+    name: str
+
+
+class Activity(Model[str]):
+    """What a group has published: its variants are the kinds, and all are in one list."""
+
+    variants_only = True
+
+    activity: Key[str]
+    group: GroupName
+    at: datetime
+    title: Annotated[str, Meta(min_length=1, max_length=300)]
+    by: Ref["Member"] | None = None
+
+
+class Event(Activity):
+    """An invitation to come."""
+
+
+class NewMember(Activity):
+    """A member has joined; `by` says who."""
+
+
+class ActivitiesOfGroup(Aggregate[Activity]):
+    group: GroupName = by(Activity.group)
+    activities: int = count()
+
+
+class NewestOfGroup(Index[Activity]):
+    """The page of a group."""
+
+    group: GroupName = by(Activity.group)
+    at: datetime = newest(Activity.at)
+    title: str = shown(Activity.title)
+    by: Ref["Member"] | None = shown(Activity.by)
+
+
+class Group(Model[str]):
+    group: Key[str]
+    name: str
+    category: str
+    members: int = rollup(MembersOfGroup.members)
+    activities: int = rollup(ActivitiesOfGroup.activities)
+
+
+class GroupsBySize(Index[Group]):
+    """The groups with most members first."""
+
+    members: int = descending(Group.members)
+    name: str = shown(Group.name)
+    category: str = shown(Group.category)
+    activities: int = shown(Group.activities)
+
+
 # --- Members, and the logs that counters are fed by ------------------------------------------------------------------
 
 
@@ -206,6 +293,7 @@ COMMUNITY = Schema(
     Message,
     MessagesOfThread,
     MessagesOfMember,
+    Participation,
     Thread,
     TopThreads,
     ThreadsOfStream,
@@ -218,6 +306,15 @@ COMMUNITY = Schema(
     FavouritesOfPost,
     Poll,
     TopPolls,
+    Membership,
+    MembersOfGroup,
+    Activity,
+    Event,
+    NewMember,
+    ActivitiesOfGroup,
+    NewestOfGroup,
+    Group,
+    GroupsBySize,
     Member,
     TopMembers,
     Log,

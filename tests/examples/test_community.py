@@ -7,16 +7,21 @@ from itertools import islice
 
 import pytest
 
-from examples.community import checking, counting, generator, loading, recount, source, stores, verbs
+from examples.community import checking, counting, generator, joining, loading, meetups, recount, source, stores, verbs
 from examples.community.schema import (
     COMMUNITY,
     Ballot,
     Choice,
     Comment,
     CommentsOfPost,
+    Event,
+    Group,
+    GroupName,
     Log,
     Member,
+    Membership,
     Message,
+    Participation,
     Path,
     Poll,
     Thread,
@@ -27,6 +32,7 @@ from examples.community.schema import (
 )
 from examples.qa import source as site
 from examples.qa.schema import SITE
+from examples.records import Misfits
 from examples.shop.growing import RELEASES
 from examples.shop.mistakes import Mistake
 from examples.shop.schema import SHOP
@@ -90,7 +96,7 @@ def db(copied):
 # --- Records ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", [source, generator, recount])
+@pytest.mark.parametrize("module", [source, meetups, generator, recount, joining])
 def test_what_counts_again_does_not_import_the_library(module):
     assert not imported_from_library(module)
 
@@ -119,6 +125,7 @@ def test_a_folder_of_files_is_read_as_what_was_written(folder, read):
     assert [*found.read_messages()] == [*read.read_messages()]
     assert (found.topics, found.senders, found.messages) == (read.topics, read.senders, read.messages)
     assert (found.ballots, found.site.comments, found.paths) == (read.ballots, read.site.comments, read.paths)
+    assert (found.meetups, found.participations, found.newest) == (read.meetups, read.participations, read.newest)
     assert [[*log.lines()] for log in found.logs] == [[*log.lines()] for log in read.logs]
     assert found.misfits.counts == read.misfits.counts
     assert found.label == "all data sets"
@@ -129,6 +136,45 @@ def test_what_does_not_fit_is_counted(read):
     assert read.misfits.first["rows that cannot be read"].startswith("Posts row")
     assert read.misfits.counts["comments without a member"] > 0
     assert read.messages == len([*read.read_messages()])
+    assert read.misfits.counts["events and memberships of groups that are gone"] == 2
+    assert read.misfits.first["members without a row of their own"].startswith("nashville:")
+
+
+def test_two_networks_that_number_alike_do_not_meet(read):
+    """Nor do their groups, of which one is in both."""
+
+    def numbers(keys, network):
+        return {key.partition(":")[2] for key in keys if key.startswith(f"{network}:")}
+
+    members, groups = read.meetups.members, [each.key for each in read.meetups.groups]
+    assert numbers(members, "nashville") & numbers(members, "rladies")
+    assert numbers(groups, "nashville") & numbers(groups, "rladies")
+    assert len({*members}) == len(members)
+    assert all(each.member.partition(":")[0] == each.group.partition(":")[0] for each in read.meetups.memberships)
+
+
+def test_a_member_has_joined_with_the_first_answer_and_is_there_without_a_row():
+    def rows(*several):
+        return lambda: enumerate({**dict.fromkeys(several[0], "1"), **each} for each in several)
+
+    files = dict.fromkeys(meetups.FILES, rows({})) | {
+        "meta-members": list, "meta-events": list, "rladies_meetup_events_past": list,
+        "meta-groups": rows({"group_id": "7", "group_name": "Walks", "category_name": "Outdoors"}),
+        "member-to-group-edges": rows({"member_id": "5", "group_id": "7"}, {"member_id": "5", "group_id": "8"}),
+        "rladies_meetup_groups": rows({"id": "7", "name": "R-Ladies", "category.name": "Tech"}),
+        "rladies_member_rsvps": rows(
+            *({"member.id": "5", "created": at, "group.name": "R-Ladies"} for at in ("3000", "1000", "2000", "x")),
+            {"member.id": "5", "created": "1", "group.name": "R-Ladies of a group that is gone"},
+        ),
+    }  # fmt: skip
+    misfits = Misfits()
+    found = meetups.read(files, misfits)
+    assert found.members == ["nashville:5", "rladies:5"]
+    assert found.memberships == [
+        meetups.Membership("nashville:5", "nashville:7", None),
+        meetups.Membership("rladies:5", "rladies:7", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+    ]
+    assert misfits.counts == {meetups.GROUPLESS: 2, meetups.UNLISTED: 1, meetups.UNREADABLE: 1}
 
 
 def test_a_missing_file_is_a_mistake(folder):
@@ -328,13 +374,14 @@ def test_views_of_paths_follow_their_counters_and_nothing_else(db):
     assert {each.path: each.views for each in db.page(Path)} == {**shown, path: least.views + 10**6, "/later": 2}
 
 
-def test_a_path_of_a_log_that_was_counted_before_shows_what_was_counted(tmp_path, read):
-    """Also in a store that was loaded before there were paths: they are the last entities of a load."""
+def test_a_store_that_was_loaded_before_there_were_paths_and_groups_gets_them(tmp_path, read):
+    """They are the last entities of a load; a path of a log that was counted before shows what was counted."""
     url = f"lmdb://{tmp_path}/community"
-    loaded_into(f"{url}?durability=none", read._replace(paths=[]))
+    older = read._replace(paths=[], meetups=meetups.Meetups([], [], [], []), participations=[])
+    loaded_into(f"{url}?durability=none", older)
     with stores.for_loading(url, counting.Clock()) as db:
         assert not db.page(Path).rows
-        assert loading.load(db, read, quiet).stored == len(read.paths)
+        assert loading.load(db, read, quiet).stored == loading.count_of(read) - loading.count_of(older)
     assert differences(url, read) == []
 
 
@@ -440,6 +487,28 @@ CHANGES = {
         ["ballots: choice, value, time of 10 new: ", "polls: .* of 10: ", "list: top polls, row 1: "],
     ),
     "an add": (lambda db: db.counter("higgs:RT").add(1), ["higgs: counters of higgs:RT: "]),
+    "a membership": (
+        lambda db: db.create(
+            Membership(
+                person="lean:1",
+                place="nashville:1",
+                member=Member.at("lean:1"),
+                group=Group.at("nashville:1"),
+                joined_at=NOW,
+            )
+        ),
+        [r"groups: .* of nashville:1: ", r"memberships: .*, row 1: lean:1 nashville:1 2018-09-02 12:00:00 is stored"],
+    ),
+    "a participation": (
+        lambda db: db.create(Participation(thread=1, person="qc:1", member=Member.at("qc:1"))),
+        [r"participations: .*1 qc:1 is stored"],
+    ),
+    "an event": (
+        lambda db: db.create(
+            Event(activity="new", group=GroupName.of("nashville:2"), at=NOW, title="Walk", by=Member.at("lean:1"))
+        ),
+        [r"groups: .* of nashville:2: "],
+    ),
     "another counter": (lambda db: db.counter("ruet:new").add(1), ["ruet: counters of ruet:new: 1 is stored, nothing"]),
     "a view": (
         lambda db: (db.counter("ruet:/login.php").add(1), db.drain()),
