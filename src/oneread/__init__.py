@@ -33,10 +33,11 @@ from oneread.derivations.rules import (
     mean,
     newest,
     oldest,
+    on,
     shown,
     total,
 )
-from oneread.derivations.views import Aggregate, Index
+from oneread.derivations.views import Aggregate, Feed, Index
 from oneread.evolution.schema import Schema
 from oneread.models.evolving import renamed, retyped
 from oneread.models.expiry import expires
@@ -78,6 +79,7 @@ __all__ = [
     "CounterBatch",
     "CounterRules",
     "Database",
+    "Feed",
     "Index",
     "Key",
     "Model",
@@ -109,6 +111,7 @@ __all__ = [
     "migration",
     "newest",
     "oldest",
+    "on",
     "reference",
     "remove",
     "renamed",

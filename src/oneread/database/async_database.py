@@ -356,7 +356,7 @@ class AsyncDatabase:
         bounds = bounds_of(since, after, until, through)
         query = Query(equal, limit, cursor, backward, bounds, starts_with, where, budget)
         if self._local is not None:
-            found = read_page(self._local, of, query, self._cipher)
+            found = read_page(self._local, of, query, self._cipher, self._driver.now)
             if found is not None:
                 return found
         trace = Trace(self._observers)

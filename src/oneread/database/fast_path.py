@@ -115,12 +115,16 @@ def _find_group(view: CompiledView, find_values: LocalFind, operations: Operatio
     return find
 
 
-def read_page(engine: LocalReads, of: Listed, query: Query, cipher: CursorCipher) -> Page[Any] | None:
+def read_page(
+    engine: LocalReads, of: Listed, query: Query, cipher: CursorCipher, clock: Callable[[], int]
+) -> Page[Any] | None:
     """The page of one range whose rows hold what they show; None where only the plan can answer."""
     if of.decode_rows is None or query.where is not None or AnyOf in map(type, query.equal):
         return None
     bound = BoundQuery(of, query, cipher)
-    (within,) = bound.ranges()
+    if of.expiry is not None and bound.branches[0].width != of.expiry.place:
+        return None
+    (within,) = bound.ranges(0 if of.expiry is None else clock())
     read = engine.column(of.table, within, query.limit + 1, VALUE, reverse=bound.backward)
     counted = CountedLater(lambda: Cost(1, len(read), sum(len(key) + len(value) for key, value in read)))
     allowance = CURRENT.get()

@@ -30,6 +30,7 @@ from oneread.errors import (
 from oneread.evolution.backfill import Backfill, BackfillOptions
 from oneread.evolution.fence import Fence
 from oneread.evolution.schema import Schema
+from oneread.feeds.following import FeedHandler, follower_of
 from oneread.models.fields import GENERATED, Marker, uuid7
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import EntityKind
@@ -41,9 +42,9 @@ from oneread.store.rows import Row
 from oneread.transactions.commit import Basis, Change, Commit
 from oneread.transactions.jobs import JobRunner
 from oneread.transactions.native import NativeCommitter
-from oneread.transactions.outbox import FOLLOW, holds_on
+from oneread.transactions.outbox import FEED, FOLLOW, holds_on
 from oneread.transactions.root import BODY
-from oneread.transactions.tasks import FollowHandler, TaskRunner, TaskStepResult
+from oneread.transactions.tasks import FollowHandler, TaskHandler, TaskRunner, TaskStepResult
 
 R = TypeVar("R")
 
@@ -82,8 +83,14 @@ class Operations:
         self.inline = schema.inline
         self.portable = schema.portable
         self.lists: dict[Any, Any] = {}
-        self.committer = NativeCommitter(catalog.name_of, fence, followers(catalog), self.inline, catalog.claim_facts)
-        self.outbox = TaskRunner(self.committer, {FOLLOW: FollowHandler(catalog.source)})
+        feeds = follower_of(catalog, self.inline)
+        self.committer = NativeCommitter(
+            catalog.name_of, fence, followers(catalog), self.inline, catalog.claim_facts, feeds
+        )
+        handlers: dict[str, TaskHandler] = {FOLLOW: FollowHandler(catalog.source)}
+        if feeds is not None:
+            handlers[FEED] = FeedHandler(feeds)
+        self.outbox = TaskRunner(self.committer, handlers)
         self.counters = CounterPlans(self.committer, schema.counters)
         self.cache_counters = CacheFirstPlans(self.committer, schema.counters.shards)
         self.sweeper = BackgroundSweeper(self._begin_background_sweep)

@@ -180,13 +180,14 @@ def page(of: Listed, query: Query, cipher: CursorCipher, trace: Trace) -> Plan[P
 
 
 class _Branch:
-    """One range of a list: all rows with the same values in the first key fields."""
+    """One range of a list: all rows with the same values in the first `width` elements of the key."""
 
-    __slots__ = ("prefix", "within")
+    __slots__ = ("prefix", "width", "within")
 
-    def __init__(self, prefix: bytes, within: RowRange) -> None:
+    def __init__(self, prefix: bytes, within: RowRange, width: int) -> None:
         self.prefix = prefix
         self.within = within
+        self.width = width
 
 
 def _branches(of: Listed, query: Query) -> list[_Branch]:
@@ -221,7 +222,7 @@ def _branch(of: Listed, query: Query, equal: tuple[Any, ...]) -> _Branch:
     else:
         bounds = (query.bounds or KeyBounds[Any]()).map(lambda bound: _edge(of, equal, bound))
         start, stop = of.codec.bounded_range(values, bounds, prefix=of.prefix, starts_with=query.starts_with)
-    return _Branch(prefix, RowRange(start, stop or b""))
+    return _Branch(prefix, RowRange(start, stop or b""), len(values))
 
 
 def bounds_of(since: Any, after: Any, until: Any, through: Any) -> KeyBounds[Any] | None:
@@ -260,11 +261,21 @@ class BoundQuery:
         self._cursor = None if query.cursor is None else self._opened(query.cursor)
         self.backward = query.backward if self._cursor is None else self._cursor.backward
 
-    def ranges(self) -> list[RowRange]:
-        """What each branch has left on the far side of the cursor.
+    def ranges(self, now: int = 0) -> list[RowRange]:
+        """What each branch has left on the far side of the cursor, without entries of a feed that have expired.
 
         Rows of all branches are ordered by what follows their prefix (the suffix), then by branch.
         """
+        ranges, expiry = self._ranges(), self.of.expiry
+        oldest = None if expiry is None else expiry.oldest(now)
+        if expiry is None or oldest is None:
+            return ranges
+        return [
+            _cut(within, branch.prefix + oldest, backward=True) if branch.width == expiry.place else within
+            for branch, within in zip(self.branches, ranges, strict=True)
+        ]
+
+    def _ranges(self) -> list[RowRange]:
         cursor = self._cursor
         if cursor is None or not cursor.key:
             return [branch.within for branch in self.branches]
@@ -323,7 +334,7 @@ def _read(bound: BoundQuery, trace: Trace) -> Plan[PageRows]:
     passes = None if query.where is None else compiled_condition(query.where)
     now = 0 if of.is_living is None else (yield from Now())
     sources = [
-        _Source(within, len(branch.prefix)) for branch, within in zip(bound.branches, bound.ranges(), strict=True)
+        _Source(within, len(branch.prefix)) for branch, within in zip(bound.branches, bound.ranges(now), strict=True)
     ]
     most = query.limit + query.budget
     keys: list[bytes] = []

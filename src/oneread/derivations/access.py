@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from oneread.derivations.rules import rules_of
-from oneread.derivations.views import Aggregate, Index, View
+from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.models.expressions import Expression
 from oneread.models.fields import FACTORY, Marker, defaults_of, is_counter, is_rollup
@@ -208,9 +208,9 @@ class Accesses:
             return found
         if not (isinstance(found, type) and issubclass(found, View)):
             raise InvalidDeclaration("a view names its model: class Recent(Index[Purchase])", view=view, given=given)
-        if issubclass(view, Index) and issubclass(found, Aggregate):
+        if issubclass(view, (Index, Feed)) and issubclass(found, Aggregate):
             return found
-        raise InvalidDeclaration(_OF_ROWS if issubclass(view, Index) else _OF_GROUPS, view=view, given=found)
+        raise InvalidDeclaration(_OF_ROWS if issubclass(view, (Index, Feed)) else _OF_GROUPS, view=view, given=found)
 
     def _inside(self, model: type, access: Access, name: str) -> Access:
         """A field of a nested struct."""

@@ -30,7 +30,7 @@ from oneread.derivations.emitted_record import ROWS, SUMS, short_hash
 from oneread.derivations.indexes import check_type, compile_where, copy_shown
 from oneread.derivations.keyed import Emit, ViewKey
 from oneread.derivations.rules import Rule, rules_of
-from oneread.derivations.views import Aggregate
+from oneread.derivations.views import Aggregate, View
 from oneread.encoding.codec import Codec
 from oneread.encoding.ranges import prefix_range
 from oneread.errors import InvalidDeclaration, InvalidKey, InvalidValue, LimitExceeded, shown
@@ -120,6 +120,7 @@ class AggregateView:
     table: Table = "counts"
     can_find = True
     groups: CompiledView | None = None
+    parts: tuple[type[View[Any]], ...] = ()
     decode_rows: Callable[[list[bytes]], list[Any]] | None = None
 
     def __init__(self, cls: type[Aggregate[Any]], compiling: Compiling) -> None:

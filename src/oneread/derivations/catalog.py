@@ -14,14 +14,22 @@ from oneread.derivations import emitted_record
 from oneread.derivations.access import Accesses
 from oneread.derivations.aggregates import AggregateView, check_folds, keyspace_fields
 from oneread.derivations.copies import NO_SOURCE, Source
-from oneread.derivations.derivation import VIEW_KINDS, CompiledView, Compiling, ViewKind, key_values, kind_of_view
+from oneread.derivations.derivation import (
+    VIEW_KINDS,
+    CompiledView,
+    Compiling,
+    ViewKind,
+    is_emitted,
+    key_values,
+    kind_of_view,
+)
 from oneread.derivations.entity_type import EntityState, EntityType
 from oneread.derivations.expiry import ExpiryIndex, model_expiry
 from oneread.derivations.indexes import IndexView, check_unique, unique_option
 from oneread.derivations.probes import Probes
 from oneread.derivations.reference_builder import ReferenceBuilder
 from oneread.derivations.rollups import Rollups
-from oneread.derivations.views import Aggregate, Index, View
+from oneread.derivations.views import Aggregate, Feed, Index, View
 from oneread.errors import Corrupt, InvalidDeclaration, InvalidKey, SchemaMismatch, UsageError
 from oneread.models.layout import Layout
 from oneread.models.model import Model, stored_name
@@ -34,6 +42,7 @@ from oneread.models.variants import is_variants_only
 from oneread.models.versions import StoredLayout, StoredSchema
 from oneread.store.keys import kind_part, view_part, view_prefix
 from oneread.store.limits import LAST_NUMBER
+from oneread.transactions.outbox import FEED, feed_row, kind_of
 from oneread.transactions.root import Root
 from oneread.transactions.sequences import NumberSequence, TakenNumber
 
@@ -83,7 +92,7 @@ class Catalog:
         self._nullable = references.nullable_copies()
         self.views: dict[type, CompiledView] = self._compile_views(views, accesses)
         for view in self.views.values():
-            if view.groups is None:
+            if is_emitted(view):
                 references.add_view(view)
         rollups = Rollups(models, self.views, self.kinds, accesses)
         self.entity_types: dict[type, EntityType] = {
@@ -106,27 +115,26 @@ class Catalog:
         return {**kinds, **{cls: kinds[root_model(cls)] for cls in self.models}}
 
     def _compile_views(self, views: tuple[type[View[Any]], ...], accesses: Accesses) -> dict[type, CompiledView]:
-        """The compiled views in the order of declaration; those of groups are compiled after their aggregates."""
+        """The compiled views in the order of declaration; those of groups are compiled after them, feeds last."""
         viewed = {view: accesses.viewed(view) for view in views}
-        made = {view: self._compile_view(view, of, accesses) for view, of in viewed.items() if issubclass(of, Model)}
-        for view, of in viewed.items():
-            if view not in made:
-                if of not in made:
-                    raise InvalidDeclaration(
-                        "the aggregate of this index is not in the schema", view=view, aggregate=of
-                    )
-                made[view] = self._compile_view(view, made[of].model, accesses, made[of])
+        made: dict[type, CompiledView] = {}
+        for view in sorted(views, key=lambda each: (issubclass(each, Feed), issubclass(viewed[each], Aggregate))):
+            made[view] = self._compile_view(view, viewed[view], made, accesses)
         return {view: made[view] for view in views}
 
     def _compile_view(
-        self, view: type[View[Any]], model: type[Model[Any]], accesses: Accesses, groups: CompiledView | None = None
+        self, view: type[View[Any]], of: type[Any], made: Mapping[type, CompiledView], accesses: Accesses
     ) -> CompiledView:
         numbers = self._numbers.views
+        if issubclass(of, Aggregate) and of not in made:
+            raise InvalidDeclaration("the aggregate of this view is not in the schema", view=view, aggregate=of)
+        groups = made.get(of)
+        model = of if groups is None else groups.model
         prefixes = {field: view_prefix(*numbers[name]) for field, name in keyspace_names(view).items()}
         prefix = view_prefix(*numbers[stored_name(view)])
         if model not in self.kinds:
             raise InvalidDeclaration("the model of this view is not in the schema", view=view, model=model)
-        compiling = Compiling(model, prefix, prefixes, accesses, self.kinds, self._nullable, groups)
+        compiling = Compiling(model, prefix, prefixes, accesses, self.kinds, self._nullable, groups, made)
         return kind_of_view(view).compile(view, compiling)
 
     def _compile_model(self, cls: type[Model[Any]], references: ReferenceBuilder, rollups: Rollups) -> EntityType:
@@ -137,7 +145,7 @@ class Catalog:
         kind.layouts.add(layout)
         for older in self._numbers.older.get(stored_name(cls), ()):
             kind.layouts.add_older(OlderLayout(older, layout, self.names))
-        emitted = [view for view in self.views.values() if view.groups is None]
+        emitted = [view for view in self.views.values() if is_emitted(view)]
         derivations = tuple(view for view in emitted if self.kinds[view.model] is kind)
         for reference in references.references(cls).values():
             rollups.check_reference(cls, reference)
@@ -224,9 +232,18 @@ class Catalog:
         return TakenNumber(NumberSequence(self.group_of(key), kind.prefix), number)
 
     def name_of(self, key: bytes) -> str:
-        """A root row's key for people: `Customer(7)`."""
+        """A root row's key for people: `Customer(7)`; of a feed's task, the row that it is about."""
+        if kind_of(key) == FEED:
+            return self._name_of_row(feed_row(key))
         kind = self.kind_of(key)
         return f"{kind.cls.__name__}({', '.join(map(repr, kind.parts_of(key)))})"
+
+    def _name_of_row(self, key: bytes) -> str:
+        """A derived row's key for people: `Home.items(3, ...)`."""
+        view = next((each for each in self.views.values() if each.prefix == view_part(key)), None)
+        if view is None:
+            raise Corrupt("a row of a view that this schema does not have", key=key.hex())
+        return f"{view.cls.__name__}({', '.join(map(repr, key_values(view.key)(key)))})"
 
     def claim_facts(self, key: bytes) -> dict[str, object]:
         """What an error says of a claim: the view, the fields of the entity, and the value unless it is hashed."""
@@ -325,6 +342,10 @@ class Catalog:
     def may_lack_totals(self, key: bytes, body: bytes) -> bool:
         """Whether a row may lack totals that its entity shows: only one of an older layout does."""
         return kind_part(key) in self._with_totals and self.kind_of(key).layouts.older(body) is not None
+
+    def unready(self, building: frozenset[type]) -> frozenset[type]:
+        """The views that cannot be read while some are being built: these, and the feeds that are made of them."""
+        return building.union(cls for cls, view in self.views.items() if not building.isdisjoint(view.parts))
 
     def withhold(self, building: Collection[type]) -> None:
         """Leaves totals of these aggregates empty in what users read: they would be too small."""

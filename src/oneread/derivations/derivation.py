@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from oneread.derivations.access import Access, Accesses, FieldRoute
 from oneread.derivations.emitted_record import Emission
 from oneread.derivations.keyed import ViewKey
+from oneread.derivations.rules import rules_of
 from oneread.derivations.views import View
 from oneread.encoding.codec import Codec
 from oneread.errors import InvalidDeclaration
@@ -60,6 +61,8 @@ class Keyspace(NamedTuple):
     """What the numbers of a group's row are, for people."""
     groups: bytes = b""
     """For rows that belong to one group each: the prefix of the groups, whose keys they end in."""
+    is_joined: bool = False
+    """The rows of a feed, which follow from those of its items and memberships."""
 
 
 class RowForm(NamedTuple):
@@ -101,6 +104,8 @@ class Compiling(NamedTuple):
     """Copy classes whose fields may be None although their annotations do not say so."""
     groups: CompiledView | None = None
     """The aggregate whose groups the view lists; None for a view of entities."""
+    made: Mapping[type, CompiledView] = {}
+    """The views that are compiled already: all others, for a feed."""
 
 
 class CompiledView(Protocol):
@@ -113,6 +118,8 @@ class CompiledView(Protocol):
 
     model: type[Model[Any]]
     groups: CompiledView | None
+    parts: tuple[type[View[Any]], ...]
+    """The views whose rows a feed is made of; empty for other views."""
     referring: frozenset[str]
     """The fields of its rows that are copies which only refer."""
     prefix: bytes
@@ -181,6 +188,10 @@ class ViewKind(NamedTuple):
     """The fields that have a keyspace of their own, whose prefixes `compile` is given."""
     options: Callable[[Any], Description] = lambda _view: ()
     """The class options that change the stored rows, as text: a view that differs in them is built again."""
+    about: Callable[[Any, type[Any], Names], Mapping[str, type[Any]]] = lambda view, of, _names: dict.fromkeys(
+        rules_of(view), of
+    )
+    """By field, what the path of its rule begins at: what the view lists, or the model of a feed's memberships."""
 
 
 VIEW_KINDS: Final[dict[type[View[Any]], ViewKind]] = {}
@@ -197,6 +208,11 @@ def kind_of_view(view: type[View[Any]]) -> ViewKind:
         if base in VIEW_KINDS:
             return VIEW_KINDS[base]
     raise InvalidDeclaration("a view is a subclass of a kind of view", view=view, kinds=list(VIEW_KINDS))
+
+
+def is_emitted(view: CompiledView) -> bool:
+    """Whether entities emit a view's rows; those of groups and of feeds follow from other derived rows."""
+    return view.groups is None and not view.parts
 
 
 def key_paths(key: ViewKey) -> frozenset[FieldRoute]:

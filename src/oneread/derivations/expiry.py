@@ -36,6 +36,7 @@ _WRITE_VIEW: Final = (
 class ExpiryIndex(Index[V], Generic[V], frozen=True):
     """The base class of expiry indexes; `lists` is the model or the index that has the ttl."""
 
+    is_added: ClassVar[bool] = True
     lists: ClassVar[type]
 
 

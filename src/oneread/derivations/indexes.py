@@ -56,6 +56,9 @@ class IndexView:
     """One index, compiled."""
 
     table: Table = "views"
+    parts: tuple[type[View[Any]], ...] = ()
+    pack_row: Callable[[tuple[Any, ...]], bytes] = staticmethod(_pack)
+    """The value of a row; raises OverflowError for one with ints beyond 64 bits."""
 
     def __init__(self, cls: type[Index[Any]], compiling: Compiling) -> None:
         prefix, accesses = compiling.prefix, compiling.accesses
@@ -81,7 +84,7 @@ class IndexView:
         self.layout: Layout[Any] = Layout(
             cls, None, nullable=compiling.nullable | set(referring.values()), names=accesses.names
         )
-        self._empty = _emptying(referring)
+        self._empty = emptying(referring)
         shapes = [each for field in self.layout.fields for each in (field, *field.fields)]
         self._had_no_order = any(each.sets and _is_deep(each.type) for each in shapes)
         self.unique = self.can_find = cls.unique
@@ -102,8 +105,8 @@ class IndexView:
     def _emitter(self, accesses: Accesses) -> Emit:
         """Generates the function that adds the entity's index rows, and its claims if the index is unique."""
         row, scope = _row_code(self, self._source, accesses)
-        scope |= {"pack": _pack, "wide": self._wide, "hashed": short_hash, "PREFIX": self.prefix, "TOKENS": self.tokens}
-        scope |= {"refuse_long": self._refuse_long}
+        scope |= {"pack": self.pack_row, "wide": self._wide, "refuse_long": self._refuse_long}
+        scope |= {"hashed": short_hash, "PREFIX": self.prefix, "TOKENS": self.tokens}
         before: list[str] = []
         own = own_expiry(self.cls)
         if self._expiries:
@@ -154,9 +157,13 @@ class IndexView:
         """The rows of the index as users see them; a copy in the key only refers, its fields are not filled."""
         if self._expiries:
             docs = [doc[:-EXPIRY_BYTES] for doc in docs]
-        found = self.layout.decode_many(docs)
+        found = self.layout.decode_many(self.whole_values(docs))
         self._empty(found)
         return found
+
+    def whole_values(self, docs: list[bytes]) -> list[bytes]:
+        """Values of rows, without expiries, as the layout knows them."""
+        return docs
 
     def _named_values(self, doc: bytes) -> Mapping[str, Any]:
         (row,) = self.decode_rows([doc])
@@ -216,7 +223,7 @@ def unique_option(view: type[Index[Any]]) -> Description:
     return (("unique", "true"),) if view.unique else ()
 
 
-def _emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:
+def emptying(referring: Mapping[str, type[Copy[Any]]]) -> Callable[[list[Any]], None]:
     """Generates the function that removes what no row holds from copies in keys: the copied fields, and `deleted`."""
     scope: dict[str, Any] = {}
     lines: list[str] = []

@@ -198,18 +198,19 @@ class KeyRule(NamedTuple):
 
 
 class ViewKey:
-    """The key rules of one view."""
+    """The key rules of one view, all about one model, or each about its own."""
 
     def __init__(
         self,
         view: type,
-        model: type,
+        model: type | Mapping[str, type],
         rules: Mapping[str, Rule],
         accesses: Accesses,
         kinds: Mapping[type, EntityKind],
     ) -> None:
         self.view = view
-        found = {field: accesses.of_path(view, field, rule.field, model) for field, rule in rules.items()}
+        models = model if isinstance(model, Mapping) else dict.fromkeys(rules, model)
+        found = {field: accesses.of_path(view, field, rule.field, models[field]) for field, rule in rules.items()}
         self.parts = tuple(
             _value_rule(view, field, rules[field], access, accesses.names)
             if access.target is None

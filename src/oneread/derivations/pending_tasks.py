@@ -75,9 +75,10 @@ def task_lag() -> Plan[dict[str, TaskLag]]:
 
     def add(rows: list[Found]) -> None:
         for key, row in rows:
-            lag = found[outbox.kind_of(key)]
+            kind = outbox.kind_of(outbox.source_of(key))
+            lag = found[kind]
             begun = lag.begun + bool(_worker(row, now))
-            found[outbox.kind_of(key)] = TaskLag(lag.waiting + 1, begun, max(lag.oldest, _age(row, now)))
+            found[kind] = TaskLag(lag.waiting + 1, begun, max(lag.oldest, _age(row, now)))
 
     yield from scan_all("system", outbox.TASKS, add, BATCH)
     return found

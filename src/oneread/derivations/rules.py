@@ -40,6 +40,25 @@ class Rule(msgspec.Struct, frozen=True):
     """The word of the function that made the rule; a kind of view may have its own."""
 
 
+class Joined(msgspec.Struct, frozen=True):
+    """The class option `joined` of a feed, as `on(...)` makes it."""
+
+    item: Any
+    membership: Any
+
+
+def on(item: T | None, membership: T | None) -> Joined:
+    """Joins the items and the memberships of a feed: those whose fields refer to the same group.
+
+    A mistake raises InvalidDeclaration when the schema is built.
+
+    Arguments:
+        item: a field of the item: `Post.group`, or `each(Post.groups)`.
+        membership: a field of the membership's model: `Membership.group`.
+    """
+    return Joined(item, membership)
+
+
 @overload
 def by(field: T | None, *, hashed: bool = False) -> T: ...
 @overload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
@@ -19,7 +20,7 @@ E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 T = TypeVar("T")
 V = TypeVar("V", bound="Model[*tuple[Any, ...]] | Aggregate[Any]")
 
-_RESERVED = frozenset({"where", "unique", "stored_as", "max_limit", "type_arguments", "reserved_names"})
+_RESERVED = frozenset({"where", "unique", "stored_as", "max_limit", "type_arguments", "reserved_names", "is_added"})
 
 
 @dataclass_transform(
@@ -42,6 +43,8 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     where: ClassVar[Expression | None] = None
     stored_as: ClassVar[str | None] = None
     max_limit: ClassVar[int] = MAX_LIMIT
+    is_added: ClassVar[bool] = False
+    """Whether the schema adds it, so that no program declares it."""
 
     if TYPE_CHECKING:
 
@@ -84,3 +87,25 @@ class Aggregate(View[E], Generic[E], frozen=True):
 
     An empty group reads as count and total 0, mean, least and greatest None.
     """
+
+
+class Feed(View[V], Generic[V], frozen=True):
+    """For each member, the items of V of the groups that the member is in, newest first; V may be an aggregate.
+
+    First `by(...)` a field of the membership's model, whose feed it is; then `newest(...)` of an instant of the item;
+    then what a row shows of the item. `source` refers to the item. Each item is one row of a member's feed, however
+    many groups or memberships show it.
+
+    Class options: `joined` says which items a membership shows: `joined = on(Post.group, Membership.group)`.
+    `expires_after` is the age at which an item leaves every feed, 61 days unless declared; None keeps them. `where` and
+    `max_limit` as for every view.
+
+    A commit that changes an item or a membership writes the rows of the members, or of the items, in the same commit;
+    of more than the schema's `inline` bound a task does. See docs/explanation/feeds.md.
+    """
+
+    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source", "ttl", "joined", "expires_after"}
+    joined: ClassVar[rules.Joined | None] = None
+    expires_after: ClassVar[timedelta | None] = timedelta(days=61)
+
+    source: Ref[V]

@@ -28,6 +28,7 @@ from oneread.errors import (
     SchemaMismatch,
     UsageError,
 )
+from oneread.feeds.feed_view import FeedView
 from oneread.models.model import stored_name
 from oneread.models.versions import StoredSchema, mark_built
 from oneread.plans.arguments import check_function
@@ -43,6 +44,9 @@ from oneread.transactions.root import AHEAD_MILLISECONDS, parse_root
 from oneread.transactions.system_rows import BACKFILL_ROW, Swap
 from oneread.transactions.tasks import TaskRunner
 from oneread.transactions.unit_of_work import NOT_REFUSALS, VALUE, GroupNumbers, first_row
+
+_MEMBERSHIPS: Final = 20
+"""Memberships of one step that builds a feed: each is given the items of its group."""
 
 BATCH: Final = 200
 """Root rows of one step: other writers wait while it commits."""
@@ -79,7 +83,8 @@ class BackfillPosition(msgspec.Struct, frozen=True):
     In pass number `passes`, from 1, `looked` root rows are done, the last at `place`; the pass before had `total`, and
     `refused` rows of this one could not be written. `recommitted` counts rows written by all passes. `old_place` and
     `old_version` are the row of this pass that older code committed last, and its version. In the phase "ending",
-    `place` is the last group whose index rows were built, and `refused` counts groups.
+    `place` is the last group whose index rows were built, `membership` the last one of a feed whose entries were built,
+    and `refused` counts groups.
     """
 
     version: int
@@ -93,6 +98,7 @@ class BackfillPosition(msgspec.Struct, frozen=True):
     refusals: tuple[BackfillRefusal, ...] = ()
     old_place: bytes = b""
     old_version: int = 0
+    membership: bytes = b""
 
     def next_pass(self, phase: Phase) -> BackfillPosition:
         return BackfillPosition(self.version, phase, self.passes + 1, total=self.looked, recommitted=self.recommitted)
@@ -387,6 +393,7 @@ class Backfill:
         """Makes the views readable; returns the result when groups are refused."""
         yield from self._outbox.finish_waiting()  # tasks added later are of code that knows the views
         yield from self._build_group_indexes(stored)
+        yield from self._build_feeds(stored)
         if self._at.refused:
             stopped = self._result(done=False)
             yield from self._move(msgspec.structs.replace(self._at, place=b"", refused=0, refusals=()))
@@ -457,6 +464,42 @@ class Backfill:
                 continue
             self._at, self._row = position, data
             return
+
+    # Feeds: a pass over the memberships of each, when these and the items are right.
+
+    def _build_feeds(self, stored: StoredSchema) -> Plan[None]:
+        """Writes the entries of feeds again, since older code does not keep them."""
+        building = {each.prefix for each in stored.views.values() if each.state == "building"}
+        feeds = [view for view in self._catalog.views.values() if isinstance(view, FeedView)]
+        for feed in sorted(feeds, key=lambda each: each.members.prefix):
+            memberships, begun = feed.members.prefix, view_part(self._at.membership)
+            if building.isdisjoint((feed.prefix, feed.items.prefix, memberships)) or begun > memberships:
+                continue
+            if begun < memberships:
+                yield from self._sweep("views", feed.cls.__name__, feed.prefix)
+                yield from self._move(msgspec.structs.replace(self._at, membership=memberships))
+            yield from self._build_entries(feed)
+        if feeds:
+            yield from self._outbox.finish_waiting()
+
+    def _build_entries(self, feed: FeedView) -> Plan[None]:
+        """Continues the pass over the memberships of one feed, which is at `membership`."""
+        done = 0
+        while True:
+            began = yield from Now()
+            within = RowRange.under(feed.members.prefix).behind(self._at.membership)
+            found = yield from Scan("views", within, _MEMBERSHIPS, families="dm")
+            check_ascending("views", within, found)
+            if not found:
+                return
+            position = msgspec.structs.replace(self._at, membership=found[-1][0])
+            data = _encode(position)
+            keys = [key for key, _row in found]
+            yield from self._committer.together(partial(self._committer.follow_rows, keys), self._swaps(data))
+            self._at, self._row = position, data
+            done += len(found)
+            self._options.progress(Progress(f"building {feed.cls.__name__}", done))
+            yield from self._sleep(len(found), began)
 
 
 def _write_rows_of(indexed: IndexedGroups, groups: Sequence[bytes]) -> Plan[None]:

@@ -252,7 +252,8 @@ class _Declarer:
 
     def view(self, view: type[View[Any]], described: Mapping[str, dict[str, str]]) -> DeclaredView:
         of, compiled = self._accesses.viewed(view), self._catalog.views[view]
-        rules = tuple(self._rule(name, rule, of) for name, rule in rules_of(view).items())
+        about = kind_of_view(view).about(view, of, self._names)
+        rules = tuple(self._rule(name, rule, about[name]) for name, rule in rules_of(view).items())
         types = described.get(stored_name(of), {})  # those of a group are in the rules of its aggregate
         fields = [(rule.name, rule_text(rule, rule.path, types)) for rule in rules]
         if view.where is not None:

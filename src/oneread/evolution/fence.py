@@ -34,7 +34,7 @@ class Fence:
         self.is_stale = False
         self._seen = seen
         self._prefixes: dict[type, bytes] = {view: each.prefix for view, each in catalog.views.items()}
-        self._building = building
+        self._building = catalog.unready(building)
         self._catalog = catalog
         catalog.withhold(building)
         self._newer: StoredSchema | None = None
@@ -71,7 +71,8 @@ class Fence:
             self._newer = stored
         else:
             self._catalog.learn(stored)
-        self._building = frozenset(view for view, place in self._prefixes.items() if states.get(place) == "building")
+        building = frozenset(view for view, place in self._prefixes.items() if states.get(place) == "building")
+        self._building = self._catalog.unready(building)
         self.retired = frozenset(view for view, place in self._prefixes.items() if place not in states)
         self._catalog.withhold(self._building)
 

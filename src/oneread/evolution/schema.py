@@ -13,10 +13,11 @@ from oneread.counters.wanted import CounterRules
 from oneread.derivations.access import Accesses
 from oneread.derivations.catalog import Catalog, SchemaNumbers, keyspace_names
 from oneread.derivations.checks import check_model, check_view
-from oneread.derivations.expiry import ExpiryIndex, check_view_ttl, expiry_indexes
-from oneread.derivations.views import Index, View
+from oneread.derivations.expiry import check_view_ttl, expiry_indexes
+from oneread.derivations.views import Feed, Index, View
 from oneread.errors import InvalidDeclaration
 from oneread.evolution.declare import DeclaredSchema, declare_schema
+from oneread.feeds.adding import feed_parts
 from oneread.models.evolving import steps_of
 from oneread.models.model import Model, stored_name
 from oneread.models.references import Copy
@@ -63,7 +64,7 @@ class Schema:
             raise InvalidDeclaration("counters takes CounterRules(...)", counters=counters)
         self._names = Named((*self.models, *self.views))
         self._check_classes(declarations)
-        self.views += self._expiry_indexes()
+        self.views += self._added_views()
         self._compiled = self.unstored()
         for copy in {
             each.copy for entity_type in self._compiled.entity_types.values() for each in entity_type.references
@@ -76,7 +77,7 @@ class Schema:
         for each in declarations:
             if not (_is(each, Model) or _is(each, View)):
                 raise InvalidDeclaration("a schema takes classes of models and views", given=each)
-        named = [each for each in declarations if not _is(each, ExpiryIndex)]
+        named = [each for each in declarations if not getattr(each, "is_added", False)]
         for names in ([each.__name__ for each in named], [stored_name(each) for each in named]):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
@@ -92,14 +93,15 @@ class Schema:
         for view in self.views:
             check_view(view, self._names)
 
-    def _expiry_indexes(self) -> tuple[type[View[Any]], ...]:
-        """The indexes by which a sweep finds what has expired."""
+    def _added_views(self) -> tuple[type[View[Any]], ...]:
+        """The indexes by which a sweep finds what has expired, and those that feeds are made of."""
         accesses = Accesses(self._names)
         viewed = {view: accesses.viewed(view) for view in self.views}
         for view, of in viewed.items():
             if issubclass(view, Index):
                 check_view_ttl(view, of, self._names)
-        return expiry_indexes(self.models, viewed)
+        feeds = {view: of for view, of in viewed.items() if issubclass(view, Feed)}
+        return (*expiry_indexes(self.models, viewed), *feed_parts(feeds, self._names))
 
     def __repr__(self) -> str:
         return f"Schema({', '.join(self._names)})"
@@ -128,8 +130,8 @@ class Schema:
 
 
 def _is_declared_view(given: object) -> bool:
-    """Whether this is a view; expiry indexes, which another schema may bring, are made again."""
-    return _is(given, View) and not _is(given, ExpiryIndex)
+    """Whether this is a view; those that a schema adds, which another schema may bring, are made again."""
+    return _is(given, View) and not getattr(given, "is_added", False)
 
 
 def _is(given: object, base: type) -> bool:

@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 
 from oneread.database.patches import FieldStep
-from oneread.derivations.expiry import ExpiryIndex
 from oneread.derivations.rules import Rule, rules_of
 from oneread.derivations.views import Aggregate, Index, View
 from oneread.errors import AlreadyExists, InvalidValue, MissingReference, NotFound, NotUnique, StillReferenced
@@ -67,7 +66,7 @@ class Oracle:
     def __init__(self, *declarations: type) -> None:
         self.models = tuple(cls for cls in declarations if issubclass(cls, Model))
         self.views: tuple[type[View[Any]], ...] = tuple(
-            cls for cls in declarations if issubclass(cls, View) and not issubclass(cls, ExpiryIndex)
+            cls for cls in declarations if issubclass(cls, View) and not cls.is_added
         )
         self.now = 0
         """The clock: what has expired by then counts as absent. An expired entity is held until it is swept."""

@@ -213,6 +213,10 @@ class Committer(SystemCommitter, Protocol):
         """
         ...
 
+    def follow_rows(self, keys: Sequence[bytes]) -> Plan[None]:
+        """Inside `together`: makes the entries right that follow from these rows of `views`, as they are now."""
+        ...
+
     def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
         """Inside `together`: gives the entities that show these groups their numbers as they are now."""
         ...

@@ -29,6 +29,7 @@ from oneread.transactions.unit_of_work import (
     Group,
     HoldersRefused,
     UnitOfWork,
+    ViewFollower,
     group_keys,
     is_refusal,
     no_claim_facts,
@@ -53,9 +54,10 @@ class NativeCommitter(NativeSystem):
         followers: FollowChanges,
         inline: int = INLINE_HOLDERS,
         claim_facts: ClaimFacts = no_claim_facts,
+        follower: ViewFollower | None = None,
     ) -> None:
         self.name_of = name_of
-        self.new_unit = partial(UnitOfWork, name_of, claim_facts)
+        self.new_unit = partial(UnitOfWork, name_of, claim_facts, follower=follower)
         self._fence = fence
         self._followers = followers
         self._inline = inline
@@ -195,6 +197,17 @@ class NativeCommitter(NativeSystem):
             return None
 
         return _until_written(attempt)
+
+    def follow_rows(self, keys: Sequence[bytes]) -> Plan[None]:
+        """One unit of work, which writes these rows again."""
+        unit = self.new_unit()
+        now = yield from Now()
+        yield from unit.load("views", keys)
+        for key in keys:
+            row = unit.get("views", key)
+            if row is not None:
+                unit.put("views", key, row)
+        yield from unit.flush(now)
 
     def show_groups(self, groups: Sequence[Group]) -> Plan[None]:
         """One unit of work."""

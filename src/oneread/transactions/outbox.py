@@ -43,14 +43,21 @@ _BUCKETS: Final = 64
 FOLLOW: Final = "follow"
 """The kind of task that a changed source leaves: the holders of its copies follow it."""
 
-KINDS: Final = (FOLLOW,)
+FEED: Final = "feed"
+"""The kind of task that a changed item or membership of a feed leaves: the entries follow it."""
+
+KINDS: Final = (FOLLOW, FEED)
 """All kinds of tasks."""
 
-_KINDS: Final = {TASKS.start: FOLLOW, SET_ASIDE.start: FOLLOW}
+_OF_FEED: Final = b"\xff"
+"""What the source of a feed's task begins with, and no root key does; then the key of a row in `views`."""
 
 
 class Task(msgspec.Struct, frozen=True, array_like=True):
-    """One fan-out of `source`, a root key. `cursor` is the last back-reference done, empty at first; `done` counts.
+    """One fan-out of `source`, a root key, or a row of a feed. `cursor` is the last row done, empty at first.
+
+    `done` counts the rows that are done.
+    `again`: the source is a membership that came back before the task of its end was done.
 
     `unchanged` are selections whose holders need not follow.
     """
@@ -59,6 +66,7 @@ class Task(msgspec.Struct, frozen=True, array_like=True):
     cursor: bytes = b""
     done: int = 0
     unchanged: tuple[bytes, ...] = ()
+    again: bool = False
 
 
 class SetAside(msgspec.Struct, frozen=True, array_like=True):
@@ -131,7 +139,9 @@ def task_key(source: bytes) -> bytes:
     return TASKS.start + bytes([zlib.crc32(source) % _BUCKETS]) + source
 
 
-def add_task(unit: UnitOfWork, source: bytes, version: int, unchanged: Sequence[bytes] = ()) -> bytes:
+def add_task(
+    unit: UnitOfWork, source: bytes, version: int, unchanged: Sequence[bytes] = (), *, again: bool = False
+) -> bytes:
     """Adds a task for a source that was committed at `version`; returns its key.
 
     A source has one task: a change that comes before it is done starts it again from the first holder, and leaves out
@@ -143,7 +153,7 @@ def add_task(unit: UnitOfWork, source: bytes, version: int, unchanged: Sequence[
         if row is not None:
             waiting = selections_left_out(row)
             unchanged = [each for each in unchanged if each in waiting]
-    save_task(unit, key, Task(source, unchanged=tuple(unchanged)), version)
+    save_task(unit, key, Task(source, unchanged=tuple(unchanged), again=again), version)
     unit.tasks.append(key)
     return key
 
@@ -187,9 +197,26 @@ def source_of(key: bytes) -> bytes:
     return key[len(TASKS.start) + 1 :]
 
 
-def kind_of(key: bytes) -> str:
-    """The kind of a task, or of a part of one that was set aside, from its key."""
-    return _KINDS[key[: key.index(b":") + 1]]
+def kind_of(source: bytes) -> str:
+    """The kind of the task of a source."""
+    return FEED if source.startswith(_OF_FEED) else FOLLOW
+
+
+def feed_source(key: bytes) -> bytes:
+    """The source of the task of a row of a feed's items or memberships."""
+    return _OF_FEED + key
+
+
+def feed_row(source: bytes) -> bytes:
+    """The key in `views` of the row that a feed's task is about."""
+    return source[len(_OF_FEED) :]
+
+
+def add_feed_task(unit: UnitOfWork, task: Task, now: int) -> None:
+    """Adds a task of a feed, which may have begun."""
+    key = task_key(task.source)
+    save_task(unit, key, task, now)
+    unit.tasks.append(key)
 
 
 def is_task_of(key: bytes, task: Task) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from oneread.errors import (
     BudgetExceeded,
@@ -60,22 +60,40 @@ class TaskStepResult(enum.Enum):
         return self is TaskStepResult.DONE
 
 
+class TaskRows(NamedTuple):
+    """The next rows of `views` that a task goes through, and whether there are more."""
+
+    found: Sequence[Found]
+    more: bool
+
+
+_NO_ROWS: Final = TaskRows((), more=False)
+
+
 class TaskHandler(Protocol):
     """Does the tasks of one kind: something for each row of a range of `views`, one after the other."""
 
-    def parts_of(self, source: bytes) -> RowRange:
-        """The range in `views` that a task goes through; its keys are the range's start, and what names a part.
+    def next_rows(self, step: TaskStep, task: Task, size: int) -> Plan[TaskRows]:
+        """The rows behind a task's cursor, about as many as `size`."""
+        ...
 
-        That is a root key, or a selection and a root key.
+    def check_source(self, unit: UnitOfWork, source: bytes, rows: TaskRows | None = None) -> Plan[bool]:
+        """Whether there is something to do for a source; raises Corrupt when no row can be done.
+
+        May load what `do` needs for these rows.
         """
         ...
 
-    def check_source(self, unit: UnitOfWork, source: bytes, parts: Sequence[bytes] = ()) -> Plan[None]:
-        """Raises Corrupt when no part can be done. May load rows that `do` needs for these parts."""
+    def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> Plan[None]:
+        """Does rows of a task on a unit of work; what it cannot do it sets aside."""
         ...
 
-    def do(self, step: TaskStep, source: bytes, parts: Sequence[bytes]) -> Plan[list[bytes]]:
-        """Does parts of a task on a unit of work; returns those that were set aside."""
+    def parts_of(self, source: bytes, rows: TaskRows) -> list[bytes]:
+        """What these rows are about, each once: it is set aside when a step with one row cannot be written."""
+        ...
+
+    def retry(self, step: TaskStep, source: bytes, part: bytes) -> Plan[bool]:
+        """Does a part that was set aside; whether that is done."""
         ...
 
 
@@ -85,19 +103,35 @@ class FollowHandler:
     def __init__(self, read_source: Callable[[bytes, Root], object]) -> None:
         self._read_source = read_source  # raises Corrupt for an unreadable one
 
-    def parts_of(self, source: bytes) -> RowRange:
-        return outbox.holders_of(source)
+    def next_rows(self, step: TaskStep, task: Task, size: int) -> Plan[TaskRows]:
+        """One scan, and at most one more for each selection that the task leaves out."""
+        found: list[Found] = []
+        for within in outbox.without_selections(outbox.holders_of(task.source), task.unchanged):
+            rest = within.behind(task.cursor) if task.cursor >= within.start else within
+            if len(found) < size and not rest.is_empty:
+                found.extend((yield from step.unit.scan("views", rest, size - len(found))))
+        return TaskRows(found, len(found) == size)
 
-    def check_source(self, unit: UnitOfWork, source: bytes, parts: Sequence[bytes] = ()) -> Plan[None]:
+    def check_source(self, unit: UnitOfWork, source: bytes, rows: TaskRows | None = None) -> Plan[bool]:
+        holders = [] if rows is None else self.parts_of(source, rows)
         try:
-            yield from unit.load("roots", [source, *parts])
+            yield from unit.load("roots", [source, *holders])
         except Corrupt:  # perhaps of a holder
             yield from unit.load("roots", [source])
         row = unit.get("roots", source)
         self._read_source(source, NO_ROOT if row is None else parse_root(row))
+        return row is not None
 
-    def do(self, step: TaskStep, source: bytes, parts: Sequence[bytes]) -> Plan[list[bytes]]:
-        return step.follow(source, parts)
+    def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> Plan[None]:
+        yield from step.follow(source, self.parts_of(source, rows))
+
+    def parts_of(self, source: bytes, rows: TaskRows) -> list[bytes]:
+        """The holders; one may take several selections of one source."""
+        start = len(outbox.holders_of(source).start)
+        return list(dict.fromkeys([holder_part(key[start:]) for key, _row in rows.found]))
+
+    def retry(self, step: TaskStep, source: bytes, part: bytes) -> Plan[bool]:
+        return not (yield from step.follow(source, [part]))
 
 
 class TaskRunner:
@@ -117,7 +151,7 @@ class TaskRunner:
         self._moved: set[bytes] = set()  # in this turn of all tasks
 
     def _handler(self, key: bytes) -> TaskHandler:
-        return self._handlers[outbox.kind_of(key)]
+        return self._handlers[outbox.kind_of(outbox.source_of(key))]
 
     def step(self, batch: int) -> Plan[TaskStepResult]:
         """One batch of the next task in turn that no other worker has, or of what was set aside and has changed since.
@@ -189,32 +223,17 @@ class TaskRunner:
                 self.leases.forget(key)
                 return
             task = outbox.read_task(row)
-            rows = yield from self._next_rows(unit, handler, task, batch)
-            parts = _parts(rows)
-            if parts:
-                yield from handler.check_source(unit, task.source, parts)
+            rows = yield from handler.next_rows(step, task, batch)
+            if rows.found:
+                yield from handler.check_source(unit, task.source, rows)
         except Corrupt as unreadable:
             yield from step.begin()
             unit.remove("system", key)
             yield from outbox.set_aside(unit, outbox.source_of(key), b"", unreadable, step.now)
             return
-        yield from handler.do(step, task.source, parts)
-        if key not in unit.tasks:  # else the parts changed the source again, and the task starts again
-            self._move(step, key, task, rows if len(rows) == batch else ())
-
-    def _next_rows(self, unit: UnitOfWork, handler: TaskHandler, task: Task, size: int) -> Plan[list[bytes]]:
-        """The next rows that a task goes through, by their keys behind the range's start.
-
-        One scan, and at most one more for each selection that it leaves out.
-        """
-        whole = handler.parts_of(task.source)
-        found: list[bytes] = []
-        for within in outbox.without_selections(whole, task.unchanged):
-            rest = within.behind(task.cursor) if task.cursor >= within.start else within
-            if len(found) < size and not rest.is_empty:
-                rows = yield from unit.scan("views", rest, size - len(found))
-                found.extend([key[len(whole.start) :] for key, _row in rows])
-        return found
+        yield from handler.do(step, task.source, rows)
+        if key not in unit.tasks:  # else the source changed again, and the task starts again
+            self._move(step, key, task, rows if rows.more else _NO_ROWS)
 
     def _skip(self, step: TaskStep, key: bytes, error: Exception, seen: Lease | None) -> Plan[None]:
         """Sets the next part of a task aside, with which the task could not be written."""
@@ -224,16 +243,15 @@ class TaskRunner:
         if row is None or not _has_lease(row, seen):
             return
         task = outbox.read_task(row)
-        rows = yield from self._next_rows(step.unit, self._handler(key), task, 1)
-        for part in _parts(rows):
+        rows = yield from self._handler(key).next_rows(step, task, 1)
+        for part in self._handler(key).parts_of(task.source, rows):
             yield from outbox.set_aside(step.unit, task.source, part, error, step.now)
         self._move(step, key, task, rows)
 
-    def _move(self, step: TaskStep, key: bytes, task: Task, rows: Sequence[bytes]) -> None:
+    def _move(self, step: TaskStep, key: bytes, task: Task, rows: TaskRows) -> None:
         """Stores a task as it is behind these rows; without rows it is done."""
-        if rows:
-            cursor = self._handler(key).parts_of(task.source).start + rows[-1]
-            moved = Task(task.source, cursor, task.done + len(rows), task.unchanged)
+        if rows.found:
+            moved = Task(task.source, rows.found[-1][0], task.done + len(rows.found), task.unchanged, task.again)
             lease = self._next_lease(key, lease_in(step.unit.get("system", key)), step.now)
             outbox.move_task(step.unit, key, moved, lease, step.now)
             self._moved.add(key)
@@ -341,19 +359,20 @@ class TaskRunner:
                 continue
             if not shown.holder:
                 yield from self._restart(step, key, shown)
-            elif not (yield from self._handler(key).do(step, shown.source, [shown.holder])):
+            elif (yield from self._handlers[outbox.kind_of(shown.source)].retry(step, shown.source, shown.holder)):
                 step.unit.remove("system", key)
 
     def _restart(self, step: TaskStep, key: bytes, shown: SetAside) -> Plan[None]:
         """Puts a whole task into the outbox again, unless its source is unreadable, or never was written."""
         try:
-            if shown.source:
-                yield from self._handler(key).check_source(step.unit, shown.source)
+            has_work = shown.source and (
+                yield from self._handlers[outbox.kind_of(shown.source)].check_source(step.unit, shown.source)
+            )
         except Corrupt as unreadable:
             yield from outbox.set_aside(step.unit, shown.source, b"", unreadable, step.now)
             return
-        if shown.source and step.unit.get("roots", shown.source) is not None:
-            outbox.add_task(step.unit, shown.source, step.now)
+        if has_work:
+            outbox.add_task(step.unit, shown.source, step.now, again=True)
         step.unit.remove("system", key)
 
     def _count_failure(self, step: TaskStep, entry: AsideEntry, error: Exception) -> Plan[None]:
@@ -427,11 +446,6 @@ def _some(within: RowRange) -> Plan[tuple[list[AsideEntry], RowRange | None]]:
     rows = yield from Scan("system", within, outbox.BATCH)
     rest = within.behind(rows[-1][0]) if len(rows) == outbox.BATCH else None
     return [outbox.read_aside(row) for row in rows], rest
-
-
-def _parts(rows: Sequence[bytes]) -> list[bytes]:
-    """The parts that rows name, each once: a holder may take several selections of one source."""
-    return list(dict.fromkeys([holder_part(each) for each in rows]))
 
 
 def _progress(row: Row) -> int:

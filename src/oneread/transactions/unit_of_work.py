@@ -25,6 +25,7 @@ from oneread.errors import (
     SchemaMismatch,
     UsageError,
 )
+from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
 from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import MAX_STAMP, TABLES, Cell, Row, RowRange, Table
@@ -73,6 +74,14 @@ class GroupIndexes(Protocol):
 
     def row_writes(self, key: bytes, before: GroupNumbers, after: GroupNumbers, /) -> DerivedWrites:
         """The writes that follow from new numbers of a group. Raises OnereadError as `rows` of the new ones."""
+        ...
+
+
+class ViewFollower(Protocol):
+    """Makes the rows that follow from other rows of `views`: the entries of feeds."""
+
+    def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int, /) -> Plan[None]:
+        """Adds to a unit that is about to be written what follows from its changed rows of `views`."""
         ...
 
 
@@ -205,10 +214,12 @@ class UnitOfWork:
         claim_facts: ClaimFacts = no_claim_facts,
         *,
         is_consistent: bool = True,
+        follower: ViewFollower | None = None,
     ) -> None:
         self.name_of = name_of
         self.is_consistent = is_consistent
         self._claim_facts = claim_facts
+        self._follower = follower
         self.tasks: list[bytes] = []
         self.loaded: dict[bytes, Row | None] = {}
         self.followed: dict[bytes, None] = {}
@@ -357,6 +368,10 @@ class UnitOfWork:
         """Whether this unit stores or removes a row."""
         return key in self._changed[table]
 
+    def changed(self, table: Table) -> Mapping[bytes, Row | None]:
+        """The rows of a table that this unit stores, and None for those that it removes."""
+        return self._changed[table]
+
     def known(self, table: Table) -> RowCache:
         """Every row of a table that was read or written so far."""
         return self._known[table]
@@ -431,7 +446,11 @@ class UnitOfWork:
             raise HoldersRefused(refused)
 
     def write(self) -> Plan[None]:
-        """Writes everything that changed, one request a table."""
+        """Writes everything that changed, and the entries of feeds that follow from it; one request a table."""
+        changed = self._changed["views"]
+        if self._follower is not None and changed:
+            now = self._known["roots"].now or (yield from Now())
+            yield from self._follower.follow(self, changed, now)
         for table in TABLES:
             if self._changed[table]:
                 yield from Replace(table, self._changed[table])

@@ -115,7 +115,9 @@ class StoreKeyspaces:
 
     def of_kind(self, kind: EntityKind) -> tuple[Keyspace, ...]:
         """Those whose rows entities of this kind emit."""
-        return tuple(each for each in self.keyspaces.values() if each.kind is kind and not each.groups)
+        return tuple(
+            each for each in self.keyspaces.values() if each.kind is kind and not each.groups and not each.is_joined
+        )
 
     def of_groups(self, prefix: bytes) -> tuple[Keyspace, ...]:
         """Those whose rows are of the groups under a prefix."""

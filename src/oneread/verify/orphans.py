@@ -53,7 +53,7 @@ class Orphans:
             except Corrupt as error:
                 self._reporter.task("unreadable", key, source, error.message)
                 continue
-            if root is None:
+            if root is None and outbox.kind_of(source) == outbox.FOLLOW:
                 self._reporter.task("dangling", key, source, "")
             elif not outbox.is_task_of(key, task):
                 self._reporter.task("different", key, source, f"it names {self._keyspaces.name_of(task.source)}")

@@ -438,7 +438,7 @@ def test_an_aggregate_of_an_aggregate_is_refused():
 
 
 def test_the_aggregate_is_in_the_schema():
-    with pytest.raises(InvalidDeclaration, match="the aggregate of this index is not in the schema"):
+    with pytest.raises(InvalidDeclaration, match="the aggregate of this view is not in the schema"):
         Schema(Question, Tag, User, QuestionsOfAsker, TagsOfMonth)
 
 

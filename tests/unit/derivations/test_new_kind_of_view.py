@@ -49,6 +49,7 @@ class BitmapView:
     table = "counts"
     can_find = True
     groups = None
+    parts = ()
     referring = frozenset()
     decode_rows = None
 

@@ -64,6 +64,7 @@ class ToyView:
     table = "counts"
     can_find = True
     groups = None
+    parts = ()
     referring = frozenset()
     decode_rows = None
 

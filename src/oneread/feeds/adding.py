@@ -1,0 +1,57 @@
+"""What the schema adds for each feed: the two indexes that it is made of. Importing this makes feeds a kind of view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import new_class
+from typing import Any
+
+from oneread.derivations.access import Accesses
+from oneread.derivations.derivation import VIEW_KINDS, ViewKind
+from oneread.derivations.rules import by
+from oneread.derivations.views import Feed
+from oneread.feeds.feed_rules import about, check_feed, feed_rules
+from oneread.feeds.feed_view import FeedView, feed_options
+from oneread.feeds.parts import GROUP, FeedItems, FeedMembers, FeedPart, FeedPartView
+from oneread.models.model import stored_name
+from oneread.models.types import Names, field_types
+
+
+def feed_parts(feeds: Mapping[type[Feed[Any]], type[Any]], names: Names) -> tuple[type[FeedPart[Any]], ...]:
+    """The two indexes of each feed; `feeds` say which model or aggregate the items of each are."""
+    accesses = Accesses(names)
+    return tuple(part for feed, of in feeds.items() for part in _parts_of(feed, of, accesses))
+
+
+def _parts_of(feed: type[Feed[Any]], of: type[Any], accesses: Accesses) -> Iterable[type[FeedPart[Any]]]:
+    rules, joined = feed_rules(feed, accesses.names), feed.joined
+    assert joined is not None, "feed_rules refuses a feed without it"
+    types = field_types(feed, accesses.names)
+    item = accesses.of_path(feed, "joined", joined.item, of)
+    membership = accesses.of_path(feed, "joined", joined.membership, rules.membership)
+    shown = {name: (types[name], rule) for name, rule in rules.item.items()}
+    yield _part_of(feed, FeedItems[of], "items", {GROUP: (item.type, by(joined.item)), **shown}, feed.where)  # type: ignore[valid-type]
+    member = {name: (types[name], rule) for name, rule in rules.member.items()}
+    group = membership.type, by(joined.membership)
+    yield _part_of(feed, FeedMembers[rules.membership], "members", {GROUP: group, **member}, None)  # type: ignore[name-defined]
+
+
+def _part_of(
+    feed: type[Feed[Any]], base: Any, name: str, fields: Mapping[str, tuple[Any, Any]], where: Any
+) -> type[FeedPart[Any]]:
+    def declare(space: dict[str, Any]) -> None:
+        space |= {
+            "__module__": feed.__module__,
+            "__annotations__": {field: annotation for field, (annotation, _rule) in fields.items()},
+            "__doc__": f"The {name} of {feed.__name__}.",
+            "stored_as": f"{stored_name(feed)}.{name}",
+            "where": where,
+            "feed": feed,
+            **{field: rule for field, (_annotation, rule) in fields.items()},
+        }
+
+    return new_class(f"{feed.__name__}.{name}", (base,), {}, declare)
+
+
+VIEW_KINDS[FeedPart] = ViewKind(FeedPartView)
+VIEW_KINDS[Feed] = ViewKind(FeedView, check_feed, options=feed_options, about=about)

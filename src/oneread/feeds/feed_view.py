@@ -1,0 +1,149 @@
+"""A feed as a kind of view: its rows, (member, newest first, item), each with what a page shows.
+
+No entity emits them: they follow from the rows of the two indexes of `parts`, as `following` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from oneread.derivations.access import Access
+from oneread.derivations.derivation import (
+    Compiling,
+    Keyspace,
+    LocalFind,
+    RowForm,
+    key_paths,
+    key_values,
+    owner_offset,
+)
+from oneread.derivations.emitted_record import Emission
+from oneread.derivations.expiry import row_expiries
+from oneread.derivations.indexes import copy_shown, emptying
+from oneread.derivations.keyed import KeyRule, ViewKey
+from oneread.derivations.rules import rules_of
+from oneread.derivations.views import Feed, View
+from oneread.encoding.codec import Codec
+from oneread.errors import InvalidDeclaration
+from oneread.feeds.feed_rules import FeedRules, feed_rules
+from oneread.feeds.parts import parts_of_feed
+from oneread.models.expiry import EXPIRY_BYTES
+from oneread.models.layout import Layout
+from oneread.models.model import Model
+from oneread.models.paths import path_of
+from oneread.models.registry import EntityKind
+from oneread.models.versions import Description
+from oneread.plans.plan import Plan
+from oneread.store.engine import LocalReads
+from oneread.store.limits import VALUES_BYTES
+from oneread.store.requests import Found
+from oneread.store.rows import Table
+from oneread.transactions.unit_of_work import VALUE
+
+
+class FeedView:
+    """One feed, compiled."""
+
+    table: Table = "views"
+    can_find = False
+
+    def __init__(self, cls: type[Feed[Any]], compiling: Compiling) -> None:
+        names = compiling.accesses.names
+        self.cls = cls
+        self.model = compiling.model
+        self.groups = compiling.groups
+        self.prefix = compiling.prefix
+        self.tokens: tuple[bytes, ...] = ()
+        self.items, self.members = parts_of_feed(cls, compiling.made)
+        self.parts: tuple[type[View[Any]], ...] = (self.items.cls, self.members.cls)
+        self.rules: FeedRules = feed_rules(cls, names)
+        _check_same_group(cls, self.items.key.parts[0], self.members.key.parts[0])
+        source: type = self.model if self.groups is None else self.groups.cls
+        keyed = self.rules.member | {self.rules.time: self.rules.item[self.rules.time]}
+        about = {name: self.rules.membership if name in self.rules.member else source for name in keyed}
+        self.key = ViewKey(cls, about, keyed, compiling.accesses, compiling.kinds)
+        width = len(self.key.codec.elements) - 1
+        self.member_codec = Codec(self.key.codec.elements[:width], max_length=VALUES_BYTES)
+        self.expires_after = cls.expires_after
+        self.has_expiries = bool(row_expiries(self.items.cls, source))
+        only_refer = keyed if self.groups is None else rules_of(cls)
+        copies = {field: copy_shown(cls, field, names) for field in only_refer}
+        referring = {field: copy for field, copy in copies.items() if copy is not None}
+        self.referring = frozenset(referring)
+        self.layout: Layout[Any] = Layout(cls, None, nullable=compiling.nullable | set(referring.values()), names=names)
+        self._empty = emptying(referring)
+
+    def emit(  # no entity emits entries
+        self,
+        entity: Model[Any],  # noqa: ARG002 - part of the contract
+        used: Mapping[str, Any],  # noqa: ARG002
+        parts: tuple[Any, ...],  # noqa: ARG002
+        suffix: bytes,  # noqa: ARG002
+        into: Emission,  # noqa: ARG002
+        /,
+    ) -> None:
+        raise AssertionError("no entity emits the rows of a feed")
+
+    def decode_rows(self, docs: list[bytes]) -> list[Any]:
+        """Entries as users see them; a copy in the key only refers, its fields are not filled."""
+        if self.has_expiries:
+            docs = [doc[:-EXPIRY_BYTES] for doc in docs]
+        found = self.layout.decode_many(docs)
+        self._empty(found)
+        return found
+
+    def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
+        offset = owner_offset(self.key.codec)
+        return (
+            Keyspace(
+                self.prefix, "views", self.cls.__name__, kind, key_values(self.key), offset, fields=self._named_values,
+                is_joined=True,
+            ),
+        )  # fmt: skip
+
+    def _named_values(self, doc: bytes) -> Mapping[str, Any]:
+        (row,) = self.decode_rows([doc])
+        return {name: getattr(row, name) for name in self.cls.__struct_fields__}
+
+    def probed_values(self) -> Iterable[tuple[str, Access, Callable[[Any], object]]]:
+        return ()
+
+    def find_many(self, wanted: Sequence[tuple[Any, ...]]) -> Plan[list[Any]]:  # noqa: ARG002 - part of the contract
+        raise AssertionError("a feed is paged, `can_find` is false")
+
+    def local_find(self, engine: LocalReads) -> LocalFind | None:  # noqa: ARG002 - part of the contract
+        return None
+
+    def show(self, found: Sequence[Found]) -> Plan[list[Any]]:
+        yield from ()
+        return self.decode_rows([row[VALUE].value for _key, row in found])
+
+    def explain_find(self, place: bytes) -> list[str]:  # noqa: ARG002 - part of the contract
+        raise AssertionError("a feed is paged, `can_find` is false")
+
+    def forms(self) -> tuple[RowForm, ...]:
+        shown = frozenset(path_of(rule.field).names for rule in rules_of(self.cls).values() if rule.kind == "shown")
+        name = self.cls.__name__
+        place = key_paths(self.key)
+        return (
+            RowForm(name, "feed entries", "feed entry", "feed entries", "views", place, shown, "row", paged="rows"),
+        )
+
+
+def _check_same_group(feed: type, item: KeyRule, membership: KeyRule) -> None:
+    """Refuses fields whose values cannot be equal."""
+    refer_to_two = item.kind is not None and membership.kind is not None and item.kind is not membership.kind
+    if refer_to_two or [each.type for each in item.elements] != [each.type for each in membership.elements]:
+        raise InvalidDeclaration(
+            "joined: both fields refer to the same model, or have the type of its key",
+            view=feed, item=item.access.type, membership=membership.access.type,
+        )  # fmt: skip
+
+
+def feed_options(feed: type[Feed[Any]]) -> Description:
+    """What the store keeps of a feed's options."""
+    joined = feed.joined
+    assert joined is not None, "check_feed refuses a feed without it"
+    text = f"{path_of(joined.item)} = {path_of(joined.membership)}"
+    return (("joined", text),)

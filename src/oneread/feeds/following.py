@@ -1,0 +1,271 @@
+"""How the entries of feeds follow from changed rows of items and memberships, in a commit and in tasks.
+
+A commit looks at the rows of the two indexes that it changed. A new item is given to the members of its group, a
+removed one is taken from them; who joins gets the items of the group, newest first; who leaves loses the entries that
+only this membership showed. More than the inline bound of either become a task, which looks at its row again in each
+batch: so whichever of two tasks is later makes the entries right. See docs/decisions/0057-feeds.md.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+
+from oneread.derivations.catalog import Catalog
+from oneread.errors import Corrupt
+from oneread.feeds.entries import Entries, MemberRow, entry, witnesses_of
+from oneread.feeds.feed_view import FeedView
+from oneread.plans.plan import Plan
+from oneread.store.keys import VIEW_BYTES, view_part
+from oneread.store.requests import Found, Scan
+from oneread.store.rows import Cell, Row, RowRange
+from oneread.transactions import outbox
+from oneread.transactions.native import TaskStep
+from oneread.transactions.outbox import Task
+from oneread.transactions.tasks import TaskRows
+from oneread.transactions.unit_of_work import VALUE, UnitOfWork
+
+
+class FeedFollower:
+    """Lets the feeds of one schema follow what a unit of work changes.
+
+    A commit writes `inline` entries for each changed row at most.
+    """
+
+    def __init__(self, feeds: Iterable[Entries], inline: int) -> None:
+        self._inline = inline
+        every = list(feeds)
+        self._of_items = {each.items: each for each in every}
+        self._of_members = {each.members: each for each in every}
+        self._prefixes = frozenset((*self._of_items, *self._of_members))
+
+    def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int) -> Plan[None]:
+        """Adds what follows from changed rows of `views` to a unit that is about to be written.
+
+        Two reads, and a scan for each group of changed items and each changed membership. What is left to tasks is
+        noted in the unit.
+        """
+        prefixes = self._prefixes
+        touched = [key for key in changed if view_part(key) in prefixes]
+        if not touched:
+            return
+        step = _Step(unit, now, self._inline)
+        groups: dict[tuple[Entries, bytes], list[bytes]] = {}
+        for key in touched:
+            feed = self._of_items.get(view_part(key))
+            if feed is not None:
+                groups.setdefault((feed, feed.group_of(key)), []).append(key)
+        for (feed, group), keys in groups.items():
+            yield from step.give_items(feed, group, keys)
+        memberships = [key for key in touched if view_part(key) in self._of_members]
+        yield from unit.load("system", [_task_of(key) for key in memberships if changed[key] is not None])
+        for key in memberships:
+            yield from step.follow_membership(self._of_members[view_part(key)], key)
+        yield from step.write()
+
+    def partners_of(self, key: bytes, now: int, *, is_alive: bool, again: bool) -> list[RowRange]:
+        """What an item, or a membership, is joined with; the entries of a member who left, and of one who is back.
+
+        Raises:
+            Corrupt: the key is of no feed of this schema, or cannot be read.
+        """
+        feed = self._feed_of(key)
+        group = feed.group_of(key)
+        if feed.items == view_part(key):
+            return [feed.members_of(group)]
+        items, entries = feed.items_of(group, now), feed.entries_of(feed.member_of(key, group))
+        if is_alive:
+            return [entries, items] if again else [items]
+        return [entries]
+
+    def give(self, unit: UnitOfWork, now: int, key: bytes, row: Row | None, partners: Sequence[Found]) -> Plan[None]:
+        """Makes the entries of an item or a membership, as it is now, with some of its partners right.
+
+        One read, and one more for a member who is back.
+        """
+        feed = self._feed_of(key)
+        step, group = _Step(unit, now, self._inline), feed.group_of(key)
+        if feed.items == view_part(key):
+            step.give_item(feed, key, row, group, [feed.split_member(place, each, group) for place, each in partners])
+        elif row is None:
+            step.take_entries(feed, key, group, partners)
+        else:
+            former = [found for found in partners if view_part(found[0]) == feed.prefix]
+            gone = yield from self._without_item(unit, feed, key, group, former)
+            step.take_entries(feed, key, group, gone)
+            step.give_member(feed, key, row, group, partners[len(former) :])
+        yield from step.write()
+
+    def _without_item(
+        self, unit: UnitOfWork, feed: Entries, key: bytes, group: bytes, entries: Sequence[Found]
+    ) -> Plan[list[Found]]:
+        """Those entries of a member whose items the group has no more. At most one read."""
+        start = len(feed.prefix) + len(feed.member_of(key, group))
+        items = [feed.items + group + place[start:] for place, _row in entries]
+        yield from unit.load("views", items)
+        return [each for each, item in zip(entries, items, strict=True) if unit.get("views", item) is None]
+
+    def _feed_of(self, key: bytes) -> Entries:
+        prefix = view_part(key)
+        feed = self._of_items.get(prefix) or self._of_members.get(prefix)
+        if feed is None:
+            raise Corrupt("a task of a feed that this schema does not have", key=key.hex())
+        return feed
+
+
+class FeedHandler:
+    """The handler of the tasks that changed items and memberships leave."""
+
+    def __init__(self, follower: FeedFollower) -> None:
+        self._follower = follower
+
+    def next_rows(self, step: TaskStep, task: Task, size: int) -> Plan[TaskRows]:
+        """The next memberships for an item; for a member the next items, for one who left the next entries."""
+        key = outbox.feed_row(task.source)
+        row = yield from self._row(step.unit, key)
+        ranges = self._follower.partners_of(key, step.now, is_alive=row is not None, again=task.again)
+        begun = [place for place, within in enumerate(ranges) if within.start <= task.cursor < within.stop]
+        if begun:  # else the cursor is of another range: the row has changed
+            ranges = [ranges[begun[0]].behind(task.cursor), *ranges[begun[0] + 1 :]]
+        found: list[Found] = []
+        for within in ranges:
+            if len(found) < size and not within.is_empty:
+                found += yield from step.unit.scan("views", within, size - len(found))
+        return TaskRows(found, len(found) == size)
+
+    def check_source(
+        self,
+        unit: UnitOfWork,  # noqa: ARG002 - part of the contract
+        source: bytes,  # noqa: ARG002
+        rows: TaskRows | None = None,  # noqa: ARG002
+    ) -> Plan[bool]:
+        yield from ()
+        return True
+
+    def do(self, step: TaskStep, source: bytes, rows: TaskRows) -> Plan[None]:
+        key = outbox.feed_row(source)
+        row = yield from self._row(step.unit, key)
+        yield from self._follower.give(step.unit, step.now, key, row, rows.found)
+
+    def parts_of(self, source: bytes, rows: TaskRows) -> list[bytes]:  # noqa: ARG002 - part of the contract
+        return [key for key, _row in rows.found]
+
+    def retry(self, step: TaskStep, source: bytes, part: bytes) -> Plan[bool]:  # noqa: ARG002 - part of the contract
+        """Begins the whole task again."""
+        yield from ()
+        outbox.add_task(step.unit, source, step.now, again=True)
+        return True
+
+    def _row(self, unit: UnitOfWork, key: bytes) -> Plan[Row | None]:
+        yield from unit.load("views", [key])
+        return unit.get("views", key)
+
+
+def follower_of(catalog: Catalog, inline: int) -> FeedFollower | None:
+    """Lets the feeds of a schema follow; None if it has none."""
+    feeds = [Entries(view) for view in catalog.views.values() if isinstance(view, FeedView)]
+    return FeedFollower(feeds, inline) if feeds else None
+
+
+def _task_of(key: bytes) -> bytes:
+    """The key of the task of a row of items or memberships."""
+    return outbox.task_key(outbox.feed_source(key))
+
+
+class _Step:
+    """The entries that one transaction puts and removes."""
+
+    def __init__(self, unit: UnitOfWork, now: int, inline: int) -> None:
+        self._unit = unit
+        self._now = now
+        self._inline = inline
+        self._changed = unit.changed("views")
+        self._places = sorted(self._changed)
+        self._puts: dict[bytes, list[tuple[MemberRow, Entries, Row]]] = {}
+        self._removes: dict[bytes, list[bytes]] = {}
+
+    def _scan(self, within: RowRange, limit: int) -> Plan[list[Found]]:
+        """The first rows of a range as they will be written. One request."""
+        places, changed = self._places, self._changed
+        stop = bisect_left(places, within.stop) if within.stop else len(places)
+        own = {key: changed[key] for key in places[bisect_left(places, within.start) : stop]}
+        stored = yield from Scan("views", within, limit + len(own), families="dm")
+        if not own:
+            return stored
+        merged = dict(stored) | own
+        return [(key, row) for key in sorted(merged) if (row := merged[key]) is not None][:limit]
+
+    def give_items(self, feed: Entries, group: bytes, keys: Sequence[bytes]) -> Plan[None]:
+        """Gives changed items of a group to its members, or takes them away; by tasks if there are too many members."""
+        members = yield from self._scan(feed.members_of(group), self._inline + 1)
+        if len(members) > self._inline:
+            for key in keys:
+                outbox.add_task(self._unit, outbox.feed_source(key), self._now)
+            return
+        whose = [feed.split_member(key, row, group) for key, row in members]
+        for key in keys:
+            self.give_item(feed, key, self._changed[key], group, whose)
+
+    def give_item(self, feed: Entries, key: bytes, item: Row | None, group: bytes, whose: Sequence[MemberRow]) -> None:
+        """Gives an item to members of its group; takes it away if it is removed, or has expired."""
+        tail = key[VIEW_BYTES + len(group) :]
+        prefix = feed.prefix
+        if item is None:
+            for member in whose:
+                self._removes.setdefault(prefix + member.member + tail, []).append(member.witness)
+        elif not feed.is_expired(tail, self._now):
+            for member in whose:
+                self._puts.setdefault(prefix + member.member + tail, []).append((member, feed, item))
+
+    def follow_membership(self, feed: Entries, key: bytes) -> Plan[None]:
+        """Gives a new member the items of the group, newest first; takes them from one who left.
+
+        The newest come at once, and those beyond the inline bound by a task.
+        """
+        row, group = self._changed[key], feed.group_of(key)
+        within = feed.items_of(group, self._now) if row is not None else feed.entries_of(feed.member_of(key, group))
+        found = yield from self._scan(within, self._inline + 1)
+        more, found = len(found) > self._inline, found[: self._inline]
+        again = row is not None and self._unit.get("system", _task_of(key)) is not None
+        if more or again:
+            cursor = found[-1][0] if found and not again else b""
+            outbox.add_feed_task(self._unit, Task(outbox.feed_source(key), cursor, again=again), self._now)
+        if row is None:
+            self.take_entries(feed, key, group, found)
+        else:
+            self.give_member(feed, key, row, group, found)
+
+    def take_entries(self, feed: Entries, key: bytes, group: bytes, entries: Iterable[Found]) -> None:
+        """Takes entries from a member, as far as this membership shows them."""
+        witness = feed.witness_of(key, group)
+        for place, stored in entries:
+            if witness in witnesses_of(stored):
+                self._removes.setdefault(place, []).append(witness)
+
+    def give_member(self, feed: Entries, key: bytes, row: Row, group: bytes, items: Iterable[Found]) -> None:
+        """Gives a member items of the group."""
+        member = feed.split_member(key, row, group)
+        start, cut = feed.prefix + member.member, VIEW_BYTES + len(group)
+        for place, item in items:
+            if not feed.is_expired(place[cut:], self._now):
+                self._puts.setdefault(start + place[cut:], []).append((member, feed, item))
+
+    def write(self) -> Plan[None]:
+        """Puts and removes the entries. One read."""
+        unit = self._unit
+        yield from unit.load("views", [*self._puts, *self._removes])
+        for key, gone in self._removes.items():
+            row = unit.get("views", key)
+            if row is not None and key not in self._puts:
+                left = [each for each in witnesses_of(row) if each not in gone]
+                if left:
+                    unit.put("views", key, entry(row[VALUE], left, self._now))
+                else:
+                    unit.remove("views", key)
+        for key, given in self._puts.items():
+            row = unit.get("views", key)
+            gone = self._removes.get(key, [])
+            known = [] if row is None else [each for each in witnesses_of(row) if each not in gone]
+            member, feed, item = given[-1]
+            seen = sorted({*known, *[each.witness for each, _feed, _item in given]})
+            unit.put("views", key, entry(Cell(feed.value(item, member), item[VALUE].stamp), seen, self._now))

@@ -1,0 +1,106 @@
+"""The two indexes that the schema adds for each feed: its items by group, and its memberships by group.
+
+They are indexes like others, so verify, repair, backfill, costs and evolution know them; the feed's rows follow from
+theirs. Their values are framed, so that an entry is made of parts of both without decoding either. See
+docs/formats/rows.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from oneread.derivations.derivation import CompiledView, Compiling
+from oneread.derivations.indexes import IndexView
+from oneread.derivations.rules import rules_of
+from oneread.derivations.views import Aggregate, Feed, Index
+from oneread.models.layout import WIDE_WITHOUT_ID
+from oneread.models.model import Model
+
+V = TypeVar("V", bound="Model[*tuple[Any, ...]] | Aggregate[Any]")
+
+GROUP: Final = "group_"
+"""The first field of both indexes: the group, by which they are joined."""
+
+_LENGTHS: Final = 2
+"""Bytes of each of the two lengths that frame a row's value."""
+_pack = msgspec.msgpack.Encoder(uuid_format="bytes").encode
+
+
+class FeedPart(Index[V], Generic[V], frozen=True):
+    """The base class of the two indexes; `feed` is the feed that they belong to."""
+
+    is_added: ClassVar[bool] = True
+    feed: ClassVar[type[Feed[Any]]]
+
+
+class FeedItems(FeedPart[V], Generic[V], frozen=True):
+    """The items of a feed: (group, newest first, item)."""
+
+
+class FeedMembers(FeedPart[V], Generic[V], frozen=True):
+    """The memberships of a feed: (group, member, membership)."""
+
+
+class FramedValue(NamedTuple):
+    """The parts of a row's value, as msgpack; `rest` are the fields behind the group, without a header."""
+
+    source: bytes
+    group: bytes
+    rest: bytes
+
+
+class FeedPartView(IndexView):
+    """One of the two indexes, compiled: the value of a row can be cut without decoding it.
+
+    It is two lengths, the source, the group and the other fields; one with ints beyond 64 bits is not framed.
+    """
+
+    def __init__(self, cls: type[FeedPart[Any]], compiling: Compiling) -> None:
+        self._header = header(len(rules_of(cls)) + 1)
+        super().__init__(cls, compiling)
+        self._had_no_order = False
+
+    def pack_row(self, row: tuple[Any, ...]) -> bytes:
+        source, group = _pack(row[0]), _pack(row[1])
+        rest = _pack(row[2:])[len(header(len(row) - 2)) :]
+        return _two(source) + _two(group) + source + group + rest
+
+    def whole_values(self, docs: list[bytes]) -> list[bytes]:
+        framed = [frame(doc) for doc in docs]
+        return [doc if each is None else self._header + b"".join(each) for doc, each in zip(docs, framed, strict=True)]
+
+
+def header(count: int) -> bytes:
+    """How a msgpack array of so many values begins."""
+    if count <= 15:  # noqa: PLR2004 - the longest array with a header of one byte
+        return bytes([0x90 | count])
+    return b"\xdc" + count.to_bytes(2, "big")
+
+
+def frame(doc: bytes) -> FramedValue | None:
+    """The parts of a row's value; None for one that is not framed."""
+    if doc.startswith(WIDE_WITHOUT_ID):
+        return None
+    source = 2 * _LENGTHS + int.from_bytes(doc[:_LENGTHS], "big")
+    group = source + int.from_bytes(doc[_LENGTHS : 2 * _LENGTHS], "big")
+    return FramedValue(doc[2 * _LENGTHS : source], doc[source:group], doc[group:])
+
+
+def _two(part: bytes) -> bytes:
+    return len(part).to_bytes(_LENGTHS, "big")
+
+
+def parts_of_feed(feed: type[Feed[Any]], made: Mapping[type, CompiledView]) -> tuple[FeedPartView, FeedPartView]:
+    """The compiled items and memberships of a feed."""
+    found = {type_of_part(cls): view for cls, view in made.items() if issubclass(cls, FeedPart) and cls.feed is feed}
+    items, members = found[FeedItems], found[FeedMembers]
+    assert isinstance(items, FeedPartView), "VIEW_KINDS makes it"
+    assert isinstance(members, FeedPartView), "VIEW_KINDS makes it"
+    return items, members
+
+
+def type_of_part(cls: type[FeedPart[Any]]) -> type[FeedPart[Any]]:
+    return FeedItems if issubclass(cls, FeedItems) else FeedMembers
