@@ -1,4 +1,4 @@
-"""The community's command line: `load`, `check`, `thread`, `comments`, `poll`, `counter`, `top`.
+"""The community's command line: `load`, `check`, `feed`, `notifications`, and pages of the others.
 
 What is wrong with a command is said in a line on stderr, with exit code 2; numbers that differ are exit code 1.
 """
@@ -17,7 +17,9 @@ PACKAGES = "pip install rich"
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m examples.community", description="Threads, polls and counters: a page is a read.")
+    parser = Parser(
+        prog="python -m examples.community", description="Feeds, threads, polls and counters: a page is a read."
+    )
     verb = verbs_of(parser, STORE)
     add_load_and_check(verb, "a community and count its logs", "the data sets", DATA)
     thread = verb("thread", "a thread's messages, page by page")
@@ -26,14 +28,18 @@ def _parser() -> argparse.ArgumentParser:
     comments.add_argument("--post", type=lambda text: whole(text, 10**9), help="the post's number")
     poll = verb("poll", "what the votes on a post came to")
     poll.add_argument("post", metavar="POST", type=lambda text: whole(text, 10**9), help="the post's number")
+    home = verb("feed", "the home page of a member: what their groups have published, newest first")
+    noticed = verb("notifications", "the threads in which a member has written")
+    for each in (home, noticed):
+        each.add_argument("member", metavar="MEMBER", help="the member's key, like nashville:2069 or lean:41")
     counter = verb("counter", "a counter and its last windows")
     counter.add_argument("name", metavar="NAME", help="the counter's name, like ruet:/login.php or higgs:88")
     counter.add_argument("--last", type=lambda text: whole(text, 1_000), default=8, help="windows of each size (8)")
     top = verb("top", "threads, members, polls and paths with the greatest numbers")
     top.add_argument("--stream", help="only the threads of this stream")
-    for each in (thread, comments, top):
+    for each in (thread, comments, top, home, noticed):
         each.add_argument("--limit", type=lambda text: whole(text, 1_000), default=10, help="rows of the page (10)")
-    for each in (thread, comments):
+    for each in (thread, comments, home, noticed):
         each.add_argument("--cursor", help="continues after an earlier page, which printed it")
         each.add_argument("--backward", action="store_true", help="begins with the last page")
     return parser

@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from examples.community import schema
+from examples.community import joining, schema
 from examples.community.counting import Clock
 from examples.community.recount import CountedLog, Expected, recount, recount_log
 from examples.community.source import Data, Log, Size
-from examples.comparing import Compared, all_rows, compare, compare_by_key, compare_in_order
+from examples.comparing import Compared, all_rows, compare, compare_by_key, compare_in_order, compare_lists
 from oneread import Database
 
 A = TypeVar("A", int, str)
 
+F = TypeVar("F", schema.Home, schema.Notifications)
+
+PAGE = 1_000
+"""Rows of one page of a feed."""
 LISTED = 1_000
 """Counters of one list."""
 
@@ -38,6 +42,7 @@ def check(db: Database, clock: Clock, data: Data) -> list[Compared]:
         *_polls(db, expected),
         *_groups(db, expected, data),
         *_lists(db, expected, data),
+        *_feeds(db, data),
     ]
     for log in data.logs:
         found += _log(db, clock, log)
@@ -112,6 +117,36 @@ def _groups(db: Database, expected: Expected, data: Data) -> Iterator[Compared]:
         sorted({(number, f"lean:{message[1]}") for number, several in expected.threads.items() for message in several}),
         ((each.thread, each.person) for each in all_rows(db, schema.Participation)),
     )
+
+
+def _feeds(db: Database, data: Data) -> Iterator[Compared]:
+    """Each member's feeds beside the naive join, as their pages show them."""
+    yield compare_lists(
+        "feed: home pages",
+        joining.homes(data),
+        lambda member: [
+            (each.at, each.source.key[0], each.group.name, each.title, each.by and each.by.key[0])
+            for each in _whole(db, schema.Home, member)
+        ],
+    )
+    yield compare_lists(
+        "feed: notifications",
+        joining.notifications(data),
+        lambda member: [
+            (each.at, each.source.key[0], each.stream, each.title) for each in _whole(db, schema.Notifications, member)
+        ],
+    )
+
+
+def _whole(db: Database, feed: type[F], member: str) -> Iterator[F]:
+    """All rows of a member's feed, page by page."""
+    cursor: str | None = None
+    while True:
+        page = db.page(feed, member, limit=PAGE, cursor=cursor)
+        yield from page
+        cursor = page.next
+        if cursor is None:
+            return
 
 
 def _lists(db: Database, expected: Expected, data: Data) -> Iterator[Compared]:

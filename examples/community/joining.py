@@ -19,8 +19,8 @@ JOINED = "is a new member"
 
 Entry = tuple[datetime, str, str, str, str | None]
 """An activity in a home page: when, its key, the name of its group, its title, and who it is by."""
-Line = tuple[datetime, int, str, int]
-"""A thread in the notifications: when its last message was sent, its number, its title, its messages."""
+Line = tuple[datetime, int, str, str]
+"""A thread in the notifications: when its last message was sent, its number, stream and title."""
 
 
 class Home(NamedTuple):
@@ -58,19 +58,18 @@ def _newest_first(entries: set[Entry]) -> list[Entry]:
 
 def notifications(data: Data) -> Iterator[Noticed]:
     """The notifications of all members of the store."""
-    titles = {topic.number: topic.title for topic in data.topics}
-    newest, counts = dict[int, int](), defaultdict[int, int](int)
+    topics = {topic.number: topic for topic in data.topics}
+    newest = dict[int, int]()
     written: dict[str, set[int]] = defaultdict(set)
     for message in data.read_messages():
         newest[message.topic] = max(message.sent_at, newest.get(message.topic, 0))
-        counts[message.topic] += 1
         written[f"lean:{message.sender}"].add(message.topic)
     for member in members(data):
         threads = sorted(written.get(member, ()), key=lambda thread: (-newest[thread], thread))
         yield Noticed(
             member,
             [
-                (datetime.fromtimestamp(newest[thread], UTC), thread, titles[thread], counts[thread])
+                (datetime.fromtimestamp(newest[thread], UTC), thread, topics[thread].stream, topics[thread].title)
                 for thread in threads
             ],
         )

@@ -14,6 +14,7 @@ from oneread import (
     Aggregate,
     Copy,
     CounterRules,
+    Feed,
     Index,
     Key,
     Model,
@@ -26,6 +27,7 @@ from oneread import (
     field,
     newest,
     oldest,
+    on,
     rollup,
     shown,
     total,
@@ -90,6 +92,21 @@ class ThreadsOfStream(Index[Thread]):
     stream: str = by(Thread.stream)
     messages: int = descending(Thread.messages)
     title: str = shown(Thread.title)
+
+
+class Notifications(Feed[Thread]):
+    """The threads in which a member has written, that with the newest message first: one line each, which moves.
+
+    It shows no number of messages: a load of old messages would write the line of each participant again.
+    """
+
+    member: Ref["Member"] = by(Participation.member)
+    at: datetime = newest(Thread.active_at)
+    stream: str = shown(Thread.stream)
+    title: str = shown(Thread.title)
+
+    joined = on(Thread.thread, Participation.thread)
+    expires_after = None
 
 
 # --- Comments: a comment's number is its member's, so that writers of different members never wait for each other ----
@@ -246,6 +263,19 @@ class GroupsBySize(Index[Group]):
     activities: int = shown(Group.activities)
 
 
+class Home(Feed[Activity]):
+    """What the groups of a member have published, newest first: the home page."""
+
+    member: Ref["Member"] = by(Membership.member)
+    at: datetime = newest(Activity.at)
+    group: GroupName = shown(Activity.group)
+    title: str = shown(Activity.title)
+    by: Ref["Member"] | None = shown(Activity.by)
+
+    joined = on(Activity.group, Membership.group)
+    expires_after = None  # the data are years old
+
+
 # --- Members, and the logs that counters are fed by ------------------------------------------------------------------
 
 
@@ -297,6 +327,7 @@ COMMUNITY = Schema(
     Thread,
     TopThreads,
     ThreadsOfStream,
+    Notifications,
     Comment,
     CommentsOfPost,
     CommentsOnPost,
@@ -315,6 +346,7 @@ COMMUNITY = Schema(
     NewestOfGroup,
     Group,
     GroupsBySize,
+    Home,
     Member,
     TopMembers,
     Log,

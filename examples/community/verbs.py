@@ -71,6 +71,39 @@ def thread(given: Namespace) -> int:
     return 0
 
 
+def feed(given: Namespace) -> int:
+    """Prints a page of a member's home: one range read."""
+    with stores.for_reading(given.db, counting.Clock()) as db:
+        _member(db, given.member)
+        found = db.page(schema.Home, given.member, limit=given.limit, cursor=given.cursor, backward=given.backward)
+        rows = [(f"{each.at:%Y-%m-%d %H:%M}", each.group.name, _published(each)) for each in found]
+        print(table(("at (UTC)", "group", "published"), rows))
+        _ways(found)
+    return 0
+
+
+def _published(row: schema.Home) -> str:
+    return row.title if row.by is None else f"{row.by.key[0]} {row.title}"
+
+
+def notifications(given: Namespace) -> int:
+    """Prints a page of a member's notifications: one range read."""
+    with stores.for_reading(given.db, counting.Clock()) as db:
+        _member(db, given.member)
+        found = db.page(
+            schema.Notifications, given.member, limit=given.limit, cursor=given.cursor, backward=given.backward
+        )
+        rows = [(f"{each.at:%Y-%m-%d %H:%M}", each.source.key[0], f"{each.title} ({each.stream})") for each in found]
+        print(table(("last message (UTC)", "thread", "title (stream)"), rows))
+        _ways(found)
+    return 0
+
+
+def _member(db: Database, member: str) -> None:
+    if not db.exists(schema.Member, member):
+        raise Mistake(f"there is no member {member!r}; `top` lists some, and nashville:2069 is one of a group")
+
+
 def comments(given: Namespace) -> int:
     """Prints a page of comments: of the whole site by their keys alone, or of a post."""
     with stores.for_reading(given.db, counting.Clock()) as db:

@@ -1,7 +1,6 @@
 """The community: records and their dirt, killed loads, logs that are loaded twice, a check that finds what is wrong."""
 
 import re
-import shutil
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -17,10 +16,12 @@ from examples.community.schema import (
     Event,
     Group,
     GroupName,
+    Home,
     Log,
     Member,
     Membership,
     Message,
+    Notifications,
     Participation,
     Path,
     Poll,
@@ -38,22 +39,14 @@ from examples.shop.mistakes import Mistake
 from examples.shop.schema import SHOP
 from oneread import connect
 from oneread.errors import AlreadyExists, UsageError
-from tests.examples.conftest import imported_from_library, kill_load, write_rows
+from tests.examples.conftest import COMMUNITY as DATA
+from tests.examples.conftest import imported_from_library, kill_load, load_community, write_rows
 
-DATA = "generated:7:20"
 NOW = datetime(2018, 9, 2, 12, tzinfo=UTC)
 
 
 def quiet(*_):
     pass
-
-
-def loaded_into(url, data):
-    """Loads everything; what counting each log did."""
-    clock = counting.Clock()
-    with stores.for_loading(url, clock) as db:
-        loading.load(db, data, quiet)
-        return [counting.count(db, clock, log, quiet) for log in data.logs]
 
 
 def compared(url, data):
@@ -71,19 +64,16 @@ def read():
     return source.read(DATA)
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory, read):
+@pytest.fixture
+def made(community_store):
     """The URL of a store of a generated community, which no test changes."""
-    url = f"lmdb://{tmp_path_factory.mktemp('made')}/community"
-    loaded_into(f"{url}?durability=none", read)
-    return url
+    return community_store
 
 
 @pytest.fixture
-def copied(made, tmp_path):
+def copied(community_copy):
     """A copy of that store, to be changed."""
-    shutil.copytree(made.removeprefix("lmdb://"), tmp_path / "community")
-    return f"lmdb://{tmp_path}/community"
+    return community_copy
 
 
 @pytest.fixture
@@ -217,6 +207,8 @@ def test_a_loaded_community_is_right_in_every_number(made, read):
     assert counts["comments: time, member, number, post, text"] == len(read.site.comments)
     assert counts["paths: views"] == counts["list: top paths"] == len(read.paths) == len(generator.PATHS)
     assert counts["ballots: choice, value, time"] < len(read.ballots)  # some vote again
+    assert counts["feed: home pages"] == sum(len(each.entries) for each in joining.homes(read)) > 2_000
+    assert counts["feed: notifications"] == len(read.participations) > 300
     assert counts["ruet: windows, by hour"] > 50
     assert min(each.numbers for each in found if "lines" not in each.name) > 5
     with connect(made, COMMUNITY) as db:
@@ -256,7 +248,7 @@ def test_a_load_that_is_killed_four_times_ends_as_one_that_is_not(tmp_path, comm
 
 
 def test_a_load_that_is_repeated_adds_nothing(copied, read):
-    assert [(each.lines, each.again) for each in loaded_into(copied, read)] == [(0, 0), (0, 0)]
+    assert [(each.lines, each.again) for each in load_community(copied, read)] == [(0, 0), (0, 0)]
     assert differences(copied, read) == []
 
 
@@ -265,7 +257,7 @@ def test_a_log_that_is_loaded_twice_is_counted_once(copied, read):
     with connect(copied, COMMUNITY) as db:
         for log in read.logs:
             db.delete(Log, log.name)
-    for each, log in zip(loaded_into(copied, read), read.logs, strict=True):
+    for each, log in zip(load_community(copied, read), read.logs, strict=True):
         entries = sum(line.counter is not None for line in log.lines())
         assert (each.before, each.lines) == (0, sum(1 for _ in log.lines()))
         assert each.again > entries
@@ -316,7 +308,7 @@ def test_every_page_is_one_bounded_read_in_both_directions(db):
     busiest = db.page(TopThreads, limit=1).rows[0]
     for listed, key in (
         (Message, busiest.source.key), (Comment, ()), (CommentsOfPost, (10,)), (TopThreads, ()), (TopMembers, ()),
-        (TopPolls, ()),
+        (TopPolls, ()), (Home, ("nashville:1",)), (Notifications, ("lean:1",)),
     ):  # fmt: skip
         forward = pages(db, listed, *key)
         assert forward == pages(db, listed, *key, backward=True)
@@ -378,7 +370,7 @@ def test_a_store_that_was_loaded_before_there_were_paths_and_groups_gets_them(tm
     """They are the last entities of a load; a path of a log that was counted before shows what was counted."""
     url = f"lmdb://{tmp_path}/community"
     older = read._replace(paths=[], meetups=meetups.Meetups([], [], [], []), participations=[])
-    loaded_into(f"{url}?durability=none", older)
+    load_community(f"{url}?durability=none", older)
     with stores.for_loading(url, counting.Clock()) as db:
         assert not db.page(Path).rows
         assert loading.load(db, read, quiet).stored == loading.count_of(read) - loading.count_of(older)
@@ -426,6 +418,15 @@ def test_load_and_check_say_what_they_did(community, tmp_path):
         (["thread", 1, "--limit", 3], [r"topic <1> \(.*\): \d+ messages", r"  #1 .* lean:\d+", r"  1 request, 4 rows"]),
         (["comments", "--limit", 3], [r"  2018-\S+ \S+  qc:-?\d+ #\d+ ", r"  1 request, 4 rows", "  next: --cursor"]),
         (["comments", "--post", 10, "--limit", 3, "--backward"], [r"  1 request, 4 rows", "  previous: --cursor"]),
+        (
+            ["feed", "nashville:1", "--limit", 3],
+            [r"  2018-03-\S+ \S+  Group <\d+>  \S", "  1 request, 4 rows"],
+        ),
+        (["feed", "qc:1"], [r"at \(UTC\)", r"  1 request, 0 rows"]),
+        (
+            ["notifications", "lean:1", "--limit", 3],
+            [r"  2018-\S+ \S+ +\d+ +\S topic <\d+>", "  1 request, 4 rows"],
+        ),
         (["poll", 10], [r"  score \d+ of \d+ ballots, \d+ of them favourites; \d+ comments", r"  1 request, 1 row"]),
         (["counter", "ruet:/login.php"], [r"ruet:/login.php: \d+ in \d rows", "hour", r"  2018-\S+ \S+ +\d+", "day"]),
         (["counter", "ruet:rejected"], [r"ruet:rejected: \d+ in 1 rows"]),
@@ -497,17 +498,21 @@ CHANGES = {
                 joined_at=NOW,
             )
         ),
-        [r"groups: .* of nashville:1: ", r"memberships: .*, row 1: lean:1 nashville:1 2018-09-02 12:00:00 is stored"],
+        [
+            r"groups: .* of nashville:1: ",
+            r"memberships: .*, row 1: lean:1 nashville:1 2018-09-02 12:00:00 is stored",
+            r"feed: home pages of lean:1: 2018-.* is stored, and not right",
+        ],
     ),
     "a participation": (
         lambda db: db.create(Participation(thread=1, person="qc:1", member=Member.at("qc:1"))),
-        [r"participations: .*1 qc:1 is stored"],
+        [r"participations: .*1 qc:1 is stored", r"feed: notifications of qc:1: .* 1 .* is stored, and not right"],
     ),
     "an event": (
         lambda db: db.create(
             Event(activity="new", group=GroupName.of("nashville:2"), at=NOW, title="Walk", by=Member.at("lean:1"))
         ),
-        [r"groups: .* of nashville:2: "],
+        [r"groups: .* of nashville:2: ", r"feed: home pages of nashville:\d+: .* new Group <2> Walk lean:1 is stored"],
     ),
     "another counter": (lambda db: db.counter("ruet:new").add(1), ["ruet: counters of ruet:new: 1 is stored, nothing"]),
     "a view": (
@@ -533,6 +538,19 @@ def test_check_finds_what_the_data_do_not_have(community, copied, read):
     assert "rows: clean" in checked.out
 
 
+def test_check_finds_an_entry_that_is_missing_and_one_in_another_place(made, read):
+    def said(events):
+        data = read._replace(meetups=read.meetups._replace(events=events))
+        found = [each for each in differences(made, data) if each.startswith("feed: home pages")]
+        assert len(found) == sum(each.group == first.group for each in read.meetups.memberships) > 1
+        return found
+
+    first, *rest = read.meetups.events
+    more = first._replace(key="later", title="Another")
+    assert all(each.endswith(" Another nothing is missing") for each in said([*read.meetups.events, more]))
+    assert all(each.endswith("nothing is stored, and not right") for each in said(rest))
+
+
 def test_check_finds_a_count_in_another_window(copied, read):
     clock = counting.Clock()
     newest = recount.recount_log(read.logs[1]).newest
@@ -552,6 +570,8 @@ def test_check_finds_a_count_in_another_window(copied, read):
         (["thread", "99999"], "there is no thread 99999"),
         (["thread", "1", "--cursor", "x"], "community thread: "),
         (["poll", "99999"], "there is no post 99999"),
+        (["feed", "99999"], "there is no member '99999'"),
+        (["notifications", "99999"], "there is no member '99999'"),
         (["comments", "--post", "99999"], "no comments on a post 99999"),
         (["top", "--stream", "nowhere"], "no threads in a stream 'nowhere'"),
         (["counter", "ruet:/nowhere"], "nothing was counted by ruet:/nowhere; there are ruet:"),
