@@ -97,8 +97,8 @@ class Feed(View[V], Generic[V], frozen=True):
     many groups or memberships show it.
 
     Class options: `joined` says which items a membership shows: `joined = on(Post.group, Membership.group)`.
-    `expires_after` is the age at which an item leaves every feed, 61 days unless declared; None keeps them. `where` and
-    `max_limit` as for every view.
+    `expires_after` is the age at which an item leaves every feed, 61 days unless declared; None keeps them. `at_most`
+    is the number of entries that one feed keeps, the newest; None keeps all. `where` and `max_limit` as for every view.
 
     A commit that changes an item or a membership writes the rows of the members, or of the items, in the same commit;
     of more than the schema's `inline` bound a task does. See docs/explanation/feeds.md.
@@ -107,5 +107,6 @@ class Feed(View[V], Generic[V], frozen=True):
     reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source", "ttl", "joined", "expires_after"}
     joined: ClassVar[rules.Joined | None] = None
     expires_after: ClassVar[timedelta | None] = timedelta(days=61)
+    at_most: ClassVar[int | None] = None
 
     source: Ref[V]

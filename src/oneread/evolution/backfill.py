@@ -476,7 +476,8 @@ class Backfill:
             if building.isdisjoint((feed.prefix, feed.items.prefix, memberships)) or begun > memberships:
                 continue
             if begun < memberships:
-                yield from self._sweep("views", feed.cls.__name__, feed.prefix)
+                for prefix in filter(None, (feed.prefix, feed.kept)):
+                    yield from self._sweep("views", feed.cls.__name__, prefix)
                 yield from self._move(msgspec.structs.replace(self._at, membership=memberships))
             yield from self._build_entries(feed)
         if feeds:

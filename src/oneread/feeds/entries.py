@@ -39,11 +39,53 @@ class MemberRow(NamedTuple):
     """Whose feed it is, as it is in an entry's key."""
     witness: bytes
     """The group and the membership."""
+    alone: Cell
+    """The witnesses of an entry that only this membership shows."""
     doc: bytes
     """The value of the row."""
     shown: bytes | None
     """The fields of an entry that it fills; None for a value with ints beyond 64 bits."""
-    stamp: int
+
+
+class ItemRow(NamedTuple):
+    """A row of a feed's items, taken apart."""
+
+    tail: bytes
+    """What stands behind the member in an entry's key: the time and the item."""
+    cell: Cell
+    head: bytes
+    """What a value begins with, before the member's fields."""
+    rest: bytes | None
+    """What follows them; None for a value with ints beyond 64 bits."""
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """How many entries a member has, in a feed with `at_most`.
+
+    `trimmed` is the time and item of the newest entry that was ever removed because there were more: all newer ones are
+    there, and of the older ones those that came later and found room.
+    """
+
+    entries: int = 0
+    trimmed: bytes = b""
+
+
+_decode_kept = msgspec.msgpack.Decoder(Kept).decode
+
+
+def read_kept(row: Row | None) -> Kept:
+    """What a row of `kept` says. Raises Corrupt."""
+    if row is None:
+        return Kept()
+    try:
+        return _decode_kept(row[VALUE].value)
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise Corrupt("the number of a member's entries cannot be read; repair the store") from error
+
+
+def kept_row(kept: Kept, now: int) -> Row:
+    """The row of a member's entries."""
+    return {VALUE: Cell(_encode(kept), now)}
 
 
 class Entries:
@@ -58,6 +100,7 @@ class Entries:
         group = view.members.key.parts[0]
         self._group = Codec(group.elements, max_length=VALUES_BYTES).decode_prefix
         self._member = view.member_codec.decode_prefix
+        self._cuts_expiry = view.items_expire and not view.has_expiries
         self._header = header(len(view.cls.__struct_fields__))
 
     def group_of(self, key: bytes) -> bytes:
@@ -88,15 +131,14 @@ class Entries:
         if self.view.expires_after is None:
             return None
         try:
-            at = _EPOCH + timedelta(milliseconds=now) - self.view.expires_after
+            at = _EPOCH + timedelta(milliseconds=now + 1, microseconds=-1) - self.view.expires_after
         except OverflowError:
             return None
         return self.view.key.codec.parts[-1].put(at)
 
-    def is_expired(self, tail: bytes, now: int) -> bool:
-        """Whether an item has expired, from its key behind the group, or an entry's behind the member."""
-        oldest = self.oldest(now)
-        return oldest is not None and tail >= oldest
+    def member_in(self, key: bytes) -> bytes:
+        """Whose feed an entry is in, from its key."""
+        return key[VIEW_BYTES : self._member(key, VIEW_BYTES)[1]]
 
     def member_of(self, key: bytes, group: bytes) -> bytes:
         """Whose feed a row of the memberships of a group is about."""
@@ -112,33 +154,43 @@ class Entries:
         key, row = found
         if self.view.has_expiries and not is_living_row(row[VALUE].value, now):
             return False
-        return not self.is_expired(key[self._member(key, VIEW_BYTES)[1] :], now)
+        oldest = self.oldest(now)
+        return oldest is None or key[self._member(key, VIEW_BYTES)[1] :] < oldest
 
-    def split_member(self, key: bytes, row: Row, group: bytes) -> MemberRow:
+    def split_member(self, key: bytes, row: Row, group: bytes, now: int) -> MemberRow:
         """Takes a row of the memberships of a group apart. Raises Corrupt."""
         start = VIEW_BYTES + len(group)
         end = self._member(key, start)[1]
+        doc, witness = row[VALUE].value, group + key[end:]
+        framed = frame(doc)
+        alone = Cell(_encode([witness]), now)
+        return MemberRow(key[start:end], witness, alone, doc, None if framed is None else framed.rest)
+
+    def split_item(self, key: bytes, row: Row, group: bytes) -> ItemRow:
+        """Takes a row of the items of a group apart."""
         cell = row[VALUE]
         framed = frame(cell.value)
-        shown = None if framed is None else framed.rest
-        return MemberRow(key[start:end], group + key[end:], cell.value, shown, cell.stamp)
+        tail = key[VIEW_BYTES + len(group) :]
+        if framed is None:
+            return ItemRow(tail, cell, b"", None)
+        rest = framed.rest[:-EXPIRY_BYTES] if self._cuts_expiry else framed.rest
+        return ItemRow(tail, cell, self._header + framed.source, rest)
 
-    def value(self, item: Row, member: MemberRow) -> bytes:
-        """What an entry shows."""
-        framed = frame(item[VALUE].value)
-        if framed is None or member.shown is None:
-            return self._wide_value(item, member)
-        return self._header + framed.source + member.shown + framed.rest
+    def shown(self, item: ItemRow, member: MemberRow) -> Cell:
+        """What an entry shows, under the stamp of the item."""
+        if item.rest is None or member.shown is None:
+            return Cell(self._wide_value(item.cell.value, member.doc), item.cell.stamp)
+        return Cell(item.head + member.shown + item.rest, item.cell.stamp)
 
-    def _wide_value(self, item: Row, member: MemberRow) -> bytes:
+    def _wide_value(self, item: bytes, member: bytes) -> bytes:
         """The value with ints beyond 64 bits, which is not made of parts."""
-        view, doc = self.view, item[VALUE].value
-        end = len(doc) - EXPIRY_BYTES if view.has_expiries else len(doc)
-        (shown,) = view.items.layout.decode_many(view.items.whole_values([doc[:end]]))
-        (whose,) = view.members.layout.decode_many(view.members.whole_values([member.doc]))
+        view = self.view
+        end = len(item) - EXPIRY_BYTES if view.items_expire else len(item)
+        (shown,) = view.items.layout.decode_many(view.items.whole_values([item[:end]]))
+        (whose,) = view.members.layout.decode_many(view.members.whole_values([member]))
         fields = {name: getattr(whose, name) for name in view.rules.member}
         fields |= {name: getattr(shown, name) for name in ("source", *view.rules.item)}
-        return view.layout.encode(view.cls(**fields)) + doc[end:]
+        return view.layout.encode(view.cls(**fields)) + (item[end:] if view.has_expiries else b"")
 
 
 def until(within: RowRange, prefix: bytes, oldest: bytes | None) -> RowRange:
@@ -156,6 +208,6 @@ def witnesses_of(row: Row) -> list[bytes]:
         raise Corrupt("the witnesses of a feed's entry cannot be read; repair the store") from error
 
 
-def entry(shown: Cell, witnesses: Sequence[bytes], stamp: int) -> Row:
-    """The row of an entry."""
-    return {VALUE: shown, WITNESSES: Cell(_encode(witnesses), stamp)}
+def witnesses_cell(witnesses: Sequence[bytes], now: int) -> Cell:
+    """The cell that names witnesses."""
+    return Cell(_encode(witnesses), now)

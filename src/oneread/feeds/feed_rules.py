@@ -110,6 +110,9 @@ def check_feed(feed: type[Feed[Any]], names: Names) -> None:
             "expires_after: expected an age of a millisecond or more, as timedelta(days=61), or None", view=feed,
             expires_after=expires,
         )  # fmt: skip
+    most: Any = feed.at_most
+    if most is not None and (type(most) is not int or most < 1):
+        raise InvalidDeclaration("at_most: expected a number of entries, 1 or more, or None", view=feed, at_most=most)
 
 
 def about(feed: type[Feed[Any]], of: type[Any], names: Names) -> dict[str, type[Any]]:

@@ -6,7 +6,7 @@ No entity emits them: they follow from the rows of the two indexes of `parts`, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from oneread.derivations.access import Access
 from oneread.derivations.derivation import (
@@ -19,7 +19,7 @@ from oneread.derivations.derivation import (
     owner_offset,
 )
 from oneread.derivations.emitted_record import Emission
-from oneread.derivations.expiry import row_expiries
+from oneread.derivations.expiry import model_expiry, row_expiries
 from oneread.derivations.indexes import copy_shown, emptying
 from oneread.derivations.keyed import KeyRule, ViewKey
 from oneread.derivations.rules import rules_of
@@ -36,10 +36,14 @@ from oneread.models.registry import EntityKind
 from oneread.models.versions import Description
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
+from oneread.store.keys import VIEW_BYTES
 from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.unit_of_work import VALUE
+
+KEPT: Final = "kept"
+"""The keyspace that says, for each member of a feed with `at_most`, how many entries there are."""
 
 
 class FeedView:
@@ -65,8 +69,10 @@ class FeedView:
         self.key = ViewKey(cls, about, keyed, compiling.accesses, compiling.kinds)
         width = len(self.key.codec.elements) - 1
         self.member_codec = Codec(self.key.codec.elements[:width], max_length=VALUES_BYTES)
-        self.expires_after = cls.expires_after
-        self.has_expiries = bool(row_expiries(self.items.cls, source))
+        self.expires_after, self.at_most = cls.expires_after, cls.at_most
+        self.kept = compiling.prefixes.get(KEPT)
+        self.items_expire = bool(row_expiries(self.items.cls, source))
+        self.has_expiries = issubclass(source, Model) and model_expiry(source) is not None
         only_refer = keyed if self.groups is None else rules_of(cls)
         copies = {field: copy_shown(cls, field, names) for field in only_refer}
         referring = {field: copy for field, copy in copies.items() if copy is not None}
@@ -94,13 +100,15 @@ class FeedView:
         return found
 
     def keyspaces(self, kind: EntityKind) -> tuple[Keyspace, ...]:
-        offset = owner_offset(self.key.codec)
-        return (
-            Keyspace(
-                self.prefix, "views", self.cls.__name__, kind, key_values(self.key), offset, fields=self._named_values,
-                is_joined=True,
-            ),
-        )  # fmt: skip
+        name, offset = self.cls.__name__, owner_offset(self.key.codec)
+        entries = Keyspace(
+            self.prefix, "views", name, kind, key_values(self.key), offset, fields=self._named_values, is_joined=True
+        )
+        if self.kept is None:
+            return (entries,)
+        decode = self.member_codec.decode_prefix
+        values: Callable[[bytes], tuple[Any, ...]] = lambda row: decode(row, VIEW_BYTES)[0]  # noqa: E731
+        return (entries, Keyspace(self.kept, "views", f"{name}.{KEPT}", kind, values, is_joined=True))
 
     def _named_values(self, doc: bytes) -> Mapping[str, Any]:
         (row,) = self.decode_rows([doc])
@@ -145,5 +153,14 @@ def feed_options(feed: type[Feed[Any]]) -> Description:
     """What the store keeps of a feed's options."""
     joined = feed.joined
     assert joined is not None, "check_feed refuses a feed without it"
-    text = f"{path_of(joined.item)} = {path_of(joined.membership)}"
-    return (("joined", text),)
+    found = [("joined", f"{path_of(joined.item)} = {path_of(joined.membership)}")]
+    if feed.expires_after is not None:
+        found.append(("expires_after", str(feed.expires_after)))
+    if feed.at_most is not None:
+        found.append(("at_most", str(feed.at_most)))
+    return tuple(found)
+
+
+def keyspace_fields(feed: type[Feed[Any]]) -> Iterable[str]:
+    """The keyspaces of a feed besides that of its entries."""
+    return () if feed.at_most is None else (KEPT,)

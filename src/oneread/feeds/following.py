@@ -13,12 +13,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
-from oneread.feeds.entries import Entries, MemberRow, entry, witnesses_of
+from oneread.feeds.entries import (
+    WITNESSES,
+    Entries,
+    ItemRow,
+    Kept,
+    MemberRow,
+    kept_row,
+    read_kept,
+    witnesses_cell,
+    witnesses_of,
+)
 from oneread.feeds.feed_view import FeedView
 from oneread.plans.plan import Plan
 from oneread.store.keys import VIEW_BYTES, view_part
 from oneread.store.requests import Found, Scan
-from oneread.store.rows import Cell, Row, RowRange
+from oneread.store.rows import Row, RowRange
 from oneread.transactions import outbox
 from oneread.transactions.native import TaskStep
 from oneread.transactions.outbox import Task
@@ -37,6 +47,7 @@ class FeedFollower:
         every = list(feeds)
         self._of_items = {each.items: each for each in every}
         self._of_members = {each.members: each for each in every}
+        self._trimmed = [each for each in every if each.view.at_most is not None]
         self._prefixes = frozenset((*self._of_items, *self._of_members))
 
     def follow(self, unit: UnitOfWork, changed: Mapping[bytes, Row | None], now: int) -> Plan[None]:
@@ -49,7 +60,7 @@ class FeedFollower:
         touched = [key for key in changed if view_part(key) in prefixes]
         if not touched:
             return
-        step = _Step(unit, now, self._inline)
+        step = _Step(unit, now, self._inline, self._trimmed)
         groups: dict[tuple[Entries, bytes], list[bytes]] = {}
         for key in touched:
             feed = self._of_items.get(view_part(key))
@@ -84,9 +95,10 @@ class FeedFollower:
         One read, and one more for a member who is back.
         """
         feed = self._feed_of(key)
-        step, group = _Step(unit, now, self._inline), feed.group_of(key)
+        step, group = _Step(unit, now, self._inline, self._trimmed), feed.group_of(key)
         if feed.items == view_part(key):
-            step.give_item(feed, key, row, group, [feed.split_member(place, each, group) for place, each in partners])
+            members = [feed.split_member(place, each, group, now) for place, each in partners]
+            step.give_item(feed, key, row, group, members)
         elif row is None:
             step.take_entries(feed, key, group, partners)
         else:
@@ -175,13 +187,15 @@ def _task_of(key: bytes) -> bytes:
 class _Step:
     """The entries that one transaction puts and removes."""
 
-    def __init__(self, unit: UnitOfWork, now: int, inline: int) -> None:
+    def __init__(self, unit: UnitOfWork, now: int, inline: int, trimmed: Sequence[Entries]) -> None:
         self._unit = unit
         self._now = now
         self._inline = inline
         self._changed = unit.changed("views")
         self._places = sorted(self._changed)
-        self._puts: dict[bytes, list[tuple[MemberRow, Entries, Row]]] = {}
+        self._oldest: dict[bytes, bytes | None] = {}
+        self._trimmed = trimmed
+        self._puts: dict[bytes, list[tuple[Entries, ItemRow, MemberRow]]] = {}
         self._removes: dict[bytes, list[bytes]] = {}
 
     def _scan(self, within: RowRange, limit: int) -> Plan[list[Found]]:
@@ -202,7 +216,7 @@ class _Step:
             for key in keys:
                 outbox.add_task(self._unit, outbox.feed_source(key), self._now)
             return
-        whose = [feed.split_member(key, row, group) for key, row in members]
+        whose = [feed.split_member(key, row, group, self._now) for key, row in members]
         for key in keys:
             self.give_item(feed, key, self._changed[key], group, whose)
 
@@ -213,9 +227,17 @@ class _Step:
         if item is None:
             for member in whose:
                 self._removes.setdefault(prefix + member.member + tail, []).append(member.witness)
-        elif not feed.is_expired(tail, self._now):
+        elif not self._is_expired(feed, tail):
+            row = feed.split_item(key, item, group)
             for member in whose:
-                self._puts.setdefault(prefix + member.member + tail, []).append((member, feed, item))
+                self._puts.setdefault(prefix + member.member + tail, []).append((feed, row, member))
+
+    def _is_expired(self, feed: Entries, tail: bytes) -> bool:
+        """Whether an item has left the feed, from its key behind the group."""
+        if feed.prefix not in self._oldest:
+            self._oldest[feed.prefix] = feed.oldest(self._now)
+        oldest = self._oldest[feed.prefix]
+        return oldest is not None and tail >= oldest
 
     def follow_membership(self, feed: Entries, key: bytes) -> Plan[None]:
         """Gives a new member the items of the group, newest first; takes them from one who left.
@@ -237,35 +259,76 @@ class _Step:
 
     def take_entries(self, feed: Entries, key: bytes, group: bytes, entries: Iterable[Found]) -> None:
         """Takes entries from a member, as far as this membership shows them."""
-        witness = feed.witness_of(key, group)
+        witness, known = feed.witness_of(key, group), self._unit.known("views")
         for place, stored in entries:
             if witness in witnesses_of(stored):
+                known.setdefault(place, stored)  # not read again by `write`
                 self._removes.setdefault(place, []).append(witness)
 
     def give_member(self, feed: Entries, key: bytes, row: Row, group: bytes, items: Iterable[Found]) -> None:
         """Gives a member items of the group."""
-        member = feed.split_member(key, row, group)
-        start, cut = feed.prefix + member.member, VIEW_BYTES + len(group)
+        member = feed.split_member(key, row, group, self._now)
+        start = feed.prefix + member.member
         for place, item in items:
-            if not feed.is_expired(place[cut:], self._now):
-                self._puts.setdefault(start + place[cut:], []).append((member, feed, item))
+            given = feed.split_item(place, item, group)
+            if not self._is_expired(feed, given.tail):
+                self._puts.setdefault(start + given.tail, []).append((feed, given, member))
 
     def write(self) -> Plan[None]:
         """Puts and removes the entries. One read."""
-        unit = self._unit
+        unit, now = self._unit, self._now
         yield from unit.load("views", [*self._puts, *self._removes])
+        known = unit.known("views")
+        rows: dict[bytes, Row | None] = {}
         for key, gone in self._removes.items():
-            row = unit.get("views", key)
+            row = known[key]
             if row is not None and key not in self._puts:
                 left = [each for each in witnesses_of(row) if each not in gone]
-                if left:
-                    unit.put("views", key, entry(row[VALUE], left, self._now))
-                else:
-                    unit.remove("views", key)
+                rows[key] = row | {WITNESSES: witnesses_cell(left, now)} if left else None
         for key, given in self._puts.items():
-            row = unit.get("views", key)
-            gone = self._removes.get(key, [])
-            known = [] if row is None else [each for each in witnesses_of(row) if each not in gone]
-            member, feed, item = given[-1]
-            seen = sorted({*known, *[each.witness for each, _feed, _item in given]})
-            unit.put("views", key, entry(Cell(feed.value(item, member), item[VALUE].stamp), seen, self._now))
+            row = known[key]
+            feed, item, member = given[-1]
+            seen = member.alone
+            if row is not None or len(given) > 1:
+                gone, stored = self._removes.get(key, []), [] if row is None else witnesses_of(row)
+                named = {each.witness for _feed, _item, each in given}
+                named.update([each for each in stored if each not in gone])
+                seen = witnesses_cell(sorted(named), now)
+            rows[key] = {VALUE: feed.shown(item, member), WITNESSES: seen}
+        for feed in self._trimmed:
+            yield from self._trim(feed, {key: row for key, row in rows.items() if view_part(key) == feed.prefix}, rows)
+        unit.put_all("views", rows)
+
+    def _trim(self, feed: Entries, own: Mapping[bytes, Row | None], rows: dict[bytes, Row | None]) -> Plan[None]:
+        """Counts the entries of each member, and removes the oldest where there are too many.
+
+        One read, and a scan for each member with too many.
+        """
+        kept_prefix, most = feed.view.kept, feed.view.at_most
+        assert kept_prefix is not None, "asked only of feeds with at_most"
+        assert most is not None, "asked only of feeds with at_most"
+        known = self._unit.known("views")
+        grown: dict[bytes, int] = {}
+        changed: dict[bytes, dict[bytes, Row | None]] = {}
+        for key, row in own.items():
+            member = feed.member_in(key)
+            grown[member] = grown.get(member, 0) + (row is not None) - (known[key] is not None)
+            changed.setdefault(member, {})[key] = row
+        yield from self._unit.load("views", [kept_prefix + member for member in grown])
+        for member, growth in grown.items():
+            place = kept_prefix + member
+            kept = read_kept(known[place])
+            count, trimmed = kept.entries + growth, kept.trimmed
+            if count > most:
+                oldest = yield from self._oldest_entries(feed.entries_of(member), changed[member], count - most)
+                rows.update(dict.fromkeys(oldest))
+                last = oldest[-1][len(feed.prefix) + len(member) :]
+                count, trimmed = most, min(last, trimmed) if trimmed else last
+            if (count, trimmed) != (kept.entries, kept.trimmed):
+                rows[place] = kept_row(Kept(count, trimmed), self._now) if count or trimmed else None
+
+    def _oldest_entries(self, within: RowRange, changed: dict[bytes, Row | None], count: int) -> Plan[list[bytes]]:
+        """The keys of a member's oldest entries, these changes included, the oldest first. One scan."""
+        stored = yield from Scan("views", within, count + len(changed), reverse=True)
+        merged: dict[bytes, Row | None] = {**dict(stored), **changed}
+        return [key for key in sorted(merged, reverse=True) if merged[key] is not None][:count]
