@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from examples.community import counting, loading, schema, source, stores
+from examples.community.checking import FEEDS
 from examples.community.checking import check as compared
+from examples.community.joining import members
 from examples.comparing import print_compared, print_verified
 from examples.qa.progress import progress
 from examples.shop.mistakes import Mistake
@@ -50,6 +52,9 @@ def check(given: Namespace) -> int:
         print(f"comparing {given.db} with {data.label}, counted again", flush=True)
         found = compared(db, clock, data)
         differences = print_compared(found)
+        of_feeds = [each for each in found if each.name.startswith(FEEDS)]
+        entries, apart = sum(each.numbers for each in of_feeds), sum(len(each.differences) for each in of_feeds)
+        print(f"  {len(members(data)):,} members, {entries:,} entries of their feeds: {apart:,} differ")
         print(f"  {sum(each.numbers for each in found):,} compared: {differences:,} differ")
         clean = print_verified(db)
     return 0 if clean and not differences else 1
