@@ -105,7 +105,7 @@ class Feed(View[V], Generic[V], frozen=True):
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source", "ttl", "joined", "expires_after"}
-    joined: ClassVar[rules.Joined | None] = None
+    joined: ClassVar[rules.FeedJoin | None] = None
     expires_after: ClassVar[timedelta | None] = timedelta(days=61)
     at_most: ClassVar[int | None] = None
 

@@ -1,7 +1,7 @@
 """Entries: the rows of a feed, as they are made of a row of its items and a row of its memberships.
 
 An entry's key is the feed's prefix, the member, the item's time and the item's key. Its row has two columns: what a
-page shows, and the witnesses: the pairs (group, membership) that show the item to the member, so that an item is one
+page shows, and the memberships that show it, each the pair of a group and a membership, so that an item is one
 entry however many there are. See "Feeds" of docs/formats/rows.md.
 """
 
@@ -24,7 +24,7 @@ from oneread.store.requests import Found
 from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.unit_of_work import VALUE
 
-WITNESSES: Final = b"m:w"
+SHOWN_BY: Final = b"m:s"
 """The column of an entry that names the (group, membership) pairs which show its item."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,10 +37,10 @@ class MemberRow(NamedTuple):
 
     member: bytes
     """Whose feed it is, as it is in an entry's key."""
-    witness: bytes
+    membership: bytes
     """The group and the membership."""
     alone: Cell
-    """The witnesses of an entry that only this membership shows."""
+    """The cell of an entry that only this membership shows."""
     doc: bytes
     """The value of the row."""
     shown: bytes | None
@@ -145,7 +145,7 @@ class Entries:
         start = VIEW_BYTES + len(group)
         return key[start : self._member(key, start)[1]]
 
-    def witness_of(self, key: bytes, group: bytes) -> bytes:
+    def membership_of(self, key: bytes, group: bytes) -> bytes:
         """The group and the membership of a row of memberships."""
         return group + key[self._member(key, VIEW_BYTES + len(group))[1] :]
 
@@ -161,10 +161,10 @@ class Entries:
         """Takes a row of the memberships of a group apart. Raises Corrupt."""
         start = VIEW_BYTES + len(group)
         end = self._member(key, start)[1]
-        doc, witness = row[VALUE].value, group + key[end:]
+        doc, membership = row[VALUE].value, group + key[end:]
         framed = frame(doc)
-        alone = Cell(_encode([witness]), now)
-        return MemberRow(key[start:end], witness, alone, doc, None if framed is None else framed.rest)
+        alone = Cell(_encode([membership]), now)
+        return MemberRow(key[start:end], membership, alone, doc, None if framed is None else framed.rest)
 
     def split_item(self, key: bytes, row: Row, group: bytes) -> ItemRow:
         """Takes a row of the items of a group apart."""
@@ -200,14 +200,14 @@ def until(within: RowRange, prefix: bytes, oldest: bytes | None) -> RowRange:
     return RowRange(within.start, min(within.stop, prefix + oldest) if within.stop else prefix + oldest)
 
 
-def witnesses_of(row: Row) -> list[bytes]:
-    """The witnesses of an entry. Raises Corrupt."""
+def shown_by(row: Row) -> list[bytes]:
+    """The memberships that show an entry. Raises Corrupt."""
     try:
-        return _decode(row[WITNESSES].value)
+        return _decode(row[SHOWN_BY].value)
     except (KeyError, msgspec.MsgspecError) as error:
-        raise Corrupt("the witnesses of a feed's entry cannot be read; repair the store") from error
+        raise Corrupt("the memberships of a feed's entry cannot be read; repair the store") from error
 
 
-def witnesses_cell(witnesses: Sequence[bytes], now: int) -> Cell:
-    """The cell that names witnesses."""
-    return Cell(_encode(witnesses), now)
+def shown_by_cell(memberships: Sequence[bytes], now: int) -> Cell:
+    """The cell that names the memberships which show an entry."""
+    return Cell(_encode(memberships), now)

@@ -14,15 +14,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
 from oneread.feeds.entries import (
-    WITNESSES,
+    SHOWN_BY,
     Entries,
     ItemRow,
     Kept,
     MemberRow,
     kept_row,
     read_kept,
-    witnesses_cell,
-    witnesses_of,
+    shown_by,
+    shown_by_cell,
 )
 from oneread.feeds.feed_view import FeedView
 from oneread.plans.plan import Plan
@@ -226,7 +226,7 @@ class _Step:
         prefix = feed.prefix
         if item is None:
             for member in whose:
-                self._removes.setdefault(prefix + member.member + tail, []).append(member.witness)
+                self._removes.setdefault(prefix + member.member + tail, []).append(member.membership)
         elif not self._is_expired(feed, tail):
             row = feed.split_item(key, item, group)
             for member in whose:
@@ -259,11 +259,11 @@ class _Step:
 
     def take_entries(self, feed: Entries, key: bytes, group: bytes, entries: Iterable[Found]) -> None:
         """Takes entries from a member, as far as this membership shows them."""
-        witness, known = feed.witness_of(key, group), self._unit.known("views")
+        membership, known = feed.membership_of(key, group), self._unit.known("views")
         for place, stored in entries:
-            if witness in witnesses_of(stored):
+            if membership in shown_by(stored):
                 known.setdefault(place, stored)  # not read again by `write`
-                self._removes.setdefault(place, []).append(witness)
+                self._removes.setdefault(place, []).append(membership)
 
     def give_member(self, feed: Entries, key: bytes, row: Row, group: bytes, items: Iterable[Found]) -> None:
         """Gives a member items of the group."""
@@ -283,18 +283,18 @@ class _Step:
         for key, gone in self._removes.items():
             row = known[key]
             if row is not None and key not in self._puts:
-                left = [each for each in witnesses_of(row) if each not in gone]
-                rows[key] = row | {WITNESSES: witnesses_cell(left, now)} if left else None
+                left = [each for each in shown_by(row) if each not in gone]
+                rows[key] = row | {SHOWN_BY: shown_by_cell(left, now)} if left else None
         for key, given in self._puts.items():
             row = known[key]
             feed, item, member = given[-1]
             seen = member.alone
             if row is not None or len(given) > 1:
-                gone, stored = self._removes.get(key, []), [] if row is None else witnesses_of(row)
-                named = {each.witness for _feed, _item, each in given}
+                gone, stored = self._removes.get(key, []), [] if row is None else shown_by(row)
+                named = {each.membership for _feed, _item, each in given}
                 named.update([each for each in stored if each not in gone])
-                seen = witnesses_cell(sorted(named), now)
-            rows[key] = {VALUE: feed.shown(item, member), WITNESSES: seen}
+                seen = shown_by_cell(sorted(named), now)
+            rows[key] = {VALUE: feed.shown(item, member), SHOWN_BY: seen}
         for feed in self._trimmed:
             yield from self._trim(feed, {key: row for key, row in rows.items() if view_part(key) == feed.prefix}, rows)
         unit.put_all("views", rows)
