@@ -11,6 +11,7 @@ from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import EntityCosts, ViewCost
 from oneread.costs.sizes import Size, greatest
 from oneread.derivations.expiry import row_expiries
+from oneread.feeds.feed_view import FeedView
 from oneread.store.limits import BUDGET
 from oneread.store.rows import Table
 
@@ -50,6 +51,8 @@ class Reads:
         table, what, size = self._listed(cls)
         view = self._catalog.views.get(cls)
         expires = view is not None and view.groups is None and bool(row_expiries(cls, view.model))
+        if isinstance(view, FeedView):
+            expires = view.has_expiries
         skips = where or expires or table == "roots"  # the table of entities has tombstones
         requests, rows = scans(limit, any_of, budget if skips else None)
         total = BoundBuilder()

@@ -17,10 +17,9 @@ from oneread.encoding.codec import Codec
 from oneread.errors import Corrupt
 from oneread.feeds.feed_view import FeedView
 from oneread.feeds.parts import frame, header
-from oneread.models.expiry import EXPIRY_BYTES, is_living_row
+from oneread.models.expiry import EXPIRY_BYTES
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.limits import VALUES_BYTES
-from oneread.store.requests import Found
 from oneread.store.rows import Cell, Row, RowRange
 from oneread.transactions.unit_of_work import VALUE
 
@@ -148,14 +147,6 @@ class Entries:
     def membership_of(self, key: bytes, group: bytes) -> bytes:
         """The group and the membership of a row of memberships."""
         return group + key[self._member(key, VIEW_BYTES + len(group))[1] :]
-
-    def is_living(self, found: Found, now: int) -> bool:
-        """Whether an entry counts as present."""
-        key, row = found
-        if self.view.has_expiries and not is_living_row(row[VALUE].value, now):
-            return False
-        oldest = self.oldest(now)
-        return oldest is None or key[self._member(key, VIEW_BYTES)[1] :] < oldest
 
     def split_member(self, key: bytes, row: Row, group: bytes, now: int) -> MemberRow:
         """Takes a row of the memberships of a group apart. Raises Corrupt."""

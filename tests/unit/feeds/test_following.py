@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from oneread import Aggregate, Feed, Key, Model, Ref, Schema, bucket, by, connect, count, newest, on, shown
+from oneread.costs.declared import of as costs_of
+from oneread.errors import InvalidQuery
 from oneread.store.requests import Read, Replace, Scan
 from oneread.testing.clock import START, Clock
 from tests.unit.database.faces import FACES
@@ -165,7 +167,8 @@ def test_an_expired_item_is_not_shown_and_a_sweep_removes_its_entries(db, clock)
     clock.tick(61 * 86_400 - 3600)
     assert posts(db, 1) == [2]
     assert posts(db, 1, backward=True) == [2]
-    assert len(db.page(Home)) == 2  # of two members
+    assert posts(db, 1, since=START - timedelta(days=2)) == [2]
+    assert len(db.page(Home, 1, START - timedelta(hours=24))) == 0
     assert db.sweep().removed == 1
     assert posts(db, 1) == [2]
     assert db.get(Post, 1).number == 1
@@ -289,6 +292,21 @@ def test_leaving(face, url):
         "Replace roots 1",
         "Replace views 3",
     ]
+
+
+def test_bounds_hold():
+    bounds = costs_of(SCHEMA)
+    save, join = bounds.save(Post), bounds.create(Membership)
+    assert (save.requests, join.requests) == (8, 11)
+    assert save.rows > 6 * 100
+    assert bounds.page(Home, limit=20).requests == 1
+    trimming = costs_of(Schema(Member, Group, Membership, Post, Newest, inline=5)).save(Post)
+    assert any(term.what == "oldest entries" and term.requests == 2 * 5 for term in trimming.terms)
+
+
+def test_a_page_is_that_of_one_member(db):
+    with pytest.raises(InvalidQuery, match="a page of a feed is that of one member: say whose"):
+        db.page(Home)
 
 
 def test_a_page_is_one_range_read(face, url):
