@@ -1,4 +1,4 @@
-"""The community's command line: `load`, `check`, `feed`, `notifications`, and pages of the others.
+"""The community's command line: `load`, `check`, `feed`, `notifications`, `serve`, and pages of the others.
 
 What is wrong with a command is said in a line on stderr, with exit code 2; numbers that differ are exit code 1.
 """
@@ -9,11 +9,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from examples.commands import Parser, add_load_and_check, exit_code, run_verb, verbs_of, whole
+from examples.commands import Parser, add_load_and_check, add_serve, exit_code, run_verb, verbs_of, whole
 
 STORE = "lmdb://./community-store"
 DATA = "generated:7"
-PACKAGES = "pip install rich"
+VERBS = {"serve": "examples.community.serving"}
+"""Where the commands are that are not in `verbs`."""
+PACKAGES = "pip install jinja2 rich uvicorn"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -37,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     counter.add_argument("--last", type=lambda text: whole(text, 1_000), default=8, help="windows of each size (8)")
     top = verb("top", "threads, members, polls and paths with the greatest numbers")
     top.add_argument("--stream", help="only the threads of this stream")
+    add_serve(verb, "home pages, groups, threads, notifications")
     for each in (thread, comments, top, home, noticed):
         each.add_argument("--limit", type=lambda text: whole(text, 1_000), default=10, help="rows of the page (10)")
     for each in (thread, comments, home, noticed):
@@ -48,7 +51,9 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     given = _parser().parse_args(arguments)
-    return exit_code(f"community {given.verb}", lambda: run_verb(given, "examples.community.verbs", PACKAGES))
+    return exit_code(
+        f"community {given.verb}", lambda: run_verb(given, VERBS.get(given.verb, "examples.community.verbs"), PACKAGES)
+    )
 
 
 if __name__ == "__main__":

@@ -109,6 +109,13 @@ class Notifications(Feed[Thread]):
     expires_after = None
 
 
+class Seen(Model[str]):
+    """Until when a member has seen the notifications."""
+
+    member: Key[str]
+    at: datetime
+
+
 # --- Comments: a comment's number is its member's, so that writers of different members never wait for each other ----
 
 
@@ -328,6 +335,7 @@ COMMUNITY = Schema(
     TopThreads,
     ThreadsOfStream,
     Notifications,
+    Seen,
     Comment,
     CommentsOfPost,
     CommentsOnPost,

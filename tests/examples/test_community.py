@@ -6,6 +6,7 @@ from itertools import islice
 
 import pytest
 
+from examples import serving
 from examples.community import checking, counting, generator, joining, loading, meetups, recount, source, stores, verbs
 from examples.community.schema import (
     COMMUNITY,
@@ -610,3 +611,13 @@ def test_a_load_that_is_interrupted_says_how_to_continue(monkeypatch, community,
     monkeypatch.setattr(verbs.loading, "load", interrupted)
     found = community("load", "--data", DATA, "--db", f"lmdb://{tmp_path}/community")
     assert (found.code, "the same `load` continues" in found.err) == (130, True)
+
+
+def test_serve_hands_the_store_to_the_server(monkeypatch, community, made, tmp_path):
+    served = []
+    monkeypatch.setattr(serving.uvicorn, "run", lambda app, **options: served.append((app, options)))
+    found = community("serve", "--db", made, "--port", "8001")
+    assert (found.code, f"serving {made} at http://127.0.0.1:8001/" in found.out) == (0, True)
+    assert served[0][1]["port"] == 8001
+    assert community("serve", "--db", f"lmdb://{tmp_path}/community").code == 2
+    assert len(served) == 1
