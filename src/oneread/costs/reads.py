@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from oneread.costs import log_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import EntityCosts, ViewCost
 from oneread.costs.sizes import Size, greatest
@@ -63,6 +64,10 @@ class Reads:
             if form.paged == "each":
                 total.add(form.name, Rows("scan", form.table, form.many, form.name), shown, each.row, shown)
         return total.bound(f"page(limit={limit})", cls.__name__)
+
+    def changes(self, cls: type, limit: int) -> Bound:
+        """A batch of at most `limit` changes of a watched view."""
+        return log_costs.changes_bound(cls.__name__, self._listed(cls)[2], limit)
 
     def _listed(self, cls: type) -> tuple[Table, str, Size]:
         """The table that is scanned, what its rows are, and their size."""

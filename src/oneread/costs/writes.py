@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from oneread.costs import counter_costs
+from oneread.costs import counter_costs, log_costs
 from oneread.costs.bounds import Bound, BoundBuilder, Rows
 from oneread.costs.entity_costs import ChangedFields, EntityCost, EntityCosts, ViewCost, touched_rows
 from oneread.costs.fan_outs import FanOut, FanOuts, TouchedRows
@@ -81,6 +81,9 @@ class Writes:
         self._feeds = FeedCosts(costs, inline)
         self._inline = inline
         types = self._catalog.entity_types.values()
+        self._watched = frozenset(
+            each.cls.__name__ for each in self._catalog.views.values() if each.cls.watched is not None
+        )
         self._shown = tuple(dict.fromkeys(shown for entity_type in types for shown in entity_type.shown))
 
     def bound(self, write: WriteCall, name: str) -> Bound:
@@ -98,6 +101,7 @@ class Writes:
                 else:
                     self._add_groups(total, f"own {shown.name}", shown, write.entities, write.entities)
         self._add_totals(total, touched)
+        log_costs.add_written(total, self._watched)
         return total.bound(name, write.cls.__name__)
 
     def _add_written(self, total: BoundBuilder, write: WriteCall, roots: Rows) -> Counter[ShownAggregate]:
@@ -203,6 +207,7 @@ class Writes:
             if each.shown is shown
         }
         self._add_totals(total, self._add_written(total, WriteCall("patch", cls, fields), read._replace(act="write")))
+        log_costs.add_written(total, self._watched)
         return total.bound("copy", f"counter {shown.name}")
 
     def transact(self, writes: Sequence[Bound], reads: int) -> Bound:

@@ -6,7 +6,7 @@ mistakes, two moments" of the API page.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, get_args, get_origin
 from uuid import UUID
 
@@ -35,6 +35,10 @@ _MADE: Final[dict[str, tuple[type, str]]] = {
     "created": (datetime, "CREATED is an instant: made_at: datetime = CREATED"),
     "updated": (datetime, "UPDATED is an instant: changed_at: datetime = UPDATED"),
 }
+
+
+_SHORTEST_WATCH: Final = timedelta(seconds=1)
+_LONGEST_WATCH: Final = timedelta(days=366)
 
 
 def check_options(cls: Any) -> None:
@@ -116,9 +120,25 @@ def check_view(view: type[View[Any]], names: Names) -> None:
         _check_words(view, name, rule)
     if not issubclass(view, Index):
         check_other_ttl(view)
+    _check_watched(view)
     kind_of_view(view).check(view, names)
     if isinstance(view.where, Expression):
         refuse_declared(view, view.where, names)
+
+
+def _check_watched(view: type[View[Any]]) -> None:
+    given: Any = view.watched
+    if given is None:
+        return
+    if type(given) is not timedelta or not _SHORTEST_WATCH <= given <= _LONGEST_WATCH:
+        raise InvalidDeclaration(
+            "watched: expected how long changes are kept, from a second to 366 days: watched = timedelta(hours=1)",
+            view=view, watched=given,
+        )  # fmt: skip
+    if not kind_of_view(view).can_be_watched:
+        raise InvalidDeclaration(
+            "this kind of view has no rows that change by themselves; watch an index over it", view=view
+        )
 
 
 def _check_words(view: type, name: str, rule: Rule) -> None:

@@ -192,6 +192,8 @@ class ViewKind(NamedTuple):
         rules_of(view), of
     )
     """By field, what the path of its rule begins at: what the view lists, or the model of a feed's memberships."""
+    can_be_watched: bool = False
+    """Its rows are in `views`, one for each line of a page, so that a log of their keys says what has changed."""
 
 
 VIEW_KINDS: Final[dict[type[View[Any]], ViewKind]] = {}

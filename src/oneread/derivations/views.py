@@ -20,7 +20,9 @@ E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 T = TypeVar("T")
 V = TypeVar("V", bound="Model[*tuple[Any, ...]] | Aggregate[Any]")
 
-_RESERVED = frozenset({"where", "unique", "stored_as", "max_limit", "type_arguments", "reserved_names", "is_added"})
+_RESERVED = frozenset(
+    {"where", "unique", "stored_as", "max_limit", "watched", "type_arguments", "reserved_names", "is_added"}
+)
 
 
 @dataclass_transform(
@@ -35,7 +37,8 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     """What all views share.
 
     Class options: `where` (only entities for which the expression holds), `stored_as` (the name in the store, which
-    survives a rename of the class), `max_limit` (the largest page, default 1,000).
+    survives a rename of the class), `max_limit` (the largest page, default 1,000), `watched` (for how long its changes
+    are kept, so that `db.changes` follows it: `timedelta(hours=1)`; default None, not at all).
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED
@@ -43,6 +46,7 @@ class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declare
     where: ClassVar[Expression | None] = None
     stored_as: ClassVar[str | None] = None
     max_limit: ClassVar[int] = MAX_LIMIT
+    watched: ClassVar[timedelta | None] = None
     is_added: ClassVar[bool] = False
     """Whether the schema adds it, so that no program declares it."""
 

@@ -113,6 +113,7 @@ class DeclaredView(msgspec.Struct, frozen=True):
     `model` is the class that its rules are about: of an index over groups the aggregate, and then `is_of_groups`.
     `hidden` are the stored names of its least and greatest fields, `condition` is its `where`, `conditions` are the
     ways to the values that the condition reads, by path, and `options` the class options that its rows depend on.
+    `is_watched` says that its changes are logged, which its rows do not depend on.
     """
 
     name: str
@@ -125,6 +126,7 @@ class DeclaredView(msgspec.Struct, frozen=True):
     conditions: dict[str, Description] = {}
     options: Description = ()
     is_of_groups: bool = False
+    is_watched: bool = False
 
 
 class DeclaredSchema(msgspec.Struct, frozen=True):
@@ -146,13 +148,12 @@ def declare_schema(catalog: Catalog, views: tuple[type[View[Any]], ...], names: 
     models = tuple(writer.model(cls) for cls in catalog.models)
     described = {each.name: dict(each.fields) for each in models}
     found = tuple(writer.view(view, described) for view in views)
-    digest = digest_of(
-        (
-            sorted((each.name, each.kind, each.fields, each.promises, each.targets, each.arrays) for each in models),
-            sorted((each.name, each.kind, each.model, each.fields, each.hidden) for each in found),
-        )
+    stored = (
+        sorted((each.name, each.kind, each.fields, each.promises, each.targets, each.arrays) for each in models),
+        sorted((each.name, each.kind, each.model, each.fields, each.hidden) for each in found),
     )
-    return DeclaredSchema(models, found, digest)
+    watched = sorted(each.name for each in found if each.is_watched)
+    return DeclaredSchema(models, found, digest_of((*stored, watched) if watched else stored))
 
 
 class _Declarer:
@@ -273,6 +274,7 @@ class _Declarer:
             else {".".join(path.names): self._way(of, path.names) for path in view.where.paths()},
             options,
             compiled.groups is not None,
+            view.watched is not None,
         )
 
     def _rule(self, name: str, rule: Rule, model: type[Model[Any] | View[Any]]) -> DeclaredRule:

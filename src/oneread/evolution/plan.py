@@ -48,6 +48,15 @@ _BREAKING: Final[dict[What, str]] = {
 """Why a program that does not know a difference may not write any more."""
 
 
+_WATCHED: Final = {True: ("not watched", "watched"), False: ("watched", "not watched")}
+
+_WATCHING: Final = {
+    True: "its changes are logged now, and they would not log what they write",
+    False: "its changes are not logged any more, and they would wait for them",
+}
+"""Why programs that declare a view watched, and those that do not, never write at the same time."""
+
+
 class Evolved(msgspec.Struct, frozen=True):
     """The next version of the stored schema, and every difference, refused ones included.
 
@@ -304,7 +313,8 @@ class _Evolution:
             if state == "readable" and view.kind in self._stored.kinds:
                 self._reasons.append(f"{view.name} is readable at once, and what they write is not in it")
             for name in (view.name, *view.hidden):
-                self._views[name] = StoredView(self._number(), 1, state, view.kind, view.fields, view.model)
+                number, watched = self._number(), self._watched_since(name, view)
+                self._views[name] = StoredView(number, 1, state, view.kind, view.fields, view.model, watched)
             return
         own = self._hidden_of(view)
         if self._is_same_view(known, view) and len(own) == len(view.hidden):
@@ -341,18 +351,34 @@ class _Evolution:
         for name in (view.name, *own):
             field = name.removeprefix(f"{view.name}.")
             kept = name if name == view.name else f"{view.name}.{renames[field]}"
-            self._views[kept] = msgspec.structs.replace(self._stored.views[name], fields=view.fields, model=view.model)
+            watched = self._watched_since(name, view)
+            self._views[kept] = msgspec.structs.replace(
+                self._stored.views[name], fields=view.fields, model=view.model, watched=watched
+            )
             if kept != name:
                 self._reasons.append(f"{kept}: {_BREAKING['renamed']}")
+        if view.is_watched != bool(known.watched):
+            self._differences.append(Difference("changed", "view", view.name, "watched", *_WATCHED[view.is_watched]))
+            self._reasons.append(f"{view.name}: {_WATCHING[view.is_watched]}")
         for old, new in renames.items():
             if old != new:
                 self._differences.append(Difference("renamed", "view", view.name, new, old, new))
 
     def _next_generation(self, name: str, view: DeclaredView, state: ViewState) -> StoredView:
-        before = self._stored.views.get(name)
+        before, watched = self._stored.views.get(name), self._watched_since(name, view)
         if before is None or before.generation == LAST_NUMBER:
-            return StoredView(self._number(), 1, state, view.kind, view.fields, view.model)
-        return StoredView(before.number, before.generation + 1, state, view.kind, view.fields, view.model)
+            return StoredView(self._number(), 1, state, view.kind, view.fields, view.model, watched)
+        return StoredView(before.number, before.generation + 1, state, view.kind, view.fields, view.model, watched)
+
+    def _watched_since(self, name: str, view: DeclaredView) -> int:
+        """The version since which the rows of a view's keyspace are logged; one that begins to be has a new version.
+
+        Whether rows are logged does not change them, so the view is not built again.
+        """
+        if not view.is_watched or name != view.name:
+            return 0
+        known = self._stored.views.get(name)
+        return known.watched if known is not None and known.watched else self._stored.version + 1
 
     def _is_same_view(self, known: StoredView, view: DeclaredView) -> bool:
         """Whether a view's rows can stay: the same rules, names apart, on values that did not change."""

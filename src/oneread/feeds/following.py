@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from oneread.derivations.catalog import Catalog
 from oneread.errors import Corrupt
@@ -34,6 +35,11 @@ from oneread.transactions.native import TaskStep
 from oneread.transactions.outbox import Task
 from oneread.transactions.tasks import TaskRows
 from oneread.transactions.unit_of_work import VALUE, UnitOfWork
+
+_ENTRIES: Final = 50_000
+"""Entries that follow in one commit of many changes, at most, unless the inline bound is greater; tasks do the rest."""
+_ROWS_OF_A_PART: Final = 5
+"""Entries that a task writes in place of one holder of copies, which costs more."""
 
 
 class FeedFollower:
@@ -140,6 +146,7 @@ class FeedHandler:
         if begun:  # else the cursor is of another range: the row has changed
             ranges = [ranges[begun[0]].behind(task.cursor), *ranges[begun[0] + 1 :]]
         found: list[Found] = []
+        size *= _ROWS_OF_A_PART
         for within in ranges:
             if len(found) < size and not within.is_empty:
                 found += yield from step.unit.scan("views", within, size - len(found))
@@ -191,6 +198,7 @@ class _Step:
         self._unit = unit
         self._now = now
         self._inline = inline
+        self._room = max(inline, _ENTRIES)
         self._changed = unit.changed("views")
         self._places = sorted(self._changed)
         self._oldest: dict[bytes, bytes | None] = {}
@@ -212,12 +220,13 @@ class _Step:
     def give_items(self, feed: Entries, group: bytes, keys: Sequence[bytes]) -> Plan[None]:
         """Gives changed items of a group to its members, or takes them away; by tasks if there are too many members."""
         members = yield from self._scan(feed.members_of(group), self._inline + 1)
-        if len(members) > self._inline:
-            for key in keys:
-                outbox.add_task(self._unit, outbox.feed_source(key), self._now)
-            return
-        whose = [feed.split_member(key, row, group, self._now) for key, row in members]
+        count = 0 if len(members) > self._inline else self._room // max(1, len(members))
+        now, keys = keys[:count], keys[count:]
         for key in keys:
+            outbox.add_task(self._unit, outbox.feed_source(key), self._now)
+        self._room -= len(now) * len(members)
+        whose = [feed.split_member(key, row, group, self._now) for key, row in members] if now else []
+        for key in now:
             self.give_item(feed, key, self._changed[key], group, whose)
 
     def give_item(self, feed: Entries, key: bytes, item: Row | None, group: bytes, whose: Sequence[MemberRow]) -> None:
@@ -246,8 +255,10 @@ class _Step:
         """
         row, group = self._changed[key], feed.group_of(key)
         within = feed.items_of(group, self._now) if row is not None else feed.entries_of(feed.member_of(key, group))
-        found = yield from self._scan(within, self._inline + 1)
-        more, found = len(found) > self._inline, found[: self._inline]
+        room = min(self._inline, self._room)
+        found = yield from self._scan(within, room + 1)
+        more, found = len(found) > room, found[:room]
+        self._room -= len(found)
         again = row is not None and self._unit.get("system", _task_of(key)) is not None
         if more or again:
             cursor = found[-1][0] if found and not again else b""

@@ -35,5 +35,8 @@ MAX_LIMIT: Final = 1000
 BUDGET: Final = 100
 """Rows that a page with a condition reads beyond its limit."""
 
+CHANGES: Final = 100
+"""Changes of one batch, and entries of a change log that are read for it, unless a call says otherwise."""
+
 LONGEST_SECONDS: Final = 10**9
 """The longest time that a system call can wait for."""

@@ -25,10 +25,11 @@ from oneread.errors import (
     SchemaMismatch,
     UsageError,
 )
-from oneread.plans.effects import Now
 from oneread.plans.plan import Plan
+from oneread.store.keys import row_part, view_part
 from oneread.store.requests import Found, Read, Replace, Scan
 from oneread.store.rows import MAX_STAMP, TABLES, Cell, Row, RowRange, Table
+from oneread.transactions.change_log import NO_LOGS, new_entries
 from oneread.transactions.deltas import Delta, Number, decode_amounts, encode_amounts
 
 VALUE: Final = b"d:b"
@@ -204,19 +205,22 @@ class UnitOfWork:
 
     `tasks` are the keys of the tasks added to the outbox; `loaded` are the root rows as the store had them, but for
     those of `only_followed`, which were only read because something followed; `followed` are the keys of holders that
-    followed a source, in that order; `showing` are those of entities that followed a group. `is_consistent` says that
-    all its reads are of one moment: those of a transaction's body are not.
+    followed a source, in that order; `showing` are those of entities that followed a group. `logs` are the change logs
+    of watched views, by the views' prefixes. `is_consistent` says that all its reads are of one moment: those of a
+    transaction's body are not.
     """
 
     def __init__(
         self,
         name_of: Callable[[bytes], object] = bytes.hex,
         claim_facts: ClaimFacts = no_claim_facts,
+        logs: Mapping[bytes, bytes] = NO_LOGS,
         *,
         is_consistent: bool = True,
         follower: ViewFollower | None = None,
     ) -> None:
         self.name_of = name_of
+        self._logs = logs
         self.is_consistent = is_consistent
         self._claim_facts = claim_facts
         self._follower = follower
@@ -435,7 +439,7 @@ class UnitOfWork:
     def flush(self, now: int) -> Plan[None]:
         """Settles and writes."""
         yield from self.settle(now)
-        yield from self.write()
+        yield from self.write(now)
 
     def settle(self, now: int) -> Plan[None]:
         """Makes rows of deltas and claims, and of groups that indexes list; writes nothing.
@@ -456,15 +460,35 @@ class UnitOfWork:
         if refused:
             raise HoldersRefused(refused)
 
-    def write(self) -> Plan[None]:
-        """Writes everything that changed, and the entries of feeds that follow from it; one request a table."""
+    def write(self, now: int) -> Plan[None]:
+        """Writes everything that changed, the entries of feeds that follow from it, and the logs of watched views.
+
+        One request a table; one more to read the logs.
+        """
         changed = self._changed["views"]
         if self._follower is not None and changed:
-            now = self._known["roots"].now or (yield from Now())
             yield from self._follower.follow(self, changed, now)
+        if self._logs:
+            yield from self._log_changes(now)
         for table in TABLES:
             if self._changed[table]:
                 yield from Replace(table, self._changed[table])
+
+    def _log_changes(self, now: int) -> Plan[None]:
+        """Adds the rows of watched views that changed to their logs, removed ones first.
+
+        The only place that does so: all rows of views that commits, tasks and repairs change pass through here.
+        """
+        found: dict[bytes, list[tuple[bool, bytes]]] = {}
+        for key, row in self._changed["views"].items():
+            log = self._logs.get(view_part(key))
+            if log is not None:
+                found.setdefault(log, []).append((row is not None, row_part(key)))
+        if found:
+            yield from self.load("system", found)
+        for log, keys in found.items():
+            for key, entry in new_entries(log, self.get("system", log), [each for _is_put, each in sorted(keys)], now):
+                self.put("system", key, entry)
 
     def check_since(self, mark: Mark) -> Plan[None]:
         """Raises what `settle` would raise for the deltas and claims that were applied after a mark.

@@ -7,6 +7,7 @@ import pytest
 from oneread import Aggregate, Feed, Key, Model, Ref, Schema, bucket, by, connect, count, newest, on, shown
 from oneread.costs.declared import of as costs_of
 from oneread.errors import InvalidQuery
+from oneread.feeds import following
 from oneread.store.requests import Read, Replace, Scan
 from oneread.testing.clock import START, Clock
 from tests.unit.database.faces import FACES
@@ -198,6 +199,21 @@ def test_tasks_give_what_a_commit_does_not(face, url, clock, inline):
     db.delete(Post, 2)
     db.drain()
     assert [posts(db, member) for member in (1, 4)] == [[0, 1, 3, 4], []]
+    db.close()
+
+
+def test_a_commit_of_many_changes_leaves_the_rest_to_tasks(face, url, clock, monkeypatch):
+    monkeypatch.setattr(following, "_ENTRIES", 5)
+    db = opened(face, url, clock, inline=2)
+    fill(db, joined=[(1, 1), (1, 2)])
+    db.save_all([post(number, hours=number) for number in range(4)])
+    assert posts(db, 1) == [0, 1]
+    db.drain()
+    assert posts(db, 1) == posts(db, 2) == [0, 1, 2, 3]
+    db.save_all([membership(1, 3), membership(1, 4)])
+    assert posts(db, 3) == [0, 1]
+    db.drain()
+    assert posts(db, 3) == posts(db, 4) == [0, 1, 2, 3]
     db.close()
 
 
