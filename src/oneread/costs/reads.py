@@ -44,7 +44,8 @@ class Reads:
             if form.found is not None:
                 size, requests = (each.value, 1) if form.found == "read" else (each.row, keys)
                 what = form.one if verb == "get" else form.many
-                total.add(form.name, Rows(form.found, form.table, what, form.name), keys, size, requests)
+                rows = keys * form.first
+                total.add(form.name, Rows(form.found, form.table, what, form.name), rows, size, requests)
         return total.bound(verb, name)
 
     def page(self, cls: type, limit: int, *, any_of: int = 1, where: bool = False, budget: int = BUDGET) -> Bound:
@@ -62,7 +63,8 @@ class Reads:
         for each in self._view_costs(cls):
             form = each.form
             if form.paged == "each":
-                total.add(form.name, Rows("scan", form.table, form.many, form.name), shown, each.row, shown)
+                found = Rows("scan", form.table, form.many, form.name)
+                total.add(form.name, found, shown * form.first, each.row, shown)
         return total.bound(f"page(limit={limit})", cls.__name__)
 
     def changes(self, cls: type, limit: int) -> Bound:

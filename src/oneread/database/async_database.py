@@ -204,8 +204,9 @@ class AsyncDatabase:
         `db.get(Purchase, "537626", 1)`, by a reference `db.get(Product, row.source)`, or by a copy
         `db.get(Customer, purchase.buyer)`.
 
-        Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`. An
-        empty group is not an error: counts and totals are 0, the rest None.
+        Costs one request and one row; for an aggregate, one request and row more for each `least` and `greatest`, and
+        one request and `most` rows for each `newest_values`. An empty group is not an error: counts and totals are 0,
+        newest values [], the rest None.
 
         Raises:
             NotFound: there is no such entity.
@@ -287,8 +288,8 @@ class AsyncDatabase:
         """Entities, groups of an aggregate or rows of a unique index, in the order of `keys`; None for absent ones.
 
         Keys are tuples, `db.get_many(User, [(1,), (2,)])`, references or copies. Costs one request, and a row for each
-        key; for an aggregate, one request and row more for each `least` and `greatest` of each key, and for a unique
-        index one request for each key; all of them in one round.
+        key; for an aggregate what `get` costs for each `least`, `greatest` and `newest_values` of each key, and for a
+        unique index one request for each key; all of them in one round.
 
         Raises:
             InvalidKey: a key has other parts than declared, or refers to another class.
@@ -341,7 +342,7 @@ class AsyncDatabase:
 
         Costs one request and at most limit + 1 rows; with `any_of`, that for each value. Where tombstones, other
         variants or `where` leave rows out, up to `budget` rows more, in requests of at most limit + 1 rows. For groups
-        of an aggregate, one request and row more for each `least` and `greatest` of each group.
+        of an aggregate, what `get` costs for each `least`, `greatest` and `newest_values` of each group.
 
         Raises:
             InvalidQuery: the limit is out of bounds, or the view cannot answer this.

@@ -138,7 +138,7 @@ class Catalog:
         if issubclass(of, Aggregate) and of not in made:
             raise InvalidDeclaration("the aggregate of this view is not in the schema", view=view, aggregate=of)
         groups = made.get(of)
-        model = of if groups is None else groups.model
+        model: Any = of if groups is None else groups.model
         prefixes = {field: view_prefix(*numbers[name]) for field, name in keyspace_names(view).items()}
         prefix = view_prefix(*numbers[stored_name(view)])
         if model not in self.kinds:

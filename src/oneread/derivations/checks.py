@@ -24,7 +24,7 @@ from oneread.models.model import Model, key_names
 from oneread.models.paths import path_of
 from oneread.models.references import Copy, Ref
 from oneread.models.registry import root_model
-from oneread.models.types import Names, field_types, types_of, unwrap
+from oneread.models.types import FieldType, Names, field_types, types_of, unwrap
 from oneread.models.variants import discriminator_of
 
 _MADE: Final[dict[str, tuple[type, str]]] = {
@@ -60,6 +60,7 @@ def check_model(model: type[Model[Any]], names: Names) -> None:
     for name, default in defaults_of(model).items():
         if isinstance(default, Marker):
             _check_marker(model, name, default, unwrap(types[name]).bare)
+            _check_rollup(default, types_of(model, names)[name])
     check_model_ttl(model, names)
     discriminator_of(model)  # refuses a field that is called like it
     root = root_model(model)
@@ -105,6 +106,14 @@ def _check_marker(model: type, name: str, marker: Marker, bare: object) -> None:
             )  # fmt: skip
         if marker.on_delete == "delete" and marker.missing_ok:
             raise InvalidDeclaration(DELETED_OR_MISSING, model=model, field=name)
+
+
+def _check_rollup(marker: Marker, given: FieldType) -> None:
+    if marker.what == "rollup" and any(each.kind == "reference" for each in given.walk()):
+        raise InvalidDeclaration(
+            "a rollup shows no references, which entities keep themselves: read the group, or an index over groups",
+            model=given.owner, field=given.field,
+        )  # fmt: skip
 
 
 def check_view(view: type[View[Any]], names: Names) -> None:

@@ -30,7 +30,7 @@ _RESERVED = frozenset(
     frozen_default=True,
     field_specifiers=(
         rules.by, rules.ascending, rules.descending, rules.newest, rules.oldest, rules.bucket, rules.shown,
-        rules.count, rules.total, rules.mean, rules.least, rules.greatest,
+        rules.count, rules.total, rules.mean, rules.least, rules.greatest, rules.newest_values,
     ),
 )  # fmt: skip
 class View(msgspec.Struct, Generic[T], frozen=True, dict=True, metaclass=Declared):
@@ -74,7 +74,8 @@ class Index(View[V], Generic[V], frozen=True):
 
     Of an aggregate, each group in which an entity counts has a row: `class TagsOfMonth(Index[QuestionsOfTag])`. The
     rules name the aggregate's fields, and `source` refers to the group. A commit writes two rows at most for each group
-    that it changes, and makes one request for each changed group and each least or greatest that the index shows.
+    that it changes, and makes one request for each changed group and each least, greatest or list of newest values
+    that the index shows.
     """
 
     reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source", "ttl"}
@@ -89,7 +90,7 @@ class Aggregate(View[E], Generic[E], frozen=True):
 
     Without such rules, from all of them. Each write keeps them exact.
 
-    An empty group reads as count and total 0, mean, least and greatest None.
+    An empty group reads as count and total 0, mean, least and greatest None, and newest values [].
     """
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from oneread.errors import SchemaMismatch
 from oneread.evolution.compare import Comparison, Difference, What, added_origins, renamed_route
-from oneread.evolution.declare import DeclaredModel, DeclaredSchema, DeclaredView, rule_text
+from oneread.evolution.declare import DeclaredModel, DeclaredRule, DeclaredSchema, DeclaredView, rule_text
 from oneread.models.descriptions import Nested, same_type
 from oneread.models.expressions import rerouted
 from oneread.models.versions import (
@@ -343,7 +343,7 @@ class _Evolution:
     def _keep_view(self, known: StoredView, view: DeclaredView, own: list[str]) -> None:
         """Keeps a view's rows, which hold no names: fields may be called otherwise.
 
-        A least or greatest has a keyspace by its name, which programs under the old name look for.
+        An extremum has a keyspace by its name, which programs under the old name look for.
         """
         renames = {old: rule.name for (old, _text), rule in zip(known.fields, view.rules, strict=False)}
         for name in own:
@@ -386,7 +386,7 @@ class _Evolution:
             return False
         if not self._keeps_groups(view.model) if view.is_of_groups else view.model not in self._compared:
             return False
-        ways = [rule.way for rule in view.rules if rule.way] + list(view.conditions.values())
+        ways = [way for rule in view.rules for way in rule.ways] + list(view.conditions.values())
         for *through, (model, path) in ways:
             if self._is_touched(self._kind(model), path, whole=True):
                 return False
@@ -404,7 +404,7 @@ class _Evolution:
     def _as_before(self, view: DeclaredView) -> tuple[tuple[str, str], ...]:
         """A view's rules as the store would describe them with the stored names and types."""
         types = {} if view.is_of_groups else dict(self._compared[view.model].stored.fields)
-        rules = [(rule.name, rule_text(rule, self._path_before(rule.way, rule.path), types)) for rule in view.rules]
+        rules = [(rule.name, rule_text(rule, self._paths_before(rule), types)) for rule in view.rules]
         if view.condition is not None:
             names = {path: self._path_before(way, path) for path, way in view.conditions.items()}
             rules.append(("where", rerouted(view.condition, names).canonical().hex()))
@@ -416,6 +416,10 @@ class _Evolution:
         if view is None or known is None:
             return self._routes.get(name, {})
         return {old: rule.name for (old, _text), rule in zip(known.fields, view.rules, strict=False)}
+
+    def _paths_before(self, rule: DeclaredRule) -> list[str]:
+        """The stored names of the paths of a rule."""
+        return [self._path_before(way, path) for way, path in zip(rule.ways, rule.paths, strict=True)]
 
     def _path_before(self, way: Iterable[tuple[str, str]], path: str) -> str:
         """The stored name of a path."""

@@ -56,17 +56,24 @@ NO_DERIVED_WRITES: Final = DerivedWrites()
 
 
 class GroupNumbers(NamedTuple):
-    """What a group of an aggregate holds: the value of its row, and of the first row of each hidden index."""
+    """What a group of an aggregate holds: the value of its row, and those of the first rows of each hidden index."""
 
     sums: bytes | None
-    extrema: tuple[bytes | None, ...]
+    extrema: tuple[tuple[bytes, ...], ...]
+
+
+class FirstRows(NamedTuple):
+    """The first rows of a range of `views`, as many as a field of a group shows."""
+
+    within: RowRange
+    most: int
 
 
 class GroupIndexes(Protocol):
     """The indexes over the groups of one aggregate."""
 
-    def extrema(self, key: bytes, /) -> Sequence[RowRange]:
-        """The rows of `views` whose first ones the indexes show, for the group with this row in `counts`."""
+    def extrema(self, key: bytes, /) -> Sequence[FirstRows]:
+        """The rows of `views` that the indexes show, for the group with this row in `counts`."""
         ...
 
     def rows(self, key: bytes, numbers: GroupNumbers, /) -> Mapping[bytes, bytes]:
@@ -110,8 +117,8 @@ class Group(NamedTuple):
     key: bytes
     """In `counts`."""
     rank: int
-    extrema: tuple[RowRange, ...]
-    """In `views`: the rows of its least and greatest values."""
+    extrema: tuple[FirstRows, ...]
+    """In `views`: the rows of its least, greatest and newest values."""
     holders: tuple[bytes, ...]
     """The root keys of the entities that show it; not all of them exist."""
     indexes: GroupIndexes | None = None
@@ -185,6 +192,17 @@ def first_row(table: Table, within: RowRange) -> Plan[Found | None]:
     """
     rows = yield from Scan(table, within, 1)
     return rows[0] if rows else None
+
+
+def first_values(first: FirstRows) -> Plan[tuple[bytes, ...]]:
+    """What the first rows of a range hold. One request, and a row for each."""
+    rows = yield from Scan("views", first.within, first.most)
+    return values_of(rows)
+
+
+def values_of(rows: Iterable[Found]) -> tuple[bytes, ...]:
+    """What rows hold that were found."""
+    return tuple([row[VALUE].value for _key, row in rows])
 
 
 def group_keys(groups: Iterable[Group]) -> list[bytes]:
@@ -328,10 +346,10 @@ class UnitOfWork:
             if each.counter is not None:
                 numbers[each.key] = yield from self._read_counter(each.counter, now)
                 continue
-            extrema: list[bytes | None] = []
-            for within in each.extrema:
-                first = yield from self.scan("views", within, 1)
-                extrema.append(first[0][1][VALUE].value if first else None)
+            extrema: list[tuple[bytes, ...]] = []
+            for first in each.extrema:
+                found = yield from self.scan("views", first.within, first.most)
+                extrema.append(values_of(found))
             numbers[each.key] = GroupNumbers(_value_of(self.get("counts", each.key)), tuple(extrema))
 
     def _read_counter(self, counter: CounterRows, now: int) -> Plan[GroupNumbers]:
@@ -544,22 +562,22 @@ class UnitOfWork:
                 self.apply(writes, 0 if row is None else row[VALUE].stamp)
 
     def _extrema_of(
-        self, ranges: Sequence[RowRange], places: Sequence[bytes]
-    ) -> Plan[tuple[tuple[bytes | None, ...], tuple[bytes | None, ...]]]:
+        self, extrema: Sequence[FirstRows], places: Sequence[bytes]
+    ) -> Plan[tuple[tuple[tuple[bytes, ...], ...], tuple[tuple[bytes, ...], ...]]]:
         """The values of the first rows of ranges, without this unit's changes and with them. One request each.
 
         `places` are the changed keys of `views` in order.
         """
         changed = self._changed["views"]
-        before: list[bytes | None] = []
-        after: list[bytes | None] = []
-        for within in ranges:
+        before: list[tuple[bytes, ...]] = []
+        after: list[tuple[bytes, ...]] = []
+        for within, most in extrema:
             stop = bisect_left(places, within.stop) if within.stop else len(places)
             own = {key: changed[key] for key in places[bisect_left(places, within.start) : stop]}
-            stored = yield from Scan("views", within, 1 + len(own), families="dm")
+            stored = yield from Scan("views", within, most + len(own), families="dm")
             merged = sorted((dict(stored) | own).items())
-            before.append(stored[0][1][VALUE].value if stored else None)
-            after.append(next((row[VALUE].value for _key, row in merged if row is not None), None))
+            before.append(values_of(stored[:most]))
+            after.append(tuple([row[VALUE].value for _key, row in merged if row is not None][:most]))
         return tuple(before), tuple(after)
 
     def _check_indexed(self, key: bytes, refused: dict[bytes, Exception]) -> Plan[None]:
