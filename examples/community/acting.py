@@ -62,7 +62,7 @@ async def publish_event(request: Request) -> Response:
     event = Event(
         activity=f"event {uuid4()}",
         group=GroupName.of(group),
-        at=datetime.now(UTC),
+        posted_at=datetime.now(UTC),
         title=title,
         by=Member.at(member),
     )
@@ -77,7 +77,7 @@ async def join_group(request: Request) -> Response:
     joined = Membership(person=member, place=group, member=Member.at(member), group=Group.at(group), joined_at=now)
     await db.create(joined)
     notice = NewMember(
-        activity=f"{member} in {group}", group=GroupName.of(group), at=now, title=JOINED, by=Member.at(member)
+        activity=f"{member} in {group}", group=GroupName.of(group), posted_at=now, title=JOINED, by=Member.at(member)
     )
     await db.create(notice)
     return _to(f"/members/{quote(member, safe='')}")

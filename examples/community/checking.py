@@ -129,7 +129,13 @@ def _feeds(db: Database, data: Data) -> Iterator[Compared]:
             f"{FEEDS}home pages of {source}",
             homes,
             lambda member: [
-                (each.at, each.source.key[0], each.group.name, each.title, each.by and each.by.key[0])
+                (
+                    each.posted_at,
+                    each.source.key[0],
+                    each.group.name,
+                    each.title,
+                    None if each.by is None else each.by.key[0],
+                )
                 for each in _whole(db, schema.Home, member)
             ],
         )
@@ -137,7 +143,8 @@ def _feeds(db: Database, data: Data) -> Iterator[Compared]:
         f"{FEEDS}notifications",
         joining.notifications(data),
         lambda member: [
-            (each.at, each.source.key[0], each.stream, each.title) for each in _whole(db, schema.Notifications, member)
+            (each.active_at, each.source.key[0], each.stream, each.title)
+            for each in _whole(db, schema.Notifications, member)
         ],
     )
 

@@ -17,14 +17,14 @@ async def unread(db: AsyncDatabase, member: str) -> str:
     A get and a range read of at most 101 rows.
     """
     seen = await db.find(Seen, member)
-    after = datetime.min.replace(tzinfo=UTC) if seen is None else seen.at
+    after = datetime.min.replace(tzinfo=UTC) if seen is None else seen.seen_at
     found = await db.page(Notifications, member, limit=MOST + 1, after=after)
     return shown(len(found.rows))
 
 
 async def mark_seen(db: AsyncDatabase, member: str) -> None:
     """All notifications up to now are seen: one write."""
-    await db.save(Seen(member=member, at=datetime.now(UTC)))
+    await db.save(Seen(member=member, seen_at=datetime.now(UTC)))
 
 
 def shown(count: int) -> str:

@@ -140,7 +140,7 @@ def _groups(meetups: Meetups) -> Iterator[tuple[str, Model]]:
             schema.Event(
                 activity=event.key,
                 group=schema.GroupName.of(event.group),
-                at=event.at,
+                posted_at=event.at,
                 title=event.title,
             ),
         )
@@ -150,7 +150,7 @@ def _groups(meetups: Meetups) -> Iterator[tuple[str, Model]]:
             schema.NewMember(
                 activity=f"{newcomer.member} in {newcomer.group}",
                 group=schema.GroupName.of(newcomer.group),
-                at=joined_at,
+                posted_at=joined_at,
                 title=JOINED,
                 by=schema.Member.at(newcomer.member),
             ),

@@ -1,4 +1,4 @@
-"""The site for people: home pages, groups, threads and notifications.
+"""The site for people: home pages, groups, threads and notifications, which are the same without JavaScript.
 
 There are no passwords: who opens the site writes as any member, so it is for one's own machine.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import quote
 
 from starlette.requests import Request
 
@@ -31,6 +32,8 @@ from oneread.web import PageQuery, database
 LISTS = [("/", "Groups"), ("/threads", "Threads"), ("/members", "Members")]
 PAGES = Site(
     Path(__file__).parent,
+    "script-src 'self'",
+    "connect-src 'self'",
     "form-action 'self'",
     words={
         403: ("This form is of another site", "Fill in the form of a page of this site."),
@@ -40,7 +43,7 @@ PAGES = Site(
     },
     values={"site_name": "A community", "lists": LISTS, "first_list": "All groups"},
 )
-"""A browser runs no script of it."""
+"""A browser runs one script of it, which follows two streams of changes."""
 
 
 async def groups(request: Request) -> Context:
@@ -78,11 +81,13 @@ async def thread(request: Request) -> Context:
 
 
 async def home(request: Request) -> Context:
-    """The home page of a member: one range read of the feed; a get, and the unread count."""
+    """The home page of a member: one range read of the feed; a get, the unread count, and where changes begin."""
     db, member = database(request), request.path_params["member"]
     context = await _member(db, member, "home")
+    cursor = await db.changes_cursor(Home)  # before the page, so that nothing comes in between
     found = await PageQuery.of(request).page(db, Home, member, limit=ROWS, most=MOST)
-    return {**context, "title": member, "rows": found.rows, "ways": ways(request, found)}
+    live = None if found.previous else _stream(member, "/live", cursor)
+    return {**context, "title": member, "rows": found.rows, "ways": ways(request, found), "live": live}
 
 
 async def notifications(request: Request) -> Context:
@@ -90,8 +95,9 @@ async def notifications(request: Request) -> Context:
     db, member = database(request), request.path_params["member"]
     context = await _member(db, member, "notifications")
     found = await PageQuery.of(request).page(db, Notifications, member, limit=ROWS, most=MOST)
+    live = None if found.previous else context["news"]
     title, around = f"Notifications of {member}", ways(request, found)
-    return {**context, "title": title, "rows": found.rows, "ways": around}
+    return {**context, "title": title, "rows": found.rows, "ways": around, "live": live}
 
 
 async def groups_of_member(request: Request) -> Context:
@@ -103,9 +109,14 @@ async def groups_of_member(request: Request) -> Context:
 
 
 async def _member(db: AsyncDatabase, member: str, of: str) -> Context:
-    """What all pages of a member have: that there is one, and their unread count."""
+    """What all pages of a member have: that there is one, their unread count, and the stream of their news."""
     await db.get(Member, member)
-    return {"at": None, "member": member, "of": of, "unread": await feeds.unread(db, member)}
+    news = _stream(member, "/notifications/live", await db.changes_cursor(Notifications))
+    return {"at": None, "member": member, "of": of, "unread": await feeds.unread(db, member), "news": news}
+
+
+def _stream(member: str, path: str, cursor: str) -> str:
+    return f"/members/{quote(member, safe='')}{path}?cursor={quote(cursor)}"
 
 
 def _order(instant: datetime) -> str:

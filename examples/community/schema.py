@@ -3,7 +3,7 @@
 Messages, comments and ballots are children: each is committed with its root, and waits for writers of no other root.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Annotated
 
@@ -101,19 +101,20 @@ class Notifications(Feed[Thread]):
     """
 
     member: Ref["Member"] = by(Participation.member)
-    at: datetime = newest(Thread.active_at)
+    active_at: datetime = newest(Thread.active_at)
     stream: str = shown(Thread.stream)
     title: str = shown(Thread.title)
 
     joined = on(Thread.thread, Participation.thread)
     expires_after = None
+    watched = timedelta(hours=1)
 
 
 class Seen(Model[str]):
     """Until when a member has seen the notifications."""
 
     member: Key[str]
-    at: datetime
+    seen_at: datetime
 
 
 # --- Comments: a comment's number is its member's, so that writers of different members never wait for each other ----
@@ -226,7 +227,7 @@ class Activity(Model[str]):
 
     activity: Key[str]
     group: GroupName
-    at: datetime
+    posted_at: datetime
     title: Annotated[str, Meta(min_length=1, max_length=300)]
     by: Ref["Member"] | None = None
 
@@ -248,7 +249,7 @@ class NewestOfGroup(Index[Activity]):
     """The page of a group."""
 
     group: GroupName = by(Activity.group)
-    at: datetime = newest(Activity.at)
+    posted_at: datetime = newest(Activity.posted_at)
     title: str = shown(Activity.title)
     by: Ref["Member"] | None = shown(Activity.by)
 
@@ -274,13 +275,14 @@ class Home(Feed[Activity]):
     """What the groups of a member have published, newest first: the home page."""
 
     member: Ref["Member"] = by(Membership.member)
-    at: datetime = newest(Activity.at)
+    posted_at: datetime = newest(Activity.posted_at)
     group: GroupName = shown(Activity.group)
     title: str = shown(Activity.title)
     by: Ref["Member"] | None = shown(Activity.by)
 
     joined = on(Activity.group, Membership.group)
     expires_after = None  # the data are years old
+    watched = timedelta(hours=1)
 
 
 # --- Members, and the logs that counters are fed by ------------------------------------------------------------------

@@ -81,7 +81,7 @@ def feed(given: Namespace) -> int:
     with stores.for_reading(given.db, counting.Clock()) as db:
         _member(db, given.member)
         found = db.page(schema.Home, given.member, limit=given.limit, cursor=given.cursor, backward=given.backward)
-        rows = [(f"{each.at:%Y-%m-%d %H:%M}", each.group.name, _published(each)) for each in found]
+        rows = [(f"{each.posted_at:%Y-%m-%d %H:%M}", each.group.name, _published(each)) for each in found]
         print(table(("at (UTC)", "group", "published"), rows))
         _ways(found)
     return 0
@@ -98,7 +98,9 @@ def notifications(given: Namespace) -> int:
         found = db.page(
             schema.Notifications, given.member, limit=given.limit, cursor=given.cursor, backward=given.backward
         )
-        rows = [(f"{each.at:%Y-%m-%d %H:%M}", each.source.key[0], f"{each.title} ({each.stream})") for each in found]
+        rows = [
+            (f"{each.active_at:%Y-%m-%d %H:%M}", each.source.key[0], f"{each.title} ({each.stream})") for each in found
+        ]
         print(table(("last message (UTC)", "thread", "title (stream)"), rows))
         _ways(found)
     return 0

@@ -515,7 +515,9 @@ CHANGES = {
     ),
     "an event": (
         lambda db: db.create(
-            Event(activity="new", group=GroupName.of("nashville:2"), at=NOW, title="Walk", by=Member.at("lean:1"))
+            Event(
+                activity="new", group=GroupName.of("nashville:2"), posted_at=NOW, title="Walk", by=Member.at("lean:1")
+            )
         ),
         [
             r"groups: .* of nashville:2: ",

@@ -87,6 +87,13 @@ def test_pages_of_a_feed_lead_to_the_next_and_back(client, homes):
     assert rows(client.get(previous).text) == texts[-len(rows(html)) - 7 : -len(rows(html))]
 
 
+def test_only_the_newest_page_is_live(client):
+    html = client.get(at("members", MEMBER, "?limit=7")).text
+    assert "data-live=" in html
+    following = unescape(re.search(r'<link rel="next" href="([^"]*)"', html)[1])
+    assert "data-live=" not in client.get(following).text
+
+
 def test_a_group_and_a_thread_show_their_numbers(client, community_copy):
     with connect(community_copy, COMMUNITY) as db:
         group, thread = db.page(GroupsBySize, limit=1)[0], db.page(TopThreads, limit=1)[0]
