@@ -103,15 +103,17 @@ class Feed(View[V], Generic[V], frozen=True):
 
     Class options: `joined` says which items a membership shows: `joined = on(Post.group, Membership.group)`.
     `expires_after` is the age at which an item leaves every feed, 61 days unless declared; None keeps them. `at_most`
-    is the number of entries that one feed keeps, the newest; None keeps all. `where` and `max_limit` as for every view.
+    is the number of entries that one feed keeps, the newest; None keeps all. `marks = True` lets members mark what they
+    have seen and read, with `db.mark`. `where` and `max_limit` as for every view.
 
     A commit that changes an item or a membership writes the rows of the members, or of the items, in the same commit;
     of more than the schema's `inline` bound a task does. See docs/explanation/feeds.md.
     """
 
-    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source", "ttl", "joined", "expires_after"}
+    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source", "ttl", "joined", "expires_after", "marks"}
     joined: ClassVar[rules.FeedJoin | None] = None
     expires_after: ClassVar[timedelta | None] = timedelta(days=61)
     at_most: ClassVar[int | None] = None
+    marks: ClassVar[bool] = False
 
     source: Ref[V]

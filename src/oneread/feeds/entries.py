@@ -16,7 +16,7 @@ import msgspec
 from oneread.encoding.codec import Codec
 from oneread.errors import Corrupt
 from oneread.feeds.feed_view import FeedView
-from oneread.feeds.parts import frame, header
+from oneread.feeds.parts import frame, header, rest_of
 from oneread.models.expiry import EXPIRY_BYTES
 from oneread.store.keys import VIEW_BYTES
 from oneread.store.limits import VALUES_BYTES
@@ -153,9 +153,8 @@ class Entries:
         start = VIEW_BYTES + len(group)
         end = self._member(key, start)[1]
         doc, membership = row[VALUE].value, group + key[end:]
-        framed = frame(doc)
         alone = Cell(_encode([membership]), now)
-        return MemberRow(key[start:end], membership, alone, doc, None if framed is None else framed.rest)
+        return MemberRow(key[start:end], membership, alone, doc, rest_of(doc))
 
     def split_item(self, key: bytes, row: Row, group: bytes) -> ItemRow:
         """Takes a row of the items of a group apart."""
