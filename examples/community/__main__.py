@@ -31,7 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     poll = verb("poll", "what the votes on a post came to")
     poll.add_argument("post", metavar="POST", type=lambda text: whole(text, 10**9), help="the post's number")
     home = verb("feed", "the home page of a member: what their groups have published, newest first")
-    noticed = verb("notifications", "the threads in which a member has written")
+    noticed = verb("notifications", "the threads in which a member has written, and how many have news")
     for each in (home, noticed):
         each.add_argument("member", metavar="MEMBER", help="the member's key, like nashville:2069 or lean:41")
     counter = verb("counter", "a counter and its last windows")

@@ -108,13 +108,7 @@ class Notifications(Feed[Thread]):
     joined = on(Thread.thread, Participation.thread)
     expires_after = None
     watched = timedelta(hours=1)
-
-
-class Seen(Model[str]):
-    """Until when a member has seen the notifications."""
-
-    member: Key[str]
-    seen_at: datetime
+    marks = True
 
 
 # --- Comments: a comment's number is its member's, so that writers of different members never wait for each other ----
@@ -337,7 +331,6 @@ COMMUNITY = Schema(
     TopThreads,
     ThreadsOfStream,
     Notifications,
-    Seen,
     Comment,
     CommentsOfPost,
     CommentsOnPost,

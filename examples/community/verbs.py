@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from examples.community import counting, loading, schema, source, stores
+from examples.community import counting, feeds, loading, schema, source, stores
 from examples.community.checking import FEEDS
 from examples.community.checking import check as compared
 from examples.community.joining import members
@@ -92,7 +92,7 @@ def _published(row: schema.Home) -> str:
 
 
 def notifications(given: Namespace) -> int:
-    """Prints a page of a member's notifications: one range read."""
+    """Prints a page of a member's notifications, and how many of all are unread: a range read each, and a row."""
     with stores.for_reading(given.db, counting.Clock()) as db:
         _member(db, given.member)
         found = db.page(
@@ -101,6 +101,8 @@ def notifications(given: Namespace) -> int:
         rows = [
             (f"{each.active_at:%Y-%m-%d %H:%M}", each.source.key[0], f"{each.title} ({each.stream})") for each in found
         ]
+        news = db.unread(schema.Notifications, given.member, limit=feeds.MOST)
+        print(f"{given.member}: {news.unseen_text} unread")
         print(table(("last message (UTC)", "thread", "title (stream)"), rows))
         _ways(found)
     return 0

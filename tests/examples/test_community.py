@@ -430,7 +430,7 @@ def test_load_and_check_say_what_they_did(community, tmp_path):
         (["feed", "qc:1"], [r"at \(UTC\)", r"  1 request, 0 rows"]),
         (
             ["notifications", "lean:1", "--limit", 3],
-            [r"  2018-\S+ \S+ +\d+ +\S topic <\d+>", "  1 request, 4 rows"],
+            [r"lean:1: \d+\+? unread", r"  2018-\S+ \S+ +\d+ +\S topic <\d+>", "  1 request, 4 rows"],
         ),
         (["poll", 10], [r"  score \d+ of \d+ ballots, \d+ of them favourites; \d+ comments", r"  1 request, 1 row"]),
         (["counter", "ruet:/login.php"], [r"ruet:/login.php: \d+ in \d rows", "hour", r"  2018-\S+ \S+ +\d+", "day"]),
