@@ -48,6 +48,13 @@ def add_load_and_check(
     )
 
 
+def add_serve(verb: Callable[[str, str], argparse.ArgumentParser], what: str) -> None:
+    """Adds the command `serve`, which takes the address to listen at."""
+    serving = verb("serve", f"answer over HTTP until it is interrupted: {what}")
+    serving.add_argument("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
+    serving.add_argument("--port", type=lambda text: whole(text, 2**16 - 1), default=8000, help="the port (8000)")
+
+
 def whole(text: str, most: int) -> int:
     """The whole number from 1 on that an argument is."""
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

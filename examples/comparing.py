@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from heapq import merge
 from itertools import groupby, zip_longest
@@ -13,6 +14,8 @@ from oneread import Database, Model
 from oneread.derivations.views import View
 
 A = TypeVar("A", bound="Model[*tuple[Any, ...]] | View[Any]")
+
+H = TypeVar("H", bound=Hashable)
 
 Keyed: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 """A number or several under their key."""
@@ -63,6 +66,23 @@ def compare_by_key(name: str, expected: Iterable[Keyed], found: Iterable[Keyed])
             differences.append(
                 f"{name} of {shown(key)}: {shown(values.get(1))} is stored, {shown(values.get(0))} is right"
             )
+    return Compared(name, numbers, differences)
+
+
+def compare_lists(
+    name: str, expected: Iterable[tuple[Any, Sequence[H]]], found: Callable[[Any], Sequence[H]]
+) -> Compared:
+    """Each list under its key: the rows that are missing, those that do not belong there, and their order."""
+    numbers, differences = 0, list[str]()
+    for key, wanted in expected:
+        there = found(key)
+        numbers += max(len(wanted), len(there))
+        if [*wanted] == [*there]:
+            continue
+        ours, theirs = Counter(wanted), Counter(there)
+        apart = [f"{shown(row)} is missing" for row in ours - theirs]
+        apart += [f"{shown(row)} is stored, and not right" for row in theirs - ours]
+        differences += [f"{name} of {shown(key)}: {each}" for each in apart or ["the order is not right"]]
     return Compared(name, numbers, differences)
 
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import TypeVar
 
-from examples.community import schema
+from examples.community import joining, schema
 from examples.community.counting import Clock
 from examples.community.recount import CountedLog, Expected, recount, recount_log
 from examples.community.source import Data, Log, Size
-from examples.comparing import Compared, all_rows, compare, compare_by_key, compare_in_order
+from examples.comparing import Compared, all_rows, compare, compare_by_key, compare_in_order, compare_lists
 from oneread import Database
 
 A = TypeVar("A", int, str)
 
+F = TypeVar("F", schema.Home, schema.Notifications)
+
+FEEDS = "feed: "
+"""How the names of those begin that compare feeds."""
+PAGE = 1_000
+"""Rows of one page of a feed."""
 LISTED = 1_000
 """Counters of one list."""
 
@@ -36,7 +43,9 @@ def check(db: Database, clock: Clock, data: Data) -> list[Compared]:
         ),
         *_comments(db, expected),
         *_polls(db, expected),
+        *_groups(db, expected, data),
         *_lists(db, expected, data),
+        *_feeds(db, data),
     ]
     for log in data.logs:
         found += _log(db, clock, log)
@@ -92,6 +101,63 @@ def _polls(db: Database, expected: Expected) -> Iterator[Compared]:
         expected.polls,
         {each.post: (each.ballots, each.score, each.favourites, each.comments) for each in all_rows(db, schema.Poll)},
     )
+
+
+def _groups(db: Database, expected: Expected, data: Data) -> Iterator[Compared]:
+    """The groups with what they show, who is in which, and who has written in which thread."""
+    yield compare(
+        "groups: name, members, activities",
+        expected.groups,
+        {each.group: (each.name, each.members, each.activities) for each in all_rows(db, schema.Group)},
+    )
+    yield compare_in_order(
+        "memberships: member, group, since",
+        ((each.member, each.group, each.since) for each in data.meetups.memberships),
+        ((each.person, each.place, each.joined_at) for each in all_rows(db, schema.Membership)),
+    )
+    yield compare_in_order(
+        "participations: thread, member",
+        sorted({(number, f"lean:{message[1]}") for number, several in expected.threads.items() for message in several}),
+        ((each.thread, each.person) for each in all_rows(db, schema.Participation)),
+    )
+
+
+def _feeds(db: Database, data: Data) -> Iterator[Compared]:
+    """Each member's feeds beside the naive join, as their pages show them; by what the member's key begins with."""
+    for source, homes in groupby(joining.homes(data), lambda home: home.member.partition(":")[0]):
+        yield compare_lists(
+            f"{FEEDS}home pages of {source}",
+            homes,
+            lambda member: [
+                (
+                    each.posted_at,
+                    each.source.key[0],
+                    each.group.name,
+                    each.title,
+                    None if each.by is None else each.by.key[0],
+                )
+                for each in _whole(db, schema.Home, member)
+            ],
+        )
+    yield compare_lists(
+        f"{FEEDS}notifications",
+        joining.notifications(data),
+        lambda member: [
+            (each.active_at, each.source.key[0], each.stream, each.title)
+            for each in _whole(db, schema.Notifications, member)
+        ],
+    )
+
+
+def _whole(db: Database, feed: type[F], member: str) -> Iterator[F]:
+    """All rows of a member's feed, page by page."""
+    cursor: str | None = None
+    while True:
+        page = db.page(feed, member, limit=PAGE, cursor=cursor)
+        yield from page
+        cursor = page.next
+        if cursor is None:
+            return
 
 
 def _lists(db: Database, expected: Expected, data: Data) -> Iterator[Compared]:

@@ -1,4 +1,4 @@
-"""Makes up chat messages and log lines of the shape of the real ones, for where no data sets are at hand.
+"""Makes up chat messages, log lines and groups of the shape of the real ones, for where no data sets are at hand.
 
 The same seed gives the same rows. As in the real data: few threads and few people have most messages, one page is
 viewed most, requests come in bursts and not always in the order of time, and some lines are not requests at all.
@@ -19,6 +19,10 @@ BEGINS = datetime(2018, 3, 12, 17, 0, tzinfo=UTC)
 STREAMS = ("general", "new members", "maths", "announcements")
 PATHS = ("/login.php", "/home.php", "/contest.php?id=7", "/process.php", "/css/main.css", "/profile.php?user=u1")
 REJECTS = ("rm: cannot remove '*.o': No such file", "a.out: Segmentation fault", "")
+PEOPLE, EVENTS = 6, 4
+"""Of the groups, for each question of the site."""
+CATEGORIES = ("Outdoors & Adventure", "Dancing", "Tech")
+TITLES = ("Walk around the lake", "<b>Bold</b> dancing", "R " + "for" * 30, "Questions & answers", "")
 KINDS = ("RT",) * 6 + ("MT",) * 3 + ("RE",)
 
 
@@ -32,6 +36,8 @@ def files(seed: int, questions: int) -> dict[str, list[Row]]:
         "higgs-activity_time": _interactions(chance, lines),
         "weblog": _requests(chance, lines),
         "rejects": [{"line": REJECTS[number % len(REJECTS)]} for number in range(lines // 50 + 1)],
+        **_nashville(chance, questions),
+        **_rladies(chance, questions),
     }
 
 
@@ -91,3 +97,63 @@ def _requests(chance: Random, lines: int) -> list[Row]:
 def _favoured(chance: Random, among: Sequence[int]) -> int:
     """One of them, those in front far more often."""
     return among[int(len(among) * chance.random() ** 3)]
+
+
+# --- Two networks of groups, which number their members alike and have one group in common --------------------------
+
+
+def _nashville(chance: Random, questions: int) -> dict[str, list[Row]]:
+    """Some members have no row of their own, several events are at one time, and one is of a group that is gone."""
+    groups, people = range(1, questions // 4 + 4), range(1, questions * PEOPLE)
+    pairs = sorted({(_favoured(chance, people), _favoured(chance, groups)) for _ in range(questions * PEOPLE)})
+    events = [
+        {
+            "event_id": f"e{number}",
+            "group_id": str(_favoured(chance, groups)),
+            "name": f" {chance.choice(TITLES)} ",
+            "time": f"{BEGINS + timedelta(hours=chance.randrange(questions)):%Y-%m-%d %H:%M:%S}",
+        }
+        for number in range(questions * EVENTS)
+    ]
+    events[-1]["group_id"] = "999999"
+    events[0]["time"] = "tomorrow"
+    events[1]["time"] = events[1]["time"].partition(" ")[0]
+    return {
+        "meta-groups": [
+            {"group_id": str(each), "group_name": f"Group <{each}>", "category_name": chance.choice(CATEGORIES)}
+            for each in groups
+        ],
+        "meta-members": [{"member_id": str(each)} for each in people if each % 9],
+        "member-to-group-edges": [{"member_id": str(person), "group_id": str(group)} for person, group in pairs],
+        "meta-events": events,
+    }
+
+
+def _rladies(chance: Random, questions: int) -> dict[str, list[Row]]:
+    """An RSVP names its group, and one names a group that is gone."""
+    groups, people = range(3, questions // 8 + 6), range(1, questions * PEOPLE // 3)
+    began = int(BEGINS.timestamp()) * 1_000
+    answers = [
+        {
+            "member.id": str(_favoured(chance, people)),
+            "created": str(began + chance.randrange(10**9)),
+            "group.name": f"R-Ladies {_favoured(chance, groups)}",
+        }
+        for _ in range(questions * PEOPLE)
+    ]
+    answers[-1]["group.name"] = "R-Ladies Nowhere"
+    return {
+        "rladies_meetup_groups": [
+            {"id": str(each), "name": f"R-Ladies {each}", "category.name": "Tech"} for each in groups
+        ],
+        "rladies_meetup_events_past": [
+            {
+                "id": str(number),
+                "group.id": str(_favoured(chance, groups)),
+                "name": chance.choice(TITLES),
+                "created": str(began + chance.randrange(10**9)),
+            }
+            for number in range(questions)
+        ],
+        "rladies_member_rsvps": answers,
+    }

@@ -13,6 +13,8 @@ from time import perf_counter
 from typing import NamedTuple
 
 from examples.community import schema
+from examples.community.joining import JOINED
+from examples.community.meetups import Meetups, Membership
 from examples.community.source import Data
 from examples.resuming import BATCH, Report, save_rest, stored
 from examples.shop.mistakes import Mistake
@@ -58,7 +60,11 @@ def count_of(data: Data) -> int:
     """How many entities these are."""
     site = data.site
     roots = len(data.senders) + len(site.users) + len(data.topics) + len(site.questions) + len(site.answers)
-    return roots + data.messages + len(site.comments) + len(data.ballots) + len(data.paths)
+    meetups = data.meetups
+    groups = len(meetups.members) + len(meetups.groups) + len(meetups.events) + len(meetups.memberships)
+    newcomers = sum(1 for _ in _newcomers(meetups))
+    written = data.messages + len(site.comments) + len(data.ballots) + len(data.participations)
+    return roots + written + len(data.paths) + groups + newcomers
 
 
 def entities(data: Data) -> Iterator[tuple[str, Model]]:
@@ -68,7 +74,16 @@ def entities(data: Data) -> Iterator[tuple[str, Model]]:
     for user in data.site.users:
         yield "members", schema.Member(member=f"qc:{user.number}")
     for topic in data.topics:
-        yield "threads", schema.Thread(thread=topic.number, stream=topic.stream, title=topic.title)
+        newest = data.newest.get(topic.number)
+        yield (
+            "threads",
+            schema.Thread(
+                thread=topic.number,
+                stream=topic.stream,
+                title=topic.title,
+                active_at=None if newest is None else datetime.fromtimestamp(newest, UTC),
+            ),
+        )
     yield from _polls(data)
     for message in data.read_messages():
         yield (
@@ -104,6 +119,58 @@ def entities(data: Data) -> Iterator[tuple[str, Model]]:
         )
     for path in data.paths:
         yield "paths", schema.Path(path=path)
+    yield from _groups(data.meetups)
+    for thread, sender in data.participations:
+        person = f"lean:{sender}"
+        yield (
+            "participations",
+            schema.Participation(thread=thread, person=person, member=schema.Member.at(person)),
+        )
+
+
+def _groups(meetups: Meetups) -> Iterator[tuple[str, Model]]:
+    """Memberships come last, in the order of members: each brings what its group has published, next to each other."""
+    for member in meetups.members:
+        yield "members", schema.Member(member=member)
+    for group in meetups.groups:
+        yield "groups", schema.Group(group=group.key, name=group.name, category=group.category)
+    for event in meetups.events:
+        yield (
+            "events",
+            schema.Event(
+                activity=event.key,
+                group=schema.GroupName.of(event.group),
+                posted_at=event.at,
+                title=event.title,
+            ),
+        )
+    for newcomer, joined_at in _newcomers(meetups):
+        yield (
+            "new members",
+            schema.NewMember(
+                activity=f"{newcomer.member} in {newcomer.group}",
+                group=schema.GroupName.of(newcomer.group),
+                posted_at=joined_at,
+                title=JOINED,
+                by=schema.Member.at(newcomer.member),
+            ),
+        )
+    for each in meetups.memberships:
+        yield (
+            "memberships",
+            schema.Membership(
+                person=each.member,
+                place=each.group,
+                member=schema.Member.at(each.member),
+                group=schema.Group.at(each.group),
+                joined_at=each.since,
+            ),
+        )
+
+
+def _newcomers(meetups: Meetups) -> Iterator[tuple[Membership, datetime]]:
+    """The memberships of which it is known since when."""
+    return ((each, each.since) for each in meetups.memberships if each.since is not None)
 
 
 def _polls(data: Data) -> Iterator[tuple[str, Model]]:

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from datetime import datetime
 from typing import NamedTuple
 
+from examples.community.joining import members
 from examples.community.source import Ballot, Data, Log, Size
 
 SECONDS: dict[Size, int] = {"minute": 60, "hour": 3_600, "day": 86_400}
@@ -43,6 +44,7 @@ class Expected(NamedTuple):
         comments: by key: the post and the text.
         ballots: by post and voter; the last one of a voter counts.
         polls: of each post: ballots, score, favourites and comments.
+        groups: of each group: its name, members and activities.
     """
 
     threads: dict[int, list[tuple[int, int, int, int]]]
@@ -50,6 +52,7 @@ class Expected(NamedTuple):
     comments: dict[CommentKey, tuple[int, str]]
     ballots: dict[tuple[int, str], Ballot]
     polls: dict[int, tuple[int, int, int, int]]
+    groups: dict[str, tuple[str, int, int]]
 
 
 def recount(data: Data) -> Expected:
@@ -65,7 +68,6 @@ def recount(data: Data) -> Expected:
         numbers[member] += 1
         on_posts[comment.post] += 1
         comments[comment.written_at, member, numbers[member]] = comment.post, comment.text
-    members = [*(f"lean:{sender}" for sender in data.senders), *(f"qc:{user.number}" for user in data.site.users)]
     ballots = {(ballot.post, ballot.voter): ballot for ballot in data.ballots}
     cast, scores, favourites = Counter[int](), Counter[int](), Counter[int]()
     for ballot in ballots.values():
@@ -74,14 +76,23 @@ def recount(data: Data) -> Expected:
         favourites[ballot.post] += ballot.choice == "favourite"
     return Expected(
         threads,
-        {member: (messages[member], numbers[member]) for member in members},
+        {member: (messages[member], numbers[member]) for member in members(data)},
         comments,
         ballots,
         {
             post.number: (cast[post.number], scores[post.number], favourites[post.number], on_posts[post.number])
             for post in (*data.site.questions, *data.site.answers)
         },
+        _groups(data),
     )
+
+
+def _groups(data: Data) -> dict[str, tuple[str, int, int]]:
+    meetups = data.meetups
+    sizes = Counter(each.group for each in meetups.memberships)
+    published = Counter(each.group for each in meetups.events)
+    published.update(each.group for each in meetups.memberships if each.since is not None)
+    return {group.key: (group.name, sizes[group.key], published[group.key]) for group in meetups.groups}
 
 
 def recount_log(log: Log) -> CountedLog:

@@ -3,7 +3,7 @@
 Messages, comments and ballots are children: each is committed with its root, and waits for writers of no other root.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Annotated
 
@@ -12,7 +12,9 @@ from msgspec import Meta
 from oneread import (
     GENERATED,
     Aggregate,
+    Copy,
     CounterRules,
+    Feed,
     Index,
     Key,
     Model,
@@ -23,7 +25,9 @@ from oneread import (
     counter,
     descending,
     field,
+    newest,
     oldest,
+    on,
     rollup,
     shown,
     total,
@@ -42,7 +46,8 @@ class Message(Model[int, int]):
     sender: Ref["Member"]
     sent_at: datetime
     length: int
-    id: int  # in the program that it was sent with
+    id: int  # in the program that it was sent with, 0 for a message of this site
+    text: Annotated[str, Meta(max_length=2_000)] = ""  # the data of others have none
 
 
 class MessagesOfThread(Aggregate[Message]):
@@ -55,11 +60,22 @@ class MessagesOfMember(Aggregate[Message]):
     messages: int = count()
 
 
+class Participation(Model[int, str]):
+    """Who has written in a thread: the message and this are one commit, of the thread."""
+
+    child_of = "Thread"
+
+    thread: Key[int]
+    person: Key[str]
+    member: Ref["Member"]
+
+
 class Thread(Model[int]):
     thread: Key[int]
     stream: str
     title: str
     messages: int = rollup(MessagesOfThread.messages)
+    active_at: datetime | None = None  # of the newest message, whose commit sets it: they are one group
 
 
 class TopThreads(Index[Thread]):
@@ -76,6 +92,23 @@ class ThreadsOfStream(Index[Thread]):
     stream: str = by(Thread.stream)
     messages: int = descending(Thread.messages)
     title: str = shown(Thread.title)
+
+
+class Notifications(Feed[Thread]):
+    """The threads in which a member has written, that with the newest message first: one line each, which moves.
+
+    It shows no number of messages: a load of old messages would write the line of each participant again.
+    """
+
+    member: Ref["Member"] = by(Participation.member)
+    active_at: datetime = newest(Thread.active_at)
+    stream: str = shown(Thread.stream)
+    title: str = shown(Thread.title)
+
+    joined = on(Thread.thread, Participation.thread)
+    expires_after = None
+    watched = timedelta(hours=1)
+    marks = True
 
 
 # --- Comments: a comment's number is its member's, so that writers of different members never wait for each other ----
@@ -159,6 +192,93 @@ class TopPolls(Index[Poll]):
     comments: int = shown(Poll.comments)
 
 
+# --- Groups: what they publish is in the home page of each of their members ------------------------------------------
+
+
+class Membership(Model[str, str]):
+    """Both parts of the key are references as well: a member is in a group once, and both must be there."""
+
+    person: Key[str]
+    place: Key[str]
+    member: Ref["Member"]
+    group: Ref["Group"]
+    joined_at: datetime | None  # where it is known
+
+
+class MembersOfGroup(Aggregate[Membership]):
+    group: Ref["Group"] = by(Membership.group)
+    members: int = count()
+
+
+class GroupName(Copy["Group"]):
+    name: str
+
+
+class Activity(Model[str]):
+    """What a group has published: its variants are the kinds, and all are in one list."""
+
+    variants_only = True
+
+    activity: Key[str]
+    group: GroupName
+    posted_at: datetime
+    title: Annotated[str, Meta(min_length=1, max_length=300)]
+    by: Ref["Member"] | None = None
+
+
+class Event(Activity):
+    """An invitation to come."""
+
+
+class NewMember(Activity):
+    """A member has joined; `by` says who."""
+
+
+class ActivitiesOfGroup(Aggregate[Activity]):
+    group: GroupName = by(Activity.group)
+    activities: int = count()
+
+
+class NewestOfGroup(Index[Activity]):
+    """The page of a group."""
+
+    group: GroupName = by(Activity.group)
+    posted_at: datetime = newest(Activity.posted_at)
+    title: str = shown(Activity.title)
+    by: Ref["Member"] | None = shown(Activity.by)
+
+
+class Group(Model[str]):
+    group: Key[str]
+    name: str
+    category: str
+    members: int = rollup(MembersOfGroup.members)
+    activities: int = rollup(ActivitiesOfGroup.activities)
+
+
+class GroupsBySize(Index[Group]):
+    """The groups with most members first."""
+
+    members: int = descending(Group.members)
+    name: str = shown(Group.name)
+    category: str = shown(Group.category)
+    activities: int = shown(Group.activities)
+
+
+class Home(Feed[Activity]):
+    """What the groups of a member have published, newest first: the home page."""
+
+    member: Ref["Member"] = by(Membership.member)
+    posted_at: datetime = newest(Activity.posted_at)
+    group: GroupName = shown(Activity.group)
+    title: str = shown(Activity.title)
+    by: Ref["Member"] | None = shown(Activity.by)
+
+    joined = on(Activity.group, Membership.group)
+    expires_after = None  # the data are years old
+    watched = timedelta(hours=1)
+
+
 # --- Members, and the logs that counters are fed by ------------------------------------------------------------------
 
 
@@ -206,9 +326,11 @@ COMMUNITY = Schema(
     Message,
     MessagesOfThread,
     MessagesOfMember,
+    Participation,
     Thread,
     TopThreads,
     ThreadsOfStream,
+    Notifications,
     Comment,
     CommentsOfPost,
     CommentsOnPost,
@@ -218,6 +340,16 @@ COMMUNITY = Schema(
     FavouritesOfPost,
     Poll,
     TopPolls,
+    Membership,
+    MembersOfGroup,
+    Activity,
+    Event,
+    NewMember,
+    ActivitiesOfGroup,
+    NewestOfGroup,
+    Group,
+    GroupsBySize,
+    Home,
     Member,
     TopMembers,
     Log,

@@ -1,4 +1,4 @@
-"""The records of a community, from four data sets or made up, and which rows of them do not fit.
+"""The records of a community, from six data sets or made up, and which rows of them do not fit.
 
 Nothing here imports oneread: `check` counts again from these records, and must not share a mistake with the library.
 """
@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from examples.community import generator
+from examples.community import generator, meetups
 from examples.qa import source as site
 from examples.records import Misfits, Row, rows_of
 from examples.shop.mistakes import Mistake
@@ -22,6 +22,7 @@ FILES = {
     "higgs-activity_time": ("higgs-twitter-activity", ("userB", "timestamp", "interaction")),
     "weblog": ("ruet-weblog", ("Time", "URL", "Status")),
     "rejects": ("ruet-weblog", ("line",)),
+    **meetups.FILES,
 }
 """The folder of each file, and what is read of it; its other columns are left alone."""
 
@@ -97,6 +98,9 @@ class Data(NamedTuple):
         messages: how many there are.
         read_messages: reads them, from the first on.
         paths: of the web log, in the order of their names; each is counted by `ruet:` and its name.
+        newest: of each thread with messages, when the last one was sent, in seconds since 1970.
+        participations: who has written in which thread, each once, in the order of threads and senders.
+        meetups: groups with their members and events.
     """
 
     label: str
@@ -108,6 +112,9 @@ class Data(NamedTuple):
     ballots: list[Ballot]
     logs: list[Log]
     paths: list[str]
+    newest: dict[int, int]
+    participations: list[tuple[int, int]]
+    meetups: meetups.Meetups
     misfits: Misfits
 
 
@@ -126,9 +133,11 @@ def read(data: str) -> Data:
     misfits = posts.misfits
     topics = [Topic(int(row["topic_id"]), row["stream"], row["topic"]) for _, row in files["topics"]()]
     threads = {each.number for each in topics}
-    senders, messages = set[int](), 0
+    senders, written, newest, messages = set[int](), set[tuple[int, int]](), dict[int, int](), 0
     for message in _messages(files["messages"], threads, misfits):
         senders.add(message.sender)
+        written.add((message.topic, message.sender))
+        newest[message.topic] = max(message.sent_at, newest.get(message.topic, message.sent_at))
         messages += 1
     comments = []
     for comment in posts.comments:
@@ -148,6 +157,9 @@ def read(data: str) -> Data:
         ballots=[*_ballots(posts)],
         logs=[ruet, higgs],
         paths=sorted({line.counter.removeprefix("ruet:") for line in ruet.lines() if line.counter is not None}),
+        newest=newest,
+        participations=sorted(written),
+        meetups=meetups.read(files, misfits),
         misfits=misfits,
     )
 

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from examples.community import counting, loading, schema, source, stores
+from examples.community import counting, feeds, loading, schema, source, stores
+from examples.community.checking import FEEDS
 from examples.community.checking import check as compared
+from examples.community.joining import members
 from examples.comparing import print_compared, print_verified
 from examples.qa.progress import progress
 from examples.shop.mistakes import Mistake
@@ -50,6 +52,9 @@ def check(given: Namespace) -> int:
         print(f"comparing {given.db} with {data.label}, counted again", flush=True)
         found = compared(db, clock, data)
         differences = print_compared(found)
+        of_feeds = [each for each in found if each.name.startswith(FEEDS)]
+        entries, apart = sum(each.numbers for each in of_feeds), sum(len(each.differences) for each in of_feeds)
+        print(f"  {len(members(data)):,} members, {entries:,} entries of their feeds: {apart:,} differ")
         print(f"  {sum(each.numbers for each in found):,} compared: {differences:,} differ")
         clean = print_verified(db)
     return 0 if clean and not differences else 1
@@ -69,6 +74,43 @@ def thread(given: Namespace) -> int:
         print(table(("message", "sent (UTC)", "by", "characters"), rows))
         _ways(found)
     return 0
+
+
+def feed(given: Namespace) -> int:
+    """Prints a page of a member's home: one range read."""
+    with stores.for_reading(given.db, counting.Clock()) as db:
+        _member(db, given.member)
+        found = db.page(schema.Home, given.member, limit=given.limit, cursor=given.cursor, backward=given.backward)
+        rows = [(f"{each.posted_at:%Y-%m-%d %H:%M}", each.group.name, _published(each)) for each in found]
+        print(table(("at (UTC)", "group", "published"), rows))
+        _ways(found)
+    return 0
+
+
+def _published(row: schema.Home) -> str:
+    return row.title if row.by is None else f"{row.by.key[0]} {row.title}"
+
+
+def notifications(given: Namespace) -> int:
+    """Prints a page of a member's notifications, and how many of all are unread: a range read each, and a row."""
+    with stores.for_reading(given.db, counting.Clock()) as db:
+        _member(db, given.member)
+        found = db.page(
+            schema.Notifications, given.member, limit=given.limit, cursor=given.cursor, backward=given.backward
+        )
+        rows = [
+            (f"{each.active_at:%Y-%m-%d %H:%M}", each.source.key[0], f"{each.title} ({each.stream})") for each in found
+        ]
+        news = db.unread(schema.Notifications, given.member, limit=feeds.MOST)
+        print(f"{given.member}: {news.unseen_text} unread")
+        print(table(("last message (UTC)", "thread", "title (stream)"), rows))
+        _ways(found)
+    return 0
+
+
+def _member(db: Database, member: str) -> None:
+    if not db.exists(schema.Member, member):
+        raise Mistake(f"there is no member {member!r}; `top` lists some, and nashville:2069 is one of a group")
 
 
 def comments(given: Namespace) -> int:

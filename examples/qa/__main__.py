@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from examples.commands import Parser, add_load_and_check, exit_code, run_verb, verbs_of, whole
+from examples.commands import Parser, add_load_and_check, add_serve, exit_code, run_verb, verbs_of
 
 STORE = "lmdb://./qa-store"
 DATA = "generated:7"
@@ -22,9 +22,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m examples.qa", description="Questions and answers: every list is one range read.")
     verb = verbs_of(parser, STORE)
     add_load_and_check(verb, "a site", "a dump's CSV files", DATA)
-    serving = verb("serve", "answer over HTTP until it is interrupted: pages for people, JSON at /api")
-    serving.add_argument("--host", default="127.0.0.1", help="the address to listen at (127.0.0.1)")
-    serving.add_argument("--port", type=lambda text: whole(text, 2**16 - 1), default=8000, help="the port (8000)")
+    add_serve(verb, "pages for people, JSON at /api")
     return parser
 
 

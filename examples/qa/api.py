@@ -8,7 +8,8 @@ from typing import Annotated
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 
-from examples.qa.pages import MOST, ROWS, month_of
+from examples.pages import MOST, ROWS
+from examples.qa.pages import month_of
 from examples.qa.schema import (
     Answer,
     AnswersByScore,

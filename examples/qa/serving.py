@@ -1,11 +1,10 @@
-"""What `python -m examples.qa serve` does: the site behind uvicorn, in this process."""
+"""What `python -m examples.qa serve` does."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 
-import uvicorn
-
+from examples import serving
 from examples.qa import stores
 from examples.qa.site import application
 
@@ -13,6 +12,4 @@ from examples.qa.site import application
 def serve(given: Namespace) -> int:
     """Serves until it is interrupted; the store must have been loaded."""
     stores.for_reading(given.db).close()
-    print(f"serving {given.db} at http://{given.host}:{given.port}/", flush=True)
-    uvicorn.run(application(given.db), host=given.host, port=given.port, log_level="warning")
-    return 0
+    return serving.serve(given, application)

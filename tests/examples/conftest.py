@@ -15,10 +15,15 @@ from typing import NamedTuple
 
 import pytest
 
+from examples.community import counting
+from examples.community import loading as community_loading
+from examples.community import source as community_source
+from examples.community import stores as community_stores
 from examples.community.__main__ import main as community_main
 from examples.qa import loading, source, stores
 from examples.qa.__main__ import main as qa_main
 from examples.shop.__main__ import main
+from tests.examples import browsing
 
 HEADER = "InvoiceNo,StockCode,Description,Quantity,InvoiceDate,UnitPrice,CustomerID,Country"
 DIRTY = """
@@ -109,6 +114,20 @@ def shop(capsys, monkeypatch):
     return partial(run_command, main, capsys)
 
 
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    with browsing.chrome(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+@pytest.fixture
+def browser(chromium):
+    """The browser at the size of a desktop; nothing in its console so far."""
+    browsing.resize(chromium, browsing.DESKTOP)
+    chromium.get_log("browser")
+    return chromium
+
+
 SITE = "generated:7:40"
 """What most tests of the questions-and-answers site are about."""
 
@@ -128,6 +147,33 @@ def site_copy(site, tmp_path):
     """A copy of that store, to be changed."""
     shutil.copytree(site[0].removeprefix("lmdb://"), tmp_path / "qa")
     return f"lmdb://{tmp_path}/qa"
+
+
+COMMUNITY = "generated:7:20"
+"""What most tests of the community are about."""
+
+
+@pytest.fixture(scope="session")
+def community_store(tmp_path_factory):
+    """The URL of a store of a generated community, which no test changes."""
+    url = f"lmdb://{tmp_path_factory.mktemp('made')}/community"
+    load_community(f"{url}?durability=none", community_source.read(COMMUNITY))
+    return url
+
+
+def load_community(url, data):
+    """Loads everything; what counting each log did."""
+    clock = counting.Clock()
+    with community_stores.for_loading(url, clock) as db:
+        community_loading.load(db, data, lambda *_: None)
+        return [counting.count(db, clock, log, lambda *_: None) for log in data.logs]
+
+
+@pytest.fixture
+def community_copy(community_store, tmp_path):
+    """A copy of that store, to be changed."""
+    shutil.copytree(community_store.removeprefix("lmdb://"), tmp_path / "community")
+    return f"lmdb://{tmp_path}/community"
 
 
 @pytest.fixture

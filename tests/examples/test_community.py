@@ -1,22 +1,29 @@
 """The community: records and their dirt, killed loads, logs that are loaded twice, a check that finds what is wrong."""
 
 import re
-import shutil
 from datetime import UTC, datetime
 from itertools import islice
 
 import pytest
 
-from examples.community import checking, counting, generator, loading, recount, source, stores, verbs
+from examples import serving
+from examples.community import checking, counting, generator, joining, loading, meetups, recount, source, stores, verbs
 from examples.community.schema import (
     COMMUNITY,
     Ballot,
     Choice,
     Comment,
     CommentsOfPost,
+    Event,
+    Group,
+    GroupName,
+    Home,
     Log,
     Member,
+    Membership,
     Message,
+    Notifications,
+    Participation,
     Path,
     Poll,
     Thread,
@@ -27,27 +34,20 @@ from examples.community.schema import (
 )
 from examples.qa import source as site
 from examples.qa.schema import SITE
+from examples.records import Misfits
 from examples.shop.growing import RELEASES
 from examples.shop.mistakes import Mistake
 from examples.shop.schema import SHOP
 from oneread import connect
 from oneread.errors import AlreadyExists, UsageError
-from tests.examples.conftest import imported_from_library, kill_load, write_rows
+from tests.examples.conftest import COMMUNITY as DATA
+from tests.examples.conftest import imported_from_library, kill_load, load_community, write_rows
 
-DATA = "generated:7:20"
 NOW = datetime(2018, 9, 2, 12, tzinfo=UTC)
 
 
 def quiet(*_):
     pass
-
-
-def loaded_into(url, data):
-    """Loads everything; what counting each log did."""
-    clock = counting.Clock()
-    with stores.for_loading(url, clock) as db:
-        loading.load(db, data, quiet)
-        return [counting.count(db, clock, log, quiet) for log in data.logs]
 
 
 def compared(url, data):
@@ -65,19 +65,16 @@ def read():
     return source.read(DATA)
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory, read):
+@pytest.fixture
+def made(community_store):
     """The URL of a store of a generated community, which no test changes."""
-    url = f"lmdb://{tmp_path_factory.mktemp('made')}/community"
-    loaded_into(f"{url}?durability=none", read)
-    return url
+    return community_store
 
 
 @pytest.fixture
-def copied(made, tmp_path):
+def copied(community_copy):
     """A copy of that store, to be changed."""
-    shutil.copytree(made.removeprefix("lmdb://"), tmp_path / "community")
-    return f"lmdb://{tmp_path}/community"
+    return community_copy
 
 
 @pytest.fixture
@@ -90,7 +87,7 @@ def db(copied):
 # --- Records ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", [source, generator, recount])
+@pytest.mark.parametrize("module", [source, meetups, generator, recount, joining])
 def test_what_counts_again_does_not_import_the_library(module):
     assert not imported_from_library(module)
 
@@ -119,6 +116,7 @@ def test_a_folder_of_files_is_read_as_what_was_written(folder, read):
     assert [*found.read_messages()] == [*read.read_messages()]
     assert (found.topics, found.senders, found.messages) == (read.topics, read.senders, read.messages)
     assert (found.ballots, found.site.comments, found.paths) == (read.ballots, read.site.comments, read.paths)
+    assert (found.meetups, found.participations, found.newest) == (read.meetups, read.participations, read.newest)
     assert [[*log.lines()] for log in found.logs] == [[*log.lines()] for log in read.logs]
     assert found.misfits.counts == read.misfits.counts
     assert found.label == "all data sets"
@@ -129,6 +127,45 @@ def test_what_does_not_fit_is_counted(read):
     assert read.misfits.first["rows that cannot be read"].startswith("Posts row")
     assert read.misfits.counts["comments without a member"] > 0
     assert read.messages == len([*read.read_messages()])
+    assert read.misfits.counts["events and memberships of groups that are gone"] == 2
+    assert read.misfits.first["members without a row of their own"].startswith("nashville:")
+
+
+def test_two_networks_that_number_alike_do_not_meet(read):
+    """Nor do their groups, of which one is in both."""
+
+    def numbers(keys, network):
+        return {key.partition(":")[2] for key in keys if key.startswith(f"{network}:")}
+
+    members, groups = read.meetups.members, [each.key for each in read.meetups.groups]
+    assert numbers(members, "nashville") & numbers(members, "rladies")
+    assert numbers(groups, "nashville") & numbers(groups, "rladies")
+    assert len({*members}) == len(members)
+    assert all(each.member.partition(":")[0] == each.group.partition(":")[0] for each in read.meetups.memberships)
+
+
+def test_a_member_has_joined_with_the_first_answer_and_is_there_without_a_row():
+    def rows(*several):
+        return lambda: enumerate({**dict.fromkeys(several[0], "1"), **each} for each in several)
+
+    files = dict.fromkeys(meetups.FILES, rows({})) | {
+        "meta-members": list, "meta-events": list, "rladies_meetup_events_past": list,
+        "meta-groups": rows({"group_id": "7", "group_name": "Walks", "category_name": "Outdoors"}),
+        "member-to-group-edges": rows({"member_id": "5", "group_id": "7"}, {"member_id": "5", "group_id": "8"}),
+        "rladies_meetup_groups": rows({"id": "7", "name": "R-Ladies", "category.name": "Tech"}),
+        "rladies_member_rsvps": rows(
+            *({"member.id": "5", "created": at, "group.name": "R-Ladies"} for at in ("3000", "1000", "2000", "x")),
+            {"member.id": "5", "created": "1", "group.name": "R-Ladies of a group that is gone"},
+        ),
+    }  # fmt: skip
+    misfits = Misfits()
+    found = meetups.read(files, misfits)
+    assert found.members == ["nashville:5", "rladies:5"]
+    assert found.memberships == [
+        meetups.Membership("nashville:5", "nashville:7", None),
+        meetups.Membership("rladies:5", "rladies:7", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
+    ]
+    assert misfits.counts == {meetups.GROUPLESS: 2, meetups.UNLISTED: 1, meetups.UNREADABLE: 1}
 
 
 def test_a_missing_file_is_a_mistake(folder):
@@ -171,8 +208,13 @@ def test_a_loaded_community_is_right_in_every_number(made, read):
     assert counts["comments: time, member, number, post, text"] == len(read.site.comments)
     assert counts["paths: views"] == counts["list: top paths"] == len(read.paths) == len(generator.PATHS)
     assert counts["ballots: choice, value, time"] < len(read.ballots)  # some vote again
+    homes = [*joining.homes(read)]
+    for network, least in (("nashville", 1_500), ("rladies", 900), ("lean", 0), ("qc", 0)):
+        entries = sum(len(each.entries) for each in homes if each.member.startswith(network))
+        assert counts[f"feed: home pages of {network}"] == entries >= least
+    assert counts["feed: notifications"] == len(read.participations) > 300
     assert counts["ruet: windows, by hour"] > 50
-    assert min(each.numbers for each in found if "lines" not in each.name) > 5
+    assert min(each.numbers for each in found if "lines" not in each.name and "home pages" not in each.name) > 5
     with connect(made, COMMUNITY) as db:
         assert db.verify().clean
 
@@ -190,11 +232,11 @@ def test_a_batch_of_messages_is_seven_requests_however_many_they_are(read):
             assert (bulk.tally.stored, bulk.cost.requests) == (several, 7)
 
 
-def test_a_load_that_is_killed_four_times_ends_as_one_that_is_not(tmp_path, community):
-    url, large = f"lmdb://{tmp_path}/community", "generated:7:120"
+def test_a_load_that_is_killed_five_times_ends_as_one_that_is_not(tmp_path, community):
+    url, large = f"lmdb://{tmp_path}/community", "generated:7:80"
     data = source.read(large)
     command = ["examples.community", "load", "--data", large, "--db", url, "--batch", "50"]
-    for behind in (100, 3_000):
+    for behind in (100, 2_000, 6_300):  # among members, messages, memberships
         kill_load(command, "entities", behind)
         with connect(url, COMMUNITY) as db, db.bulk(checkpoint=loading.checkpoint_of(data)) as bulk:
             assert behind < bulk.position < loading.count_of(data)
@@ -210,7 +252,7 @@ def test_a_load_that_is_killed_four_times_ends_as_one_that_is_not(tmp_path, comm
 
 
 def test_a_load_that_is_repeated_adds_nothing(copied, read):
-    assert [(each.lines, each.again) for each in loaded_into(copied, read)] == [(0, 0), (0, 0)]
+    assert [(each.lines, each.again) for each in load_community(copied, read)] == [(0, 0), (0, 0)]
     assert differences(copied, read) == []
 
 
@@ -219,7 +261,7 @@ def test_a_log_that_is_loaded_twice_is_counted_once(copied, read):
     with connect(copied, COMMUNITY) as db:
         for log in read.logs:
             db.delete(Log, log.name)
-    for each, log in zip(loaded_into(copied, read), read.logs, strict=True):
+    for each, log in zip(load_community(copied, read), read.logs, strict=True):
         entries = sum(line.counter is not None for line in log.lines())
         assert (each.before, each.lines) == (0, sum(1 for _ in log.lines()))
         assert each.again > entries
@@ -270,7 +312,7 @@ def test_every_page_is_one_bounded_read_in_both_directions(db):
     busiest = db.page(TopThreads, limit=1).rows[0]
     for listed, key in (
         (Message, busiest.source.key), (Comment, ()), (CommentsOfPost, (10,)), (TopThreads, ()), (TopMembers, ()),
-        (TopPolls, ()),
+        (TopPolls, ()), (Home, ("nashville:1",)), (Notifications, ("lean:1",)),
     ):  # fmt: skip
         forward = pages(db, listed, *key)
         assert forward == pages(db, listed, *key, backward=True)
@@ -328,13 +370,14 @@ def test_views_of_paths_follow_their_counters_and_nothing_else(db):
     assert {each.path: each.views for each in db.page(Path)} == {**shown, path: least.views + 10**6, "/later": 2}
 
 
-def test_a_path_of_a_log_that_was_counted_before_shows_what_was_counted(tmp_path, read):
-    """Also in a store that was loaded before there were paths: they are the last entities of a load."""
+def test_a_store_that_was_loaded_before_there_were_paths_and_groups_gets_them(tmp_path, read):
+    """They are the last entities of a load; a path of a log that was counted before shows what was counted."""
     url = f"lmdb://{tmp_path}/community"
-    loaded_into(f"{url}?durability=none", read._replace(paths=[]))
+    older = read._replace(paths=[], meetups=meetups.Meetups([], [], [], []), participations=[])
+    load_community(f"{url}?durability=none", older)
     with stores.for_loading(url, counting.Clock()) as db:
         assert not db.page(Path).rows
-        assert loading.load(db, read, quiet).stored == len(read.paths)
+        assert loading.load(db, read, quiet).stored == loading.count_of(read) - loading.count_of(older)
     assert differences(url, read) == []
 
 
@@ -369,6 +412,7 @@ def test_load_and_check_say_what_they_did(community, tmp_path):
     assert "0 entities stored" in community("load", "--data", "generated:3:12", "--db", url).out
     checked = community("check", "--data", "generated:3:12", "--db", url)
     assert checked.code == 0, checked.out
+    assert re.search(r"[\d,]+ members, [\d,]+ entries of their feeds: 0 differ", checked.out)
     assert re.search(r"[\d,]+ compared: 0 differ", checked.out)
     assert re.search(r"verify: [\d,]+ entities, [\d,]+ rows: clean", checked.out)
 
@@ -379,6 +423,15 @@ def test_load_and_check_say_what_they_did(community, tmp_path):
         (["thread", 1, "--limit", 3], [r"topic <1> \(.*\): \d+ messages", r"  #1 .* lean:\d+", r"  1 request, 4 rows"]),
         (["comments", "--limit", 3], [r"  2018-\S+ \S+  qc:-?\d+ #\d+ ", r"  1 request, 4 rows", "  next: --cursor"]),
         (["comments", "--post", 10, "--limit", 3, "--backward"], [r"  1 request, 4 rows", "  previous: --cursor"]),
+        (
+            ["feed", "nashville:1", "--limit", 3],
+            [r"  2018-03-\S+ \S+  Group <\d+>  \S", "  1 request, 4 rows"],
+        ),
+        (["feed", "qc:1"], [r"at \(UTC\)", r"  1 request, 0 rows"]),
+        (
+            ["notifications", "lean:1", "--limit", 3],
+            [r"lean:1: \d+\+? unread", r"  2018-\S+ \S+ +\d+ +\S topic <\d+>", "  1 request, 4 rows"],
+        ),
         (["poll", 10], [r"  score \d+ of \d+ ballots, \d+ of them favourites; \d+ comments", r"  1 request, 1 row"]),
         (["counter", "ruet:/login.php"], [r"ruet:/login.php: \d+ in \d rows", "hour", r"  2018-\S+ \S+ +\d+", "day"]),
         (["counter", "ruet:rejected"], [r"ruet:rejected: \d+ in 1 rows"]),
@@ -440,6 +493,37 @@ CHANGES = {
         ["ballots: choice, value, time of 10 new: ", "polls: .* of 10: ", "list: top polls, row 1: "],
     ),
     "an add": (lambda db: db.counter("higgs:RT").add(1), ["higgs: counters of higgs:RT: "]),
+    "a membership": (
+        lambda db: db.create(
+            Membership(
+                person="lean:1",
+                place="nashville:1",
+                member=Member.at("lean:1"),
+                group=Group.at("nashville:1"),
+                joined_at=NOW,
+            )
+        ),
+        [
+            r"groups: .* of nashville:1: ",
+            r"memberships: .*, row 1: lean:1 nashville:1 2018-09-02 12:00:00 is stored",
+            r"feed: home pages of lean of lean:1: 2018-.* is stored, and not right",
+        ],
+    ),
+    "a participation": (
+        lambda db: db.create(Participation(thread=1, person="qc:1", member=Member.at("qc:1"))),
+        [r"participations: .*1 qc:1 is stored", r"feed: notifications of qc:1: .* 1 .* is stored, and not right"],
+    ),
+    "an event": (
+        lambda db: db.create(
+            Event(
+                activity="new", group=GroupName.of("nashville:2"), posted_at=NOW, title="Walk", by=Member.at("lean:1")
+            )
+        ),
+        [
+            r"groups: .* of nashville:2: ",
+            r"feed: home pages of nashville of nashville:\d+: .* new .* Walk lean:1 is stored",
+        ],
+    ),
     "another counter": (lambda db: db.counter("ruet:new").add(1), ["ruet: counters of ruet:new: 1 is stored, nothing"]),
     "a view": (
         lambda db: (db.counter("ruet:/login.php").add(1), db.drain()),
@@ -464,6 +548,19 @@ def test_check_finds_what_the_data_do_not_have(community, copied, read):
     assert "rows: clean" in checked.out
 
 
+def test_check_finds_an_entry_that_is_missing_and_one_in_another_place(made, read):
+    def said(events):
+        data = read._replace(meetups=read.meetups._replace(events=events))
+        found = [each for each in differences(made, data) if each.startswith("feed: home pages")]
+        assert len(found) == sum(each.group == first.group for each in read.meetups.memberships) > 1
+        return found
+
+    first, *rest = read.meetups.events
+    more = first._replace(key="later", title="Another")
+    assert all(each.endswith(" Another nothing is missing") for each in said([*read.meetups.events, more]))
+    assert all(each.endswith("nothing is stored, and not right") for each in said(rest))
+
+
 def test_check_finds_a_count_in_another_window(copied, read):
     clock = counting.Clock()
     newest = recount.recount_log(read.logs[1]).newest
@@ -483,6 +580,8 @@ def test_check_finds_a_count_in_another_window(copied, read):
         (["thread", "99999"], "there is no thread 99999"),
         (["thread", "1", "--cursor", "x"], "community thread: "),
         (["poll", "99999"], "there is no post 99999"),
+        (["feed", "99999"], "there is no member '99999'"),
+        (["notifications", "99999"], "there is no member '99999'"),
         (["comments", "--post", "99999"], "no comments on a post 99999"),
         (["top", "--stream", "nowhere"], "no threads in a stream 'nowhere'"),
         (["counter", "ruet:/nowhere"], "nothing was counted by ruet:/nowhere; there are ruet:"),
@@ -514,3 +613,13 @@ def test_a_load_that_is_interrupted_says_how_to_continue(monkeypatch, community,
     monkeypatch.setattr(verbs.loading, "load", interrupted)
     found = community("load", "--data", DATA, "--db", f"lmdb://{tmp_path}/community")
     assert (found.code, "the same `load` continues" in found.err) == (130, True)
+
+
+def test_serve_hands_the_store_to_the_server(monkeypatch, community, made, tmp_path):
+    served = []
+    monkeypatch.setattr(serving.uvicorn, "run", lambda app, **options: served.append((app, options)))
+    found = community("serve", "--db", made, "--port", "8001")
+    assert (found.code, f"serving {made} at http://127.0.0.1:8001/" in found.out) == (0, True)
+    assert served[0][1]["port"] == 8001
+    assert community("serve", "--db", f"lmdb://{tmp_path}/community").code == 2
+    assert len(served) == 1

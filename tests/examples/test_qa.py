@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from examples import commands
-from examples.qa import checking, loading, plain, recount, serving, source, stores, verbs
+from examples import commands, serving
+from examples.qa import checking, loading, plain, recount, source, stores, verbs
 from examples.qa.progress import progress
 from examples.qa.schema import (
     SITE,
@@ -365,7 +365,7 @@ def test_serve_hands_the_store_to_the_server(monkeypatch, qa, site):
     monkeypatch.setattr(serving.uvicorn, "run", lambda app, **options: served.append((app, options)))
     found = qa("serve", "--db", site[0], "--port", "8001")
     assert (found.code, f"serving {site[0]} at http://127.0.0.1:8001/" in found.out) == (0, True)
-    assert served[0][1] == {"host": "127.0.0.1", "port": 8001, "log_level": "warning"}
+    assert served[0][1] == {"host": "127.0.0.1", "port": 8001, "log_level": "warning", "timeout_graceful_shutdown": 3}
 
 
 def test_a_load_that_is_interrupted_says_how_to_continue(monkeypatch, qa, tmp_path):

@@ -4,73 +4,23 @@ Needs Chromium and its driver: `make browser` installs Debian's packages. Withou
 """
 
 import re
-import socket
-import threading
-import time
-from contextlib import contextmanager
 
 import httpx
 import pytest
-import uvicorn
-from selenium.webdriver import Chrome, ChromeOptions, Keys
-from selenium.webdriver.chrome.service import Service
+from selenium.webdriver import Keys
 from selenium.webdriver.common.by import By
 
 from examples.qa.recount import recount
 from examples.qa.site import application
-from tools.browser import find_browser
+from tests.examples.browsing import PHONE, resize, served, texts
 
-DESKTOP, PHONE = (1280, 900), (390, 844)
 LISTS = ["/", "/unanswered", "/users", "/tags"]
-
-
-@contextmanager
-def served(url):
-    """The site on a free port of this machine, served by uvicorn in a thread."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(application(url), log_level="warning"))
-        running = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-        running.start()
-        try:
-            while not server.started:
-                assert running.is_alive()
-                time.sleep(0.01)
-            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            running.join(60)
 
 
 @pytest.fixture(scope="module")
 def home(site):
-    with served(site[0]) as address:
+    with served(application(site[0])) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    found = find_browser()
-    options = ChromeOptions()
-    options.binary_location = str(found.browser)
-    folder = tmp_path_factory.mktemp("profile")
-    for argument in (
-        "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking",
-        "--disable-component-update", "--no-first-run", f"--user-data-dir={folder}",
-    ):  # fmt: skip
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    with Chrome(options, Service(str(found.driver))) as driver:
-        driver.set_page_load_timeout(60)
-        yield driver
-
-
-@pytest.fixture
-def browser(chromium):
-    """The browser at the size of a desktop; nothing in its console so far."""
-    resize(chromium, DESKTOP)
-    chromium.get_log("browser")
-    return chromium
 
 
 @pytest.fixture(scope="module")
@@ -92,16 +42,6 @@ def paths(site, expected):
         *LISTS, *(f"/questions/{each}" for each in (number, *odd)), f"/questions/{number}/comments", f"/users/{user}",
         f"/users/{user}/questions", f"/users/{user}/answers", "/tags/qubit",
     ]  # fmt: skip
-
-
-def resize(driver, size):
-    width, height = size
-    sized = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sized)
-
-
-def texts(driver, selector):
-    return [each.text for each in driver.find_elements(By.CSS_SELECTOR, selector)]
 
 
 def number(text):

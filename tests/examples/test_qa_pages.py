@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from html.parser import HTMLParser
 
 import pytest
 from starlette.applications import Starlette
@@ -16,13 +15,13 @@ from examples.qa.site import application
 from oneread import connect
 from oneread.errors import NotReady
 from oneread.web import BudgetMiddleware
+from tests.examples.browsing import Tags
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Starlette would rather have a client that is not released widely yet
     from starlette.testclient import TestClient
 
 LISTS = ["/", "/unanswered", "/users", "/tags/months/2018-05"]
-VOID = {"meta", "link", "br", "img"}
 
 
 @pytest.fixture
@@ -34,28 +33,6 @@ def client(site):
 @pytest.fixture
 def expected(site):
     return recount(site[1])
-
-
-class Tags(HTMLParser):
-    """The tags of a page, the links in it and its text; what is opened and never closed."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.names, self.links, self.texts, self.open = [], [], [], []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self.names.append(tag)
-        self.links += [value for name, value in attrs if name in ("href", "src")]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        while self.open.pop() != tag:
-            pass
-
-    def handle_data(self, data):
-        self.texts.append(data)
 
 
 def links(html, prefix):
@@ -287,7 +264,7 @@ def failing(site, error):
     async def broken(_request):
         raise error
 
-    route = pages._page("/broken", "users.html", broken)
+    route = pages.PAGES.page("/broken", "users.html", broken)
     whole = application(site[0])
     whole.router.routes.insert(0, route)
     return TestClient(whole, raise_server_exceptions=False)
