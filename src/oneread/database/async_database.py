@@ -27,6 +27,7 @@ from oneread.database.async_attempts import AsyncAttempts
 from oneread.database.async_bulk import AsyncBulk
 from oneread.database.async_cache_counters import AsyncCacheCounter
 from oneread.database.async_counters import AsyncCounter
+from oneread.database.async_feeds import AsyncFeedVerbs
 from oneread.database.async_transaction import UNGIVEN, AsyncTransaction
 from oneread.database.cursors import cipher_of
 from oneread.database.expiry_sweep import BATCH as SWEEP_BATCH
@@ -35,26 +36,18 @@ from oneread.database.explaining import Explainer
 from oneread.database.fast_path import ABSENT, finders, read_page
 from oneread.database.freshness import Freshness, fresh_page
 from oneread.database.lists import Asked, Copied, Exact, KeyTypes, Listed, Located, listed
-from oneread.database.marking import MOST_COUNTED, Unread
 from oneread.database.operations import Children, Operations
 from oneread.database.pages import BoundQuery, Page, Query, bounds_of, page
 from oneread.database.patches import own_version
 from oneread.database.results import Outcome, attach_outcome
 from oneread.database.survey import Survey
 from oneread.database.transaction import TransactionWork
-from oneread.database.watching import (
-    PACE_SECONDS,
-    Changes,
-    Watcher,
-    changes_cursor,
-    check_seconds,
-    watched_view,
-)
+from oneread.database.watching import PACE_SECONDS, Changes, Watcher, changes_cursor, check_seconds, watched_view
 from oneread.database.watching import WAIT_SECONDS as WATCH_SECONDS
 from oneread.database.worker import Worker
 from oneread.derivations.changes import ChangeResult
 from oneread.derivations.pending_tasks import SetAsideHolder, set_aside_holders
-from oneread.derivations.views import Feed, View
+from oneread.derivations.views import View
 from oneread.errors import (
     InvalidQuery,
     InvalidUrl,
@@ -65,7 +58,6 @@ from oneread.errors import (
     UsageError,
 )
 from oneread.evolution.backfill import Backfilled, BackfillOptions
-from oneread.feeds.marks import Marks
 from oneread.models.expressions import Expression
 from oneread.models.model import Model
 from oneread.models.references import Copy, Ref
@@ -104,7 +96,6 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=Model[*tuple[Any, ...]])
 M = TypeVar("M", bound=Model[*tuple[Any, ...]])
 P = TypeVar("P", bound="Model[*tuple[Any, ...]] | View[Any]")
-F = TypeVar("F", bound="Feed[Any]")
 R = TypeVar("R")
 W = TypeVar("W", bound=View[Any])
 
@@ -158,7 +149,7 @@ class AsyncTasks:
             remaining -= POLL_SECONDS
 
 
-class AsyncDatabase:
+class AsyncDatabase(AsyncFeedVerbs):
     """An open store under a schema. Get one from `connect_async`.
 
     Every result knows what it cost (`db.cost(result)`, `page.cost`). Errors are those of `oneread.errors`; their class
@@ -803,101 +794,6 @@ class AsyncDatabase:
                 return batches
             batches += bool(result)
 
-    async def mark(
-        self,
-        feed: type[F],
-        *member: Any,
-        seen: F | bool | None = None,
-        read: F | bool | None = None,
-        back: bool = False,
-    ) -> Marks:
-        """Marks what a member has seen and read of a feed; returns both marks.
-
-        Each mark is a position in the feed: this entry and all older ones are seen, or read. The two are independent.
-        The feed's class says `marks = True`. Give the entry that a page showed first: with True, an entry that came
-        since is marked, too.
-
-        Costs one commit, of a read and a write, and at the first mark a read of the member more; with True a scan of
-        one row before. A mark that is there already is not written. `seen=False, read=False` deletes the row.
-
-        Arguments:
-            feed: a feed of the schema.
-            member: whose feed it is: as `page` takes it.
-            seen: an entry of the feed, a row of its page; True for its newest entry; False takes the mark away; None
-                leaves it.
-            read: the same of what was read.
-            back: lets a mark move to an older entry, which is else left out.
-
-        Raises:
-            InvalidQuery: the feed has no marks, or something else was given than an entry of this member's feed.
-            InvalidKey: the member is not whole.
-            MissingReference: there is no such member.
-            NotReady: the feed is still being built.
-
-        Examples:
-            ```python
-            page = await db.page(Home, 7)
-            await db.mark(Home, 7, seen=page[0])
-            ```
-        """
-        trace = Trace(self._observers)
-        plan = self.operations.marking.mark(feed, member, {"seen": seen, "read": read}, back=back)
-        found, tasks = await self._driver.run(plan, trace)
-        attach_outcome(found, Outcome(0, trace, tuple(tasks)))
-        self._wake(tasks)
-        return found
-
-    async def marks(self, feed: type[Feed[Any]], *member: Any) -> Marks:
-        """What a member has seen and read of a feed: `marks.has_read(entry)`. One request, one row.
-
-        Arguments:
-            feed: a feed of the schema with `marks = True`.
-            member: whose feed it is.
-
-        Raises:
-            InvalidQuery: the feed has no marks.
-            InvalidKey: the member is not whole.
-
-        Examples:
-            ```python
-            marks = await db.marks(Home, 7)
-            new = [entry for entry in await db.page(Home, 7) if not marks.has_read(entry)]
-            ```
-        """
-        trace = Trace(self._observers)
-        found = await self._driver.run(self.operations.marking.marks(feed, member), trace)
-        attach_outcome(found, Outcome(0, trace))
-        return found
-
-    async def unread(self, feed: type[Feed[Any]], *member: Any, limit: int = MOST_COUNTED) -> Unread:
-        """How many entries of a feed are newer than a member's marks, exactly up to a limit: `str(found)` is "99+".
-
-        Without a mark, all are. An entry that comes late, with a time before the mark, is not counted. Costs two
-        requests: a row for the marks, and the keys of the entries newer than the older mark, limit + 1 at most. Where
-        entries have expired by a `ttl` and are not swept yet, up to 100 rows more; then `more_unread` may mean that
-        they ended the count.
-
-        Arguments:
-            feed: a feed of the schema with `marks = True`.
-            member: whose feed it is.
-            limit: how far to count.
-
-        Raises:
-            InvalidQuery: the feed has no marks, or the limit is out of bounds.
-            InvalidKey: the member is not whole.
-            NotReady: the feed is still being built.
-
-        Examples:
-            ```python
-            found = await db.unread(Home, 7)
-            print(found.unseen_text, found.unread_text)
-            ```
-        """
-        trace = Trace(self._observers)
-        found = await self._driver.run(self.operations.marking.unread(feed, member, limit), trace)
-        attach_outcome(found, Outcome(0, trace))
-        return found
-
     async def sweep(
         self, *, batch: int = SWEEP_BATCH, limit: int | None = None, progress: Reporter = no_progress
     ) -> Swept:
@@ -978,10 +874,6 @@ class AsyncDatabase:
     def explain(self) -> Explainer:
         """The verbs, explained: `print(db.explain.page(PurchasesOfBuyer, 12347, limit=10))`. No request is made."""
         return Explainer(self.operations, self._cipher)
-
-    def _wake(self, tasks: Sequence[bytes]) -> None:
-        if tasks and self._worker is not None:
-            self._worker.wake()
 
     async def run(self, plan: Plan[R]) -> R:
         """Runs one plan; only observers see its cost."""
