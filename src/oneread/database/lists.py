@@ -19,6 +19,7 @@ from oneread.encoding.codec import Codec
 from oneread.errors import UsageError
 from oneread.feeds.entries import Entries
 from oneread.feeds.feed_view import FeedView
+from oneread.feeds.merging import LargeGroupReader, large_group_reader
 from oneread.models.condition_checks import ConditionChecks
 from oneread.models.expiry import ExpiryRule, is_living_row
 from oneread.models.model import Model
@@ -79,7 +80,7 @@ class Listed(NamedTuple):
     is None when every row is; `is_living` says at which clocks a row counts as present, None when it always does;
     `decode_rows` is None unless rows hold what they show in one cell; `encoders` encode the
     first 0, 1, ... elements of the key; `hashed` elements are digests, which have no order; `expiry` is None where no
-    element of the key says that a row has expired.
+    element of the key says that a row has expired; `merged` is None unless pages merge rows from elsewhere.
     """
 
     cls: Any
@@ -98,6 +99,7 @@ class Listed(NamedTuple):
     hashed: frozenset[int] = frozenset()
     is_living: Callable[[Found, int], bool] | None = None
     expiry: FeedExpiry | None = None
+    merged: LargeGroupReader | None = None
 
     @property
     def width(self) -> int:
@@ -127,15 +129,16 @@ def _of_view(view: CompiledView, names: Names) -> Listed:
     referring = view.referring.union(each.field for each in key.parts if each.access.copy or each.access.stands_for)
     conditions = ConditionChecks(names, view.cls, referring)
     is_expiring = view.groups is None and bool(row_expiries(view.cls, view.model))
-    is_living, expiry = (_is_living if is_expiring else None), None
+    is_living, expiry, merged = (_is_living if is_expiring else None), None, None
     if isinstance(view, FeedView):
         entries, is_expiring = Entries(view), view.has_expiries
         is_living = entries.is_living if is_expiring or view.expires_after is not None else None
         expiry = None if view.expires_after is None else FeedExpiry(entries.oldest, len(view.member_codec.elements))
+        merged = large_group_reader(view)
     return Listed(
         view.cls, view.table, view.prefix, key.codec, key.flat, number, generation, limit,
-        view.show, None, None if is_expiring else view.decode_rows, _encoders(key.codec), conditions, key.hashed,
-        is_living, expiry,
+        view.show, None, None if is_expiring or merged is not None else view.decode_rows, _encoders(key.codec),
+        conditions, key.hashed, is_living, expiry, merged,
     )  # fmt: skip
 
 

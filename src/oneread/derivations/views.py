@@ -98,14 +98,20 @@ class Feed(View[V], Generic[V], frozen=True):
 
     Class options: `joined` says which items a membership shows: `joined = on(Post.group, Membership.group)`.
     `expires_after` is the age at which an item leaves every feed, 61 days unless declared; None keeps them. `where` and
-    `max_limit` as for every view.
+    `max_limit` as for every view. `large_group`: the items of a group with more members are not written to their feeds,
+    but read by each page, which merges `merged_groups` such groups at most, 20 unless declared; a member who is in more
+    of them has the smallest written to him.
 
     A commit that changes an item or a membership writes the rows of the members, or of the items, in the same commit;
     of more than the schema's `inline` bound a task does. See docs/explanation/feeds.md.
     """
 
-    reserved_names: ClassVar[frozenset[str]] = _RESERVED | {"source", "ttl", "joined", "expires_after"}
+    reserved_names: ClassVar[frozenset[str]] = _RESERVED.union(
+        ("source", "ttl", "joined", "expires_after", "large_group", "merged_groups")
+    )
     joined: ClassVar[rules.Joined | None] = None
     expires_after: ClassVar[timedelta | None] = timedelta(days=61)
+    large_group: ClassVar[int | None] = None
+    merged_groups: ClassVar[int] = 20
 
     source: Ref[V]

@@ -11,7 +11,7 @@ from oneread.derivations.derivation import VIEW_KINDS, ViewKind
 from oneread.derivations.rules import by
 from oneread.derivations.views import Feed
 from oneread.feeds.feed_rules import about, check_feed, feed_rules
-from oneread.feeds.feed_view import FeedView, feed_options
+from oneread.feeds.feed_view import FeedView, feed_options, large_fields
 from oneread.feeds.parts import GROUP, FeedItems, FeedMembers, FeedPart, FeedPartView
 from oneread.models.model import stored_name
 from oneread.models.types import Names, field_types
@@ -54,4 +54,4 @@ def _part_of(
 
 
 VIEW_KINDS[FeedPart] = ViewKind(FeedPartView)
-VIEW_KINDS[Feed] = ViewKind(FeedView, check_feed, options=feed_options, about=about)
+VIEW_KINDS[Feed] = ViewKind(FeedView, check_feed, large_fields, options=feed_options, about=about)

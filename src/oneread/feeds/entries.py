@@ -64,6 +64,10 @@ class Entries:
         """The group of a row of items or memberships."""
         return key[VIEW_BYTES : self._group(key, VIEW_BYTES)[1]]
 
+    def group_at(self, key: bytes, start: int) -> bytes:
+        """The group that a key holds from a place on."""
+        return key[start : self._group(key, start)[1]]
+
     def members_of(self, group: bytes) -> RowRange:
         """The memberships of a group."""
         return RowRange.under(self.members + group)
@@ -97,6 +101,10 @@ class Entries:
         """Whether an item has expired, from its key behind the group, or an entry's behind the member."""
         oldest = self.oldest(now)
         return oldest is not None and tail >= oldest
+
+    def owner_of(self, key: bytes) -> bytes:
+        """Whose feed an entry is in."""
+        return key[VIEW_BYTES : self._member(key, VIEW_BYTES)[1]]
 
     def member_of(self, key: bytes, group: bytes) -> bytes:
         """Whose feed a row of the memberships of a group is about."""

@@ -13,6 +13,12 @@ from oneread.models.paths import Path, path_of
 from oneread.models.registry import root_model
 from oneread.models.types import Names
 
+MOST_MEMBERS: Final = 1_000_000_000
+"""The greatest `large_group`."""
+
+MOST_MERGED: Final = 100
+"""The greatest `merged_groups`."""
+
 _WRITE_JOINED: Final = (
     "a feed says which items a membership shows: joined = on(Post.group, Membership.group), with a field of the item "
     "and one of the membership's model"
@@ -109,6 +115,23 @@ def check_feed(feed: type[Feed[Any]], names: Names) -> None:
         raise InvalidDeclaration(
             "expires_after: expected an age of a millisecond or more, as timedelta(days=61), or None", view=feed,
             expires_after=expires,
+        )  # fmt: skip
+    _check_large_groups(feed)
+
+
+def _check_large_groups(feed: type[Feed[Any]]) -> None:
+    """Refuses bounds that are not plain numbers in range."""
+    above: Any = feed.large_group
+    if above is not None and (type(above) is not int or not 1 <= above <= MOST_MEMBERS):
+        raise InvalidDeclaration(
+            "large_group: expected a number of members, above which items are read and not written, or None", view=feed,
+            large_group=above, limit=MOST_MEMBERS,
+        )  # fmt: skip
+    merged: Any = feed.merged_groups
+    if type(merged) is not int or not 1 <= merged <= MOST_MERGED:
+        raise InvalidDeclaration(
+            "merged_groups: expected how many large groups a page may merge", view=feed, merged_groups=merged,
+            limit=MOST_MERGED,
         )  # fmt: skip
 
 

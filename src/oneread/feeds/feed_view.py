@@ -6,7 +6,7 @@ No entity emits them: they follow from the rows of the two indexes of `parts`, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from oneread.derivations.access import Access
 from oneread.derivations.derivation import (
@@ -24,7 +24,7 @@ from oneread.derivations.indexes import copy_shown, emptying
 from oneread.derivations.keyed import KeyRule, ViewKey
 from oneread.derivations.rules import rules_of
 from oneread.derivations.views import Feed, View
-from oneread.encoding.codec import Codec
+from oneread.encoding.codec import Codec, KeyElement
 from oneread.errors import InvalidDeclaration
 from oneread.feeds.feed_rules import FeedRules, feed_rules
 from oneread.feeds.parts import parts_of_feed
@@ -36,10 +36,23 @@ from oneread.models.registry import EntityKind
 from oneread.models.versions import Description
 from oneread.plans.plan import Plan
 from oneread.store.engine import LocalReads
+from oneread.store.keys import VIEW_BYTES
 from oneread.store.limits import VALUES_BYTES
 from oneread.store.requests import Found
 from oneread.store.rows import Table
 from oneread.transactions.unit_of_work import VALUE
+
+
+class LargeGroupOptions(NamedTuple):
+    """What a feed with large groups declares, and the prefixes of its further keyspaces."""
+
+    above: int
+    """The items of a group with more members are read."""
+    merged: int
+    """Large groups that one page merges, at most."""
+    groups: bytes
+    read: bytes
+    written: bytes
 
 
 class FeedView:
@@ -66,6 +79,7 @@ class FeedView:
         width = len(self.key.codec.elements) - 1
         self.member_codec = Codec(self.key.codec.elements[:width], max_length=VALUES_BYTES)
         self.expires_after = cls.expires_after
+        self.large = _large_options(cls, compiling.prefixes)
         self.has_expiries = bool(row_expiries(self.items.cls, source))
         only_refer = keyed if self.groups is None else rules_of(cls)
         copies = {field: copy_shown(cls, field, names) for field in only_refer}
@@ -100,7 +114,18 @@ class FeedView:
                 self.prefix, "views", self.cls.__name__, kind, key_values(self.key), offset, fields=self._named_values,
                 is_joined=True,
             ),
+            *self._large_keyspaces(kind),
         )  # fmt: skip
+
+    def _large_keyspaces(self, kind: EntityKind) -> Iterable[Keyspace]:
+        """The rows of large groups."""
+        if self.large is None:
+            return
+        elements, width = self.members.key.codec.elements, len(self.members.key.parts[0].elements)
+        group, member = elements[:width], elements[width:]
+        keys = ("groups", self.large.groups, group), ("read", self.large.read, member + group)
+        for field, prefix, key in (*keys, ("written", self.large.written, group + member)):
+            yield Keyspace(prefix, "views", f"{self.cls.__name__}.{field}", kind, _decoder(key), is_joined=True)
 
     def _named_values(self, doc: bytes) -> Mapping[str, Any]:
         (row,) = self.decode_rows([doc])
@@ -126,9 +151,37 @@ class FeedView:
         shown = frozenset(path_of(rule.field).names for rule in rules_of(self.cls).values() if rule.kind == "shown")
         name = self.cls.__name__
         place = key_paths(self.key)
-        return (
-            RowForm(name, "feed entries", "feed entry", "feed entries", "views", place, shown, "row", paged="rows"),
-        )
+        many = "feed entries"
+        entries = RowForm(name, many, "feed entry", many, "views", place, shown, "row", paged="rows")
+        large = [
+            RowForm(f"{name}.{field}", what, what, what, "views", frozenset(), frozenset(), "numbers")
+            for field, what in _LARGE_ROWS.items()
+        ]
+        return (entries, *(large if self.large is not None else ()))
+
+
+_LARGE_ROWS: Final = {
+    "groups": "counts of members", "read": "memberships that are read", "written": "memberships that are written",
+}  # fmt: skip
+"""The further keyspaces of a feed with large groups, by the name that each has behind the feed's."""
+
+
+def _decoder(elements: tuple[KeyElement, ...]) -> Callable[[bytes], tuple[Any, ...]]:
+    """From a row's key to the values of these elements."""
+    decode = Codec(elements).decode_prefix
+    return lambda key: decode(key, VIEW_BYTES)[0]
+
+
+def large_fields(feed: type[Feed[Any]]) -> Iterable[str]:
+    """The names of the further keyspaces of a feed."""
+    return () if feed.large_group is None else tuple(_LARGE_ROWS)
+
+
+def _large_options(feed: type[Feed[Any]], prefixes: Mapping[str, bytes]) -> LargeGroupOptions | None:
+    above = feed.large_group
+    if above is None:
+        return None
+    return LargeGroupOptions(above, feed.merged_groups, prefixes["groups"], prefixes["read"], prefixes["written"])
 
 
 def _check_same_group(feed: type, item: KeyRule, membership: KeyRule) -> None:
@@ -146,4 +199,6 @@ def feed_options(feed: type[Feed[Any]]) -> Description:
     joined = feed.joined
     assert joined is not None, "check_feed refuses a feed without it"
     text = f"{path_of(joined.item)} = {path_of(joined.membership)}"
-    return (("joined", text),)
+    if feed.large_group is None:
+        return (("joined", text),)
+    return ("joined", text), ("large_group", f"{feed.large_group}, {feed.merged_groups} merged")
