@@ -56,12 +56,20 @@ class World:
     """A store, what was done to it, and workers that take its tasks step by step."""
 
     def __init__(self, above=2, merged=2, inline=2, url="memory://", workers=2, **options):
-        self.home = feed(above, merged, **options)
-        self.schema = Schema(Member, Group, Membership, Post, self.home, inline=inline)
-        self.above, self.merged = above, merged
         self.now = int(START.timestamp() * 1000) + 10**9
-        self.db = connect(url, self.schema, workers=0, clock=lambda: self.now)
-        self.posts, self.memberships, self._added = {}, {}, set()
+        self.posts, self.memberships, self._added, self.requests = {}, {}, set(), []
+        self._url, self._inline, self._workers, self._options = url, inline, workers, options
+        self.open(above, merged)
+
+    def open(self, above, merged):
+        """Opens the store with these bounds."""
+        self.home = feed(above, merged, **self._options)
+        self.schema = Schema(Member, Group, Membership, Post, self.home, inline=self._inline)
+        self.above, self.merged = above, merged
+        observer = lambda request, _answer: self.requests.append(request)  # noqa: E731 - of one line
+        self.db = connect(
+            self._url, self.schema, workers=0, clock=lambda: self.now, observers=(observer,), cursor_secret=b"s" * 32
+        )
         operations = self.operations = self.db.operations
         handler = operations.outbox._handlers[FEED]
         self.workers = [
@@ -70,11 +78,18 @@ class World:
                 {FOLLOW: FollowHandler(operations.catalog.source), FEED: handler},
                 LeaseHolder(5, lambda: self.now / 1000, lambda name=name: f"worker {name}"),
             )
-            for name in range(workers)
+            for name in range(self._workers)
         ]
         view = operations.catalog.views[self.home]
         self.entries = Entries(view)
         self.large = large_groups_of(self.entries)
+
+    def asked(self, act):
+        """The requests of one call but for those of entities: table and rows of each."""
+        self.requests.clear()
+        act()
+        rows = [(type(each).__name__, each.table, getattr(each, "limit", None)) for each in self.requests]
+        return [each for each in rows if each[1] != "roots"]
 
     def close(self):
         self.db.close()
